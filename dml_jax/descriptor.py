@@ -1,0 +1,216 @@
+"""C structures of DirectML.h as immutable Python objects."""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING
+from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
+
+from dml_jax.enums import Enumeration
+from dml_jax.errors import NOTHING, DmlError, Fault, nearest
+from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
+
+
+def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:
+    """A field whose constructor argument may have other types than the field itself.
+
+    For type checkers only (they read `converter`); the field's kind does the converting.
+    """
+    return dataclasses.field(default=default)
+
+
+def c_name_of(name: str) -> str:
+    """`input_tensor` -> `InputTensor`."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _field_of(name: str, annotation: Any, default: Any) -> Field:
+    """The field that an annotation declares."""
+    optional = get_origin(annotation) in (Union, types.UnionType)
+    if optional:
+        (annotation,) = (a for a in get_args(annotation) if a is not type(None))
+        default = None if default is MISSING else default
+    kind, count = None, None
+    if get_origin(annotation) is Annotated:
+        for extra in get_args(annotation)[1:]:
+            if isinstance(extra, Kind):
+                kind = extra
+            elif isinstance(extra, Count):
+                count = extra.c_name
+    elif isinstance(annotation, type) and issubclass(annotation, Enumeration):
+        kind = Choice(annotation)
+    elif isinstance(annotation, type) and issubclass(annotation, Descriptor):
+        kind = Structure(annotation)
+    if kind is None or (isinstance(kind, Array) and count is None):
+        raise TypeError(f"field {name!r} is annotated with {annotation!r}, which is no field kind")
+    return Field(name, c_name_of(name), kind, optional, default, count)
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, eq_default=False, field_specifiers=(field,)
+)
+class Descriptor:
+    """A C structure: keyword-only, immutable, checked whole when it is made.
+
+    A subclass annotates its fields in the structure's order, by the snake_case of their C names;
+    count fields are left out: they follow from their arrays, and reappear in JSON. Equality and
+    hash go by the *bits* of floats: -0.0 is not 0.0, and NaN is itself.
+    """
+
+    c_name: ClassVar[str]
+    fields: ClassVar[tuple[Field, ...]] = ()
+
+    def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if c_name is not None:
+            cls.c_name = c_name
+        declared = {f.name: f for f in cls.fields}
+        for name, annotation in inspect.get_annotations(cls).items():
+            if get_origin(annotation) is not ClassVar:
+                default = cls.__dict__.get(name, MISSING)
+                if isinstance(default, dataclasses.Field):
+                    default = default.default
+                declared[name] = _field_of(name, annotation, default)
+        cls.fields = tuple(declared.values())
+        dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
+        parameter = inspect.Parameter
+        cls.__signature__ = inspect.Signature(
+            [
+                parameter(
+                    f.name,
+                    parameter.KEYWORD_ONLY,
+                    default=parameter.empty if f.default is MISSING else f.default,
+                )
+                for f in cls.fields
+            ]
+        )
+
+    def __init__(self, **values: Any):
+        faults: list[Fault] = []
+        for f in self.fields:
+            if f.name in values:
+                try:
+                    values[f.name] = f.kind.convert(values[f.name])
+                except DmlError as error:
+                    if values[f.name] is not None or not f.optional:
+                        faults += error.moved(self.c_name, f.c_name)
+                        del values[f.name]
+        self._complete(values, faults, ())
+
+    def _complete(
+        self, values: dict[str, Any], faults: list[Fault], broken: Collection[str]
+    ) -> None:
+        """Takes converted values, checks the whole, raises all faults (those given included).
+
+        `broken` names fields that are missing because they have been reported already.
+        """
+        reported = {f.field.split(".")[0].split("[")[0] for f in faults}
+        for f in self.fields:
+            if f.name not in values:
+                if f.default is not MISSING:
+                    values[f.name] = f.default
+                elif f.c_name not in reported and f.name not in broken:
+                    faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
+        if len(values) > len(self.fields) - len(faults):
+            names = [f.name for f in self.fields]
+            for name in [name for name in values if name not in names]:
+                rule = f"be a field of {self.c_name}{nearest(name, names)}"
+                faults.append(Fault(self.c_name, name, rule, values.pop(name)))
+        self.__dict__.update(values)
+        self._check(faults, values)
+        if faults:
+            raise DmlError(faults)
+
+    def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        """Adds what is wrong across fields; only those in `present` can be asked."""
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        key = self.__dict__.get("_cached_key")
+        if key is None:
+            values = self.__dict__
+            key = tuple(
+                None if values[f.name] is None else f.kind.key(values[f.name]) for f in self.fields
+            )
+            values["_cached_key"] = key
+            values["_cached_hash"] = hash((self.c_name, key))
+        return key
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Descriptor) and type(other) is type(self) and self._key == other._key
+        )
+
+    def __hash__(self) -> int:
+        try:
+            return self.__dict__["_cached_hash"]
+        except KeyError:
+            return (self._key, self.__dict__["_cached_hash"])[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), {f.name: getattr(self, f.name) for f in self.fields})
+
+    def __repr__(self) -> str:
+        shown = []
+        for f in self.fields:
+            value = getattr(self, f.name)
+            if value is None and f.default is None:
+                continue
+            shown.append(f"{f.name}={f.kind.shown(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as DxDispatch's JSON has them, count fields included."""
+        result: dict[str, Any] = {}
+        for f in self.fields:
+            value = getattr(self, f.name)
+            if value is not None:
+                if f.count is not None:
+                    result.setdefault(f.count, len(value))
+                result[f.c_name] = f.kind.to_json(value)
+        return result
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The descriptor that a JSON object holds; the inverse of `to_json`.
+
+        Enumerations by full name or suffix; count fields may be left out, and must be right where
+        they are given. Raises `DmlError` with all faults, unknown fields among them.
+        """
+        faults: list[Fault] = []
+        values: dict[str, Any] = {}
+        broken: set[str] = set()
+        if not isinstance(value, Mapping):
+            raise DmlError([Fault(cls.c_name, "", "be an object", value)])
+        known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
+        for name in value:
+            if name not in known:
+                rule = f"be a field of {cls.c_name}{nearest(name, known)}"
+                faults.append(Fault(cls.c_name, str(name), rule, value[name]))
+        for f in cls.fields:
+            given = value.get(f.c_name, MISSING)
+            if given is MISSING or (given is None and f.optional):
+                continue
+            try:
+                values[f.name] = f.kind.from_json(given)
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f.c_name)
+                broken.add(f.name)
+            if f.count and isinstance(given, list) and value.get(f.count, len(given)) != len(given):
+                rule = f"be {len(given)} (the elements of {f.c_name})"
+                faults.append(Fault(cls.c_name, f.count, rule, value[f.count]))
+        self = object.__new__(cls)
+        self._complete(values, faults, broken)
+        return self
+
+
+def _rebuilt(cls: type[Descriptor], values: dict[str, Any]) -> Descriptor:
+    return cls(**values)
+
+
+class ScaleBias(Descriptor, c_name="DML_SCALE_BIAS"):
+    """DML_SCALE_BIAS: `x * scale + bias`, applied to each element before the operator."""
+
+    scale: Float
+    bias: Float

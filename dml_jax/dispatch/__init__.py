@@ -1,0 +1,1 @@
+"""DxDispatch's JSON models: parsed and checked (`model`), run (`executor`)."""

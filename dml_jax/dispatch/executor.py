@@ -1,0 +1,331 @@
+"""Runs a model's commands on one device, in order; buffers keep their state between them."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
+from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.lowering import memory
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How often a dispatch runs, and what is reported of it, as DxDispatch's options have it."""
+
+    iterations: int = 1
+    repeat: int = 1
+    milliseconds_to_run: float | None = None
+    interval: float = 0.0
+    warmup_samples: int = 1
+    verbosity: int = 0
+
+
+Device = Any  # jax.Device, which type checkers take for a variable
+
+Track = Callable[[Iterable[int], str], Iterable[int]]
+
+
+class Executor:
+    """A model on a device: its resources in memory, its dispatches compiled.
+
+    Args:
+        model: what to run.
+        device: where.
+        say: takes each line of the report.
+        track: wraps the iterations of a dispatch, for a progress bar.
+
+    Raises `DmlError` where the resources do not fit into the device's memory.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        device: Device,
+        say: Callable[[str], None],
+        timing: Timing = Timing(),
+        track: Track = lambda iterations, _: iterations,
+    ):
+        self.model = model
+        self.device = device
+        self.say = say
+        self.timing = timing
+        self.track = track
+        _check_memory(model, device)
+        self.buffers = {
+            name: jax.device_put(_typed(resource.bytes(), resource), device)
+            for name, resource in model.resources.items()
+        }
+        self._owned: dict[tuple[str, str], jax.Array] = {}
+        # By what a dispatch touches: the same bindings twice are one program.
+        self._compiled: dict[Any, tuple[_Program, jax.stages.Compiled]] = {}
+        for name, dispatches in self._by_dispatchable():
+            start = time.perf_counter()
+            for dispatch in dispatches:
+                if (name, dispatch.bound) not in self._compiled:
+                    self._compiled[name, dispatch.bound] = self._compile(dispatch)
+            if timing.verbosity > 0 and dispatches:
+                say(f"Initialize '{name}': {(time.perf_counter() - start) * 1e3:.4f} ms")
+
+    def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
+        for name, dispatchable in self.model.dispatchables.items():
+            commands = (c for c in self.model.commands if isinstance(c, Dispatch))
+            yield name, [c for c in commands if c.dispatchable is dispatchable]
+
+    def _compile(self, dispatch: Dispatch) -> "tuple[_Program, jax.stages.Compiled]":
+        program = _Program(dispatch)
+        for bound in dispatch.bound:
+            if TensorFlags.OWNED_BY_DML in bound.tensor.flags:
+                # DirectML copies such a tensor when the operator is initialised.
+                key = program.name, bound.resource
+                self._owned.setdefault(key, self.buffers[bound.resource].copy())
+        jitted = jax.jit(program, donate_argnums=0, keep_unused=True)
+        return program, jitted.lower(*self._arguments(program)).compile()
+
+    def _arguments(self, program: "_Program") -> tuple[list[jax.Array], list[jax.Array]]:
+        written = [self.buffers[name] for name in program.written]
+        read = [self.buffers[name] for name in program.read]
+        owned = [self._owned[program.name, name] for name in program.owned]
+        return written, read + owned
+
+    def hlo(self) -> Iterator[tuple[str, str]]:
+        """(dispatchable, optimised HLO) of each program that a dispatch runs."""
+        for program, compiled in self._compiled.values():
+            yield program.name, compiled.as_text() or ""
+
+    def run(self) -> None:
+        """Executes the commands. Raises `DmlError` where one fails."""
+        for command in self.model.commands:
+            match command:
+                case Dispatch():
+                    self._dispatch(command)
+                case Print():
+                    self._print(command)
+                case WriteFile():
+                    resource = self.model.resources[command.resource]
+                    write_file(resource, self._values(resource), command)
+                    self.say(f"Resource '{resource.name}' written to '{command.target_path}'")
+
+    def _dispatch(self, dispatch: Dispatch) -> None:
+        program, compiled = self._compiled[dispatch.dispatchable.name, dispatch.bound]
+        samples: list[float] = []
+        begin = time.perf_counter()
+        for _ in self.track(self._iterations(begin), program.name):
+            start = time.perf_counter()
+            for _ in range(self.timing.repeat):
+                results = compiled(*self._arguments(program))
+                self.buffers.update(zip(program.written, results, strict=True))
+            jax.block_until_ready([self.buffers[name] for name in program.written])
+            elapsed = (time.perf_counter() - start) * 1e3
+            samples.append(elapsed / self.timing.repeat)
+            time.sleep(max(self.timing.interval - elapsed, 0) / 1e3)
+        self._report(program.name, samples)
+
+    def _iterations(self, begin: float) -> Iterable[int]:
+        limit = self.timing.milliseconds_to_run
+        if limit is None:
+            return range(self.timing.iterations)
+
+        def until() -> Iterator[int]:
+            count = 0
+            while count == 0 or (time.perf_counter() - begin) * 1e3 < limit:
+                yield count
+                count += 1
+
+        return until()
+
+    def _report(self, name: str, samples: list[float]) -> None:
+        cold = min(len(samples) - 1, self.timing.warmup_samples)
+        parts = {"Cold": samples[:cold], "Hot": samples[cold:]}
+        if self.timing.verbosity == 0:
+            median = statistics.median_high(parts["Hot"])
+            self.say(f"Dispatch '{name}': {len(samples)} iterations, {median:.4f} ms median")
+            return
+        self.say(f"Dispatch '{name}': {len(samples)} iterations")
+        for part, times in parts.items():
+            if times:
+                figures = ", ".join(
+                    f"{value:.4f} ms {what}"
+                    for what, value in (
+                        ("average", statistics.fmean(times)),
+                        ("min", min(times)),
+                        ("median", statistics.median_high(times)),
+                        ("max", max(times)),
+                    )
+                )
+                self.say(f"Timings {f'({part})':<6} : {len(times)} samples, {figures}")
+        if self.timing.verbosity > 1:
+            self.say("The timings of each iteration:")
+            for index, sample in enumerate(samples):
+                self.say(f"iteration {index}: {sample:.4f} ms")
+
+    def _values(self, resource: Resource) -> np.ndarray:
+        """The logical elements of a resource: what was initialised, without the padding."""
+        data = np.asarray(self.buffers[resource.name]).view(np.uint8)
+        return _elements(data[resource.offset :][: resource.initial_size], resource)
+
+    def _print(self, command: Print) -> None:
+        resource = self.model.resources[command.resource]
+        values = self._values(resource)
+        if not command.verbose:
+            self.say(f"Resource '{resource.name}': {', '.join(map(streamed, values))}")
+            return
+        self.say(f"Resource '{resource.name}':")
+        width, digits = len(str(len(values))), values.itemsize * 2
+        bits = values.view(f"u{values.itemsize}")
+        for index, (value, pattern) in enumerate(zip(values, bits, strict=True)):
+            self.say(f"[{index:{width}}] {streamed(value)} (0x{pattern:0{digits}X})")
+
+
+class _Program:
+    """A dispatch as a function of whole resources: (written), (read) -> written, anew.
+
+    What is written is donated, so that a dispatch allocates nothing for it.
+    """
+
+    def __init__(self, dispatch: Dispatch):
+        self.name = dispatch.dispatchable.name
+        self.operator = dispatch.dispatchable.operator
+        self.bound = dispatch.bound
+        owned = {b.path for b in dispatch.bound if TensorFlags.OWNED_BY_DML in b.tensor.flags}
+        self.written = list(dict.fromkeys(b.resource for b in self.bound if b.output))
+        self.owned = list(dict.fromkeys(b.resource for b in self.bound if b.path in owned))
+        self.read = [
+            name
+            for name in dict.fromkeys(b.resource for b in self.bound if b.path not in owned)
+            if name not in self.written
+        ]
+        self._owned_paths = owned
+
+    def __call__(self, written: list[jax.Array], read: list[jax.Array]) -> list[jax.Array]:
+        buffers = dict(zip(self.written + self.read, written + read, strict=False))
+        owned = dict(zip(self.owned, read[len(self.read) :], strict=True))
+        inputs = []
+        for bound in self.bound:
+            if not bound.output:
+                source = owned if bound.path in self._owned_paths else buffers
+                view = _window(source[bound.resource], bound.offset, bound)
+                inputs.append(bound.tensor.read(memory.reinterpret(view, bound.tensor.dtype)))
+        results = self.operator(*inputs)
+        results = results if isinstance(results, tuple) else (results,)
+        outputs = [bound for bound in self.bound if bound.output]
+        for bound, result in zip(outputs, results, strict=True):
+            whole = buffers[bound.resource]
+            view = _window(whole, bound.offset, bound)
+            typed = memory.reinterpret(view, bound.tensor.dtype)
+            new = memory.reinterpret(bound.tensor.write(typed, result), whole.dtype)
+            if new.shape != whole.shape:
+                start = bound.offset // whole.dtype.itemsize
+                new = lax.dynamic_update_slice_in_dim(whole, new, start, 0)
+            buffers[bound.resource] = new
+        return [buffers[name] for name in self.written]
+
+
+def _window(buffer: jax.Array, offset: int, bound: Any) -> jax.Array:
+    """The elements of a resource that a bound tensor's bytes lie in."""
+    size = buffer.dtype.itemsize
+    stop = offset + bound.tensor.implied_size_in_bytes
+    return lax.slice_in_dim(buffer, offset // size, -(-stop // size))
+
+
+def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
+    """A resource's bytes as elements of its own type, where that divides them."""
+    element = resource.data_type.element_size
+    if element and data.size % element == 0:
+        return data.view(resource.data_type.dtype)
+    return data
+
+
+def _elements(data: np.ndarray, resource: Resource) -> np.ndarray:
+    known = resource.data_type.element_size > 0
+    return data.view(resource.data_type.dtype) if known else data
+
+
+def _check_memory(model: Model, device: Device) -> None:
+    """Refuses a model whose resources cannot fit, before any of them is made."""
+    needed = sum(resource.size_in_bytes for resource in model.resources.values())
+    free = _free_memory(device)
+    if free is not None and needed > free:
+        largest = max(model.resources.values(), key=lambda r: r.size_in_bytes)
+        rule = f"fit, with the other resources, into the {free} bytes that are free"
+        value = Unquoted(f"{largest.size_in_bytes} of {needed} bytes")
+        raise DmlError([Fault("", "its size", rule, value, (largest.context,))])
+
+
+def _free_memory(device: Device) -> int | None:
+    """Bytes that are free on a device; None where the platform does not say."""
+    free: list[int] = []
+    stats = device.memory_stats() or {}
+    if "bytes_limit" in stats:
+        free.append(stats["bytes_limit"] - stats.get("bytes_in_use", 0))
+    try:  # the host holds each resource once, on its way
+        meminfo = Path("/proc/meminfo").read_text()
+        available = next(line for line in meminfo.splitlines() if line.startswith("MemAvailable"))
+        free.append(int(available.split()[1]) * 1024)
+    except (OSError, StopIteration):
+        if hasattr(os, "sysconf"):
+            free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(free, default=None)
+
+
+def streamed(value: Any) -> str:
+    """A number as a C++ stream prints it: floats with six significant digits."""
+    if isinstance(value, np.floating):
+        return "nan" if np.isnan(value) else f"{float(value):g}"
+    return str(value)
+
+
+def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> None:
+    """Writes a resource's elements: .npy, a picture, or raw bytes, by the target's name.
+
+    Written beside the target and then renamed, so that no half of a file is ever left there.
+    """
+    target = Path(command.target_path)
+    suffix = target.suffix.lower()
+    if suffix in IMAGE_TYPES:
+        pillow()
+    partial = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        partial = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            if suffix == ".npy":
+                np.save(file, values.reshape(command.dimensions or -1), allow_pickle=False)
+            elif suffix in IMAGE_TYPES:
+                kind = "PNG" if suffix == ".png" else "JPEG"
+                _picture(values.reshape(command.dimensions), kind == "JPEG").save(file, kind)
+            else:
+                file.write(values.tobytes())
+        umask = os.umask(0)
+        os.umask(umask)
+        partial.chmod(0o666 & ~umask)
+        partial.replace(target)
+    except OSError as error:
+        rule, text = "be a file that can be written", Unquoted(error.strerror or error)
+        context = resource.context
+        raise DmlError([Fault("", f"targetPath '{target}'", rule, text, (context,))]) from None
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+
+
+def _picture(tensor: np.ndarray, opaque: bool) -> Any:
+    """[1, C, H, W] as an image; floats from [0, 1], rounded to the nearest of 256 steps."""
+    pixels = tensor[0].transpose(1, 2, 0)
+    if pixels.dtype != np.uint8:
+        pixels = np.nan_to_num(pixels.astype(np.float32), nan=0.0)
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    pixels = pixels[..., :3] if opaque else pixels  # JPEG has no transparency
+    return pillow().fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)

@@ -1,0 +1,430 @@
+"""DxDispatch's JSON models: resources, dispatchables and commands, parsed and checked whole.
+
+The format is that of DxDispatch's Guide.md. Nothing here needs a device, or allocates a buffer.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dml_jax.dispatch.reading import (
+    Reader,
+    boolean,
+    list_of,
+    read_json,
+    refused,
+    string,
+    unsigned,
+)
+from dml_jax.dispatch.resources import (
+    IMAGE_DATA_TYPES,
+    IMAGE_TYPES,
+    UINT64_MAX,
+    Resource,
+    parse_resource,
+)
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.operator import Operator, operator_from_json
+from dml_jax.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, UINT_MAX, TensorDesc, round_up
+
+_EXECUTION_FLAGS = (
+    "NONE",
+    "ALLOW_HALF_PRECISION_COMPUTATION",
+    "DISABLE_META_COMMANDS",
+    "DESCRIPTORS_VOLATILE",
+)
+_OTHER_KINDS = {
+    "hlsl": "HLSL shaders need Direct3D",
+    "onnx": "ONNX models need ONNX Runtime",
+    "dmlserializedgraph": "serialized graphs are DirectML's own format",
+}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A part of a resource: from `offset` bytes on, `count` elements of it where that is given."""
+
+    resource: str
+    element_offset: int = 0
+    element_count: int | None = None
+    element_size: int | None = None
+
+
+Bindings = Mapping[str, list[Binding]]
+
+
+@dataclass(frozen=True)
+class Dispatchable:
+    """A named operator, with the bindings that hold wherever a dispatch gives no others."""
+
+    name: str
+    operator: Operator
+    bindings: Bindings
+
+    @property
+    def context(self) -> str:
+        return f"Dispatchable '{self.name}'"
+
+
+@dataclass(frozen=True)
+class BoundTensor:
+    """A tensor of an operator, and where in which resource it lies."""
+
+    path: str
+    tensor: TensorDesc
+    output: bool
+    resource: str
+    offset: int  # bytes
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.tensor.total_tensor_size_in_bytes
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Run a dispatchable on the bound resources. `bound` is in the operator's tensor order."""
+
+    dispatchable: Dispatchable
+    bound: tuple[BoundTensor, ...]
+
+
+@dataclass(frozen=True)
+class Print:
+    resource: str
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    resource: str
+    target_path: str
+    dimensions: tuple[int, ...]
+
+
+Command = Dispatch | Print | WriteFile
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole model; every name in it resolves, every binding fits."""
+
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+
+
+def load_model(path: Path) -> Model:
+    """The model that a file holds. Raises one `DmlError` with all that is wrong with it."""
+    return parse_model(read_json(path), path.parent)
+
+
+def parse_model(value: Any, folder: Path) -> Model:
+    """The model that a JSON value holds; its files are looked for in `folder` first."""
+    faults: list[Fault] = []
+
+    def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
+        parsed: dict[str, Any] = {}
+        for name, item in items.items():
+            try:
+                parsed[name] = parse(name, item)
+            except DmlError as error:
+                faults.extend(error.faults)
+        return parsed
+
+    with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
+        resource_items = fields.take("resources", _object)
+        dispatchable_items = fields.take("dispatchables", _object)
+        command_items = fields.take("commands", list_of(_object))
+    resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
+    dispatchables = each(dispatchable_items, _parse_dispatchable)
+    # Names whose definitions failed are known, so that one mistake is reported once.
+    names = _Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
+    commands: list[Command] = []
+    for index, item in enumerate(command_items):
+        try:
+            command = _parse_command(item, f"Command {index}", names)
+            if command is not None:
+                commands.append(command)
+        except DmlError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise DmlError(faults)
+    return Model(resources, dispatchables, tuple(commands))
+
+
+@dataclass(frozen=True)
+class _Names:
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    resource_names: set[str]
+    dispatchable_names: set[str]
+
+    def resource(self, value: Any) -> str:
+        return _known(string(value), self.resource_names, "resources")
+
+    def dispatchable(self, value: Any) -> str:
+        return _known(string(value), self.dispatchable_names, "dispatchables")
+
+
+def _known(name: str, names: set[str], kind: str) -> str:
+    if name not in names:
+        raise refused(f"be one of the model's {kind}{nearest(name, names)}", name)
+    return name
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise refused("be an object", value)
+    return value
+
+
+def _parse_dispatchable(name: str, value: Any) -> Dispatchable:
+    context = f"Dispatchable '{name}'"
+    try:
+        kind = _object(value).get("type", value.get("Type"))
+    except DmlError as error:
+        raise error.within(context) from None
+    if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
+        rule = f"be a DML_OPERATOR_ name ({_OTHER_KINDS[kind.lower()]})"
+        raise DmlError([Fault("", "type", rule, kind, (context,))])
+    own = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
+    flat = not ("desc" in value or "Desc" in value)
+    faults: list[Fault] = []
+    bindings: Bindings = {}
+    operator = None
+    try:
+        with Reader(value, (*value, *own) if flat else own) as fields:
+            bindings = fields.take("bindings", _parse_bindings, {})
+            fields.take("executionFlags", _execution_flags, None)
+            fields.take("dmlCompileType", _compile_type, None)
+    except DmlError as error:
+        faults.extend(error.faults)
+    described = {key: item for key, item in value.items() if key not in own[4:]}
+    try:
+        operator = operator_from_json(described)
+    except DmlError as error:
+        faults.extend(error.faults)
+    if faults or operator is None:
+        raise DmlError(faults).within(context)
+    return Dispatchable(name, operator, bindings)
+
+
+def _execution_flags(value: Any) -> None:
+    for flag in value if isinstance(value, list) else [value]:
+        suffix = string(flag).removeprefix("DML_EXECUTION_FLAG_")
+        if suffix not in _EXECUTION_FLAGS:
+            raise refused(f"be one of {', '.join(_EXECUTION_FLAGS)}", flag)
+
+
+def _compile_type(value: Any) -> None:
+    if value not in ("DmlCompileOp", "DmlCompileGraph"):
+        raise refused("be DmlCompileOp or DmlCompileGraph", value)
+
+
+def _parse_bindings(value: Any) -> Bindings:
+    known = tuple(_object(value))
+    with Reader(value, known) as fields:
+        return {name: fields.take(name, _parse_sources) for name in known}
+
+
+def _parse_sources(value: Any) -> list[Binding]:
+    return list_of(_parse_source)(value) if isinstance(value, list) else [_parse_source(value)]
+
+
+def _parse_source(value: Any) -> Binding:
+    if isinstance(value, str):
+        return Binding(value)
+    if not isinstance(value, Mapping):
+        raise refused("be a resource's name, or an object with name", value)
+    # The last five are for shaders and ONNX models; DxDispatch's operators ignore them too.
+    for_others = ("elementStride", "format", "counter", "counterOffsetBytes", "shape")
+    own = ("name", "elementOffset", "elementCount", "elementSizeInBytes")
+    with Reader(value, (*own, *for_others)) as fields:
+        return Binding(
+            fields.take("name", string),
+            fields.take("elementOffset", unsigned(UINT64_MAX), 0),
+            fields.take("elementCount", unsigned(UINT64_MAX), None) or None,
+            fields.take("elementSizeInBytes", unsigned(UINT64_MAX), None) or None,
+        )
+
+
+def _parse_command(value: Mapping[str, Any], context: str, names: _Names) -> Command | None:
+    kinds = {"dispatch": _parse_dispatch, "print": _parse_print, "writefile": _parse_write_file}
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind.lower() not in kinds:
+        rule = f"be dispatch, print or writeFile{nearest(kind, kinds)}"
+        raise DmlError([Fault("", "type", rule, kind, (context,))])
+    return kinds[kind.lower()](value, context, names)
+
+
+def _parse_print(value: Any, context: str, names: _Names) -> Print:
+    with Reader(value, ("type", "resource", "verbose"), context) as fields:
+        resource = fields.take("resource", names.resource)
+        verbose = fields.take("verbose", boolean, False)
+    return Print(resource, verbose)
+
+
+def _parse_write_file(value: Any, context: str, names: _Names) -> WriteFile:
+    target: str = ""
+    with Reader(value, ("type", "resource", "targetPath", "dimensions"), context) as fields:
+        name = fields.take("resource", names.resource)
+        target = fields.take("targetPath", string)
+        dimensions = fields.take("dimensions", list_of(unsigned(UINT_MAX, 1)), [])
+        resource = names.resources.get(name)
+        if resource is not None and not fields.faults:
+            try:
+                check_file(resource, target, dimensions)
+            except DmlError as error:
+                fields.faults.extend(error.faults)
+    return WriteFile(name, target, tuple(dimensions))
+
+
+def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
+    """Raises `DmlError` where a resource cannot become a file of this name and these dimensions."""
+    suffix = Path(target).suffix.lower()
+    element = resource.data_type.element_size
+    faults: list[Fault] = []
+    if not Path(target).name:
+        faults.append(Fault("", "targetPath", "name a file", target))
+    if (suffix == ".npy" or suffix in IMAGE_TYPES) and not element:
+        rule = f"have an element type for a {suffix} file"
+        faults.append(Fault("", f"resource '{resource.name}'", rule, resource.data_type.shown()))
+    elif suffix == ".npy" and dimensions:
+        count = resource.initial_size // element
+        if math.prod(dimensions) != count:
+            rule = f"hold {count} elements, as resource '{resource.name}' does"
+            faults.append(Fault("", "dimensions", rule, dimensions))
+    elif suffix in IMAGE_TYPES:
+        faults += _picture_faults(resource, dimensions)
+    if faults:
+        raise DmlError(faults)
+
+
+def _picture_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault]:
+    if resource.data_type.name not in IMAGE_DATA_TYPES:
+        rule = f"be one of {', '.join(IMAGE_DATA_TYPES)} for a picture"
+        shown = resource.data_type.shown()
+        yield Fault("", f"resource '{resource.name}' data type", rule, shown)
+    if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4):
+        rule = "be [1, C, H, W] with 1, 3 or 4 channels for a picture"
+        yield Fault("", "dimensions", rule, dimensions)
+    elif math.prod(dimensions) != resource.initial_size // resource.data_type.element_size:
+        count = resource.initial_size // resource.data_type.element_size
+        rule = f"hold {count} elements, as resource '{resource.name}' does"
+        yield Fault("", "dimensions", rule, dimensions)
+
+
+def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
+    known = ("type", "dispatchable", "bindings", "threadGroupCount")
+    with Reader(value, known, context) as fields:
+        name = fields.take("dispatchable", names.dispatchable)
+        bindings = fields.take("bindings", _parse_bindings, {})
+        dispatchable = names.dispatchables.get(name)
+        bound = None
+        if dispatchable is not None and not fields.faults:
+            try:
+                bound = _bind(dispatchable, bindings, names)
+            except DmlError as error:
+                raise error.within(dispatchable.context).within(context) from None
+    if dispatchable is None or bound is None:
+        return None  # its definition is what failed
+    return Dispatch(dispatchable, bound)
+
+
+def _bind(
+    dispatchable: Dispatchable, at_dispatch: Bindings, names: _Names
+) -> tuple[BoundTensor, ...] | None:
+    """Each tensor of the operator with the bytes it lies in, by DirectML's binding rules."""
+    operator = dispatchable.operator
+    points = {f.c_name: f for f in operator.fields if f.tensor and getattr(operator, f.name)}
+    faults: list[Fault] = []
+    bound: list[BoundTensor] = []
+
+    def expect(holds: bool, field: str, rule: str, value: object) -> bool:
+        if not holds:
+            faults.append(Fault(operator.c_name, field, rule, value))
+        return holds
+
+    for name in {**dispatchable.bindings, **at_dispatch}:
+        hint = nearest(name, points)
+        expect(name in points, "bindings", f"name tensors of the operator{hint}", name)
+    complete = True
+    for path, point in points.items():
+        value = getattr(operator, point.name)
+        tensors = value if point.is_array else (value,)
+        owned = any(TensorFlags.OWNED_BY_DML in tensor.flags for tensor in tensors)
+        if owned:
+            rule = "be bound at the dispatchable only (its Flags say OWNED_BY_DML)"
+            expect(path not in at_dispatch, path, rule, Unquoted("a binding at the dispatch"))
+        sources = at_dispatch.get(path, dispatchable.bindings.get(path))
+        if sources is None:
+            expect(False, path, "be bound", Unquoted("nothing"))
+            continue
+        rule = f"be bound to {len(tensors)} resource{'s' * (len(tensors) != 1)}"
+        if not expect(len(sources) == len(tensors), path, rule, len(sources)):
+            continue
+        for index, (tensor, source) in enumerate(zip(tensors, sources, strict=True)):
+            place = f"{path}[{index}]" if point.is_array else path
+            if source.resource not in names.resource_names:
+                hint = nearest(source.resource, names.resource_names)
+                expect(False, place, f"be bound to a resource of the model{hint}", source.resource)
+            elif source.resource not in names.resources:
+                complete = False
+            else:
+                resource = names.resources[source.resource]
+                offset = _offset(place, tensor, source, resource, expect)
+                output = bool(point.tensor and point.tensor.output)
+                bound.append(BoundTensor(place, tensor, output, resource.name, offset))
+    _check_overlaps(operator, bound, expect)
+    if faults:
+        raise DmlError(faults)
+    return tuple(bound) if complete else None
+
+
+def _offset(
+    place: str, tensor: TensorDesc, source: Binding, resource: Resource, expect: Callable[..., bool]
+) -> int:
+    """The byte at which a tensor starts, its range checked."""
+    size = source.element_size or resource.data_type.element_size
+    if source.element_offset or source.element_count:
+        rule = "have elementSizeInBytes, since the resource has no element type"
+        expect(size > 0, place, rule, resource.data_type.shown())
+    offset = source.element_offset * size
+    available = max(resource.size_in_bytes - offset, 0)
+    if source.element_count is not None and size:
+        counted = round_up(source.element_count * size, 4)
+        rule = f"stay within the {resource.size_in_bytes} bytes of '{resource.name}'"
+        end = Unquoted(f"elements up to byte {offset + counted}")
+        if expect(counted <= round_up(available, 4), place, rule, end):
+            available = counted
+    needed = tensor.total_tensor_size_in_bytes
+    rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"
+    expect(available >= needed, place, rule, Unquoted(f"{available} bytes of '{resource.name}'"))
+    alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
+    rule = f"start at a multiple of {alignment} bytes"
+    expect(offset % alignment == 0, place, rule, Unquoted(f"byte {offset}"))
+    return offset
+
+
+def _check_overlaps(
+    operator: Operator, bound: list[BoundTensor], expect: Callable[..., bool]
+) -> None:
+    for index, a in enumerate(bound):
+        for b in bound[:index]:
+            apart = a.resource != b.resource or a.end <= b.offset or b.end <= a.offset
+            if apart or not (a.output or b.output):
+                continue
+            where = Unquoted(f"both in '{a.resource}' at bytes {a.offset} and {b.offset}")
+            if a.output and b.output:
+                expect(False, a.path, f"not overlap {b.path}", where)
+            elif not operator.in_place:
+                rule = f"not overlap {b.path} (the operator does not run in place)"
+                expect(False, a.path, rule, where)
+            else:
+                same = (a.offset, a.end) == (b.offset, b.end)
+                rule = f"lie exactly where {b.path} does, or apart from it"
+                expect(same, a.path, rule, where)

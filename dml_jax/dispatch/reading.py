@@ -1,0 +1,165 @@
+"""Reading JSON with comments and trailing commas, and its objects field by field."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+
+
+def missing_extra(package: str, purpose: str) -> DmlError:
+    """The error of a package that an extra brings."""
+    rule = f'be installed to {purpose}: pip install "dml-jax[cli]"'
+    return DmlError([Fault("", f"the package {package}", rule, NOTHING)])
+
+
+def read_json(path: Path) -> Any:
+    """The value that a file holds. Raises `DmlError`, with line and column where it is broken.
+
+    The parser is RapidJSON, DxDispatch's own, with the same leniencies. A key that stands twice in
+    one object is refused: one of the two values would be lost.
+    """
+    try:
+        import rapidjson
+    except ImportError:
+        raise missing_extra("python-rapidjson", "read models") from None
+
+    class Decoder(rapidjson.Decoder):
+        def start_object(self) -> list[tuple[str, Any]]:
+            return []
+
+        def end_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            result = dict(pairs)
+            if len(result) < len(pairs):
+                keys = [key for key, _ in pairs]
+                twice = next(key for key in keys if keys.count(key) > 1)
+                raise DmlError([Fault("", "each key of an object", "stand once", twice)])
+            return result
+
+    where = f"Model '{path}'"
+    try:
+        if path.exists() and not path.is_file():
+            raise IsADirectoryError(0, "not a file")
+        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except OSError as error:
+        rule = "be a readable JSON file"
+        raise DmlError([Fault("", "the model", rule, Unquoted(error.strerror), (where,))]) from None
+    flags = rapidjson.PM_COMMENTS | rapidjson.PM_TRAILING_COMMAS
+    try:
+        return Decoder(parse_mode=flags)(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        fault = Fault("", "the text", "be UTF-8", Unquoted(f"byte {error.start}: {error.reason}"))
+    except RecursionError:
+        fault = Fault("", "the nesting", "be at most 1000 deep", Unquoted("more"))
+    except rapidjson.JSONDecodeError as error:
+        fault = Fault("", "the text", "be JSON", Unquoted(_placed(str(error), text)))
+    except DmlError as error:
+        raise error.within(where) from None
+    raise DmlError([fault]).within(where)
+
+
+def _placed(message: str, text: bytes) -> str:
+    """`Parse error at offset 25: Invalid value.` with line and column for the offset."""
+    head, _, rest = message.partition(": ")
+    offset = int("".join(filter(str.isdigit, head)) or 0)
+    before = text[:offset]
+    line, column = before.count(b"\n") + 1, offset - (before.rfind(b"\n") + 1) + 1
+    return f"{rest} (line {line}, column {column})"
+
+
+class Reader:
+    """Takes the fields of one JSON object, collecting what is wrong with them.
+
+    Used as a context manager: leaving it raises all faults, within the object's context.
+    """
+
+    def __init__(self, value: Any, known: Collection[str], context: str = "", path: str = ""):
+        self.faults: list[Fault] = []
+        self.context = context
+        self.path = path
+        self.value: Mapping[str, Any] = {}
+        if not isinstance(value, Mapping):
+            self.refuse("", "be an object", value)
+            return
+        self.value = value
+        for name in value:
+            if name not in known and not name.startswith("$"):
+                self.refuse(name, f"be a known field{nearest(name, known)}", value[name])
+
+    def __enter__(self) -> "Reader":
+        if self.faults and not self.value:
+            self.__exit__(None)
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None and self.faults:
+            error = DmlError(self.faults)
+            raise error.within(self.context) if self.context else error
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.value
+
+    def refuse(self, name: str, rule: str, value: object) -> None:
+        field = f"{self.path}.{name}".strip(".") if name[:1] != "[" else self.path + name
+        self.faults.append(Fault("", field, rule, value))
+
+    def take(self, name: str, convert: Callable[[Any], Any], default: Any = NOTHING) -> Any:
+        """The converted field; the default, or None, where it is missing or refused."""
+        if name not in self.value:
+            if default is NOTHING:
+                self.refuse(name, "be given", NOTHING)
+                return None
+            return default
+        try:
+            return convert(self.value[name])
+        except DmlError as error:
+            inside = f"{self.path}.{name}".strip(".")
+            for fault in error.faults:
+                self.faults += DmlError([fault]).moved(fault.operator, inside)
+            return None if default is NOTHING else default
+
+
+def refused(rule: str, value: object) -> DmlError:
+    return DmlError([Fault("", "", rule, value)])
+
+
+def string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise refused("be a string", value)
+    return value
+
+
+def boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise refused("be true or false", value)
+    return value
+
+
+def unsigned(limit: int, least: int = 0) -> Callable[[Any], int]:
+    """A converter for integers in [least, limit]."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
+            raise refused(f"be an integer in [{least}, {limit}]", value)
+        return value
+
+    return convert
+
+
+def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    def convert_all(values: Any) -> list[Any]:
+        if not isinstance(values, list):
+            raise refused("be a list", values)
+        faults: list[Fault] = []
+        result: list[Any] = []
+        for index, value in enumerate(values):
+            try:
+                result.append(convert(value))
+            except DmlError as error:
+                for fault in error.faults:
+                    faults += DmlError([fault]).moved(fault.operator, f"[{index}]")
+        if faults:
+            raise DmlError(faults)
+        return result
+
+    return convert_all

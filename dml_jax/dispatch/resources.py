@@ -1,0 +1,285 @@
+"""The initial contents of a model's resources: parsed and measured first, made when needed."""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dml_jax.dispatch.reading import (
+    Reader,
+    list_of,
+    missing_extra,
+    refused,
+    string,
+    unsigned,
+)
+from dml_jax.enums import TensorDataType
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.tensor import UINT_MAX, round_up
+
+UINT64_MAX = 2**64 - 1
+IMAGE_TYPES = (".png", ".jpg", ".jpeg")
+IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
+UNKNOWN = TensorDataType.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A buffer: `size_in_bytes` of memory whose start, or what lies at `offset`, is initialised.
+
+    Attributes:
+        data_type: what it is printed and offset by; UNKNOWN for a list of mixed types.
+        initial_size: bytes that `make` gives.
+        make: makes the initial values; raises `DmlError` where a file has become unreadable.
+    """
+
+    name: str
+    data_type: TensorDataType
+    size_in_bytes: int
+    offset: int
+    initial_size: int
+    make: Callable[[], np.ndarray]
+
+    @property
+    def context(self) -> str:
+        return f"Resource '{self.name}'"
+
+    def bytes(self) -> np.ndarray:
+        """The whole buffer's initial bytes; zero where nothing is initialised."""
+        buffer = np.zeros(self.size_in_bytes, np.uint8)
+        try:
+            values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
+        except DmlError as error:
+            raise error.within(self.context) from None
+        buffer[self.offset : self.offset + values.size] = values
+        return buffer
+
+
+def parse_resource(name: str, value: Any, folder: Path) -> Resource:
+    """A resource of a model in `folder`. Raises `DmlError` with all that is wrong with it."""
+    known = (
+        "initialValues",
+        "initialValuesDataType",
+        "initialValuesOffsetInBytes",
+        "sizeInBytes",
+        "resampleSize",
+        "resampleMode",
+    )
+    with Reader(value, known, f"Resource '{name}'") as fields:
+        data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
+        resample = fields.take("resampleSize", _resample_size, None)
+        fields.take("resampleMode", _resample_mode, "scale")
+        size = fields.take("sizeInBytes", unsigned(UINT64_MAX, 1), None)
+        offset = fields.take("initialValuesOffsetInBytes", unsigned(UINT64_MAX), 0)
+        values = None
+        if not fields.faults:
+            values = fields.take(
+                "initialValues", lambda v: _parse_values(v, data_type, folder, resample)
+            )
+        if values is not None:
+            needed = values.size + offset
+            size = round_up(needed, 4) if size is None else size
+            if size < needed:
+                fields.refuse("sizeInBytes", f"be at least {needed} (the initial values)", size)
+            size = round_up(size, 4)
+    assert values is not None
+    assert size is not None
+    return Resource(name, values.data_type, size, offset, values.size, values.make)
+
+
+@dataclass(frozen=True)
+class _Values:
+    data_type: TensorDataType
+    size: int  # bytes
+    make: Callable[[], np.ndarray]
+
+
+def _resample_size(value: Any) -> tuple[int, int, int]:
+    sizes = list_of(unsigned(UINT_MAX, 1))(value)
+    if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in (1, 3, 4):
+        raise refused("be [1, C, H, W] with 1, 3 or 4 channels", sizes)
+    return sizes[1], sizes[2], sizes[3]
+
+
+def _resample_mode(value: Any) -> str:
+    if value != "scale":
+        raise refused("be 'scale'", value)
+    return value
+
+
+def _parse_values(
+    value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
+) -> _Values:
+    if isinstance(value, list):
+        if not value:
+            raise refused("have at least 1 element", value)
+        array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
+        return _Values(data_type, array.nbytes, lambda: array)
+    if value == "deferred":
+        raise refused("be given (deferred values are for ONNX models)", value)
+    if not isinstance(value, Mapping):
+        raise refused("be a list, or an object with value, valueStart or sourcePath", value)
+    if "sourcePath" in value:
+        return _file(value, data_type, folder, resample)
+    if "valueStart" in value:
+        return _sequence(value, data_type)
+    if "value" in value or "valueCount" in value:
+        return _constant(value, data_type)
+    raise refused("have value, valueStart or sourcePath", value)
+
+
+def _typed(data_type: TensorDataType) -> TensorDataType:
+    if data_type.element_size == 0:
+        rule = "have an initialValuesDataType of whole bytes"
+        raise refused(rule, data_type.shown())
+    return data_type
+
+
+def _constant(value: Any, data_type: TensorDataType) -> _Values:
+    dtype = _typed(data_type).dtype
+    with Reader(value, ("valueCount", "value")) as fields:
+        count = fields.take("valueCount", unsigned(UINT_MAX, 1))
+        element = fields.take("value", lambda v: number(v, data_type))
+    return _Values(data_type, count * dtype.itemsize, lambda: np.full(count, element, dtype))
+
+
+def _sequence(value: Any, data_type: TensorDataType) -> _Values:
+    dtype = _typed(data_type).dtype
+    with Reader(value, ("valueCount", "valueStart", "valueDelta")) as fields:
+        count = fields.take("valueCount", unsigned(UINT_MAX, 1))
+        start = fields.take("valueStart", lambda v: number(v, data_type))
+        delta = fields.take("valueDelta", lambda v: number(v, data_type))
+
+    def make() -> np.ndarray:
+        # Accumulated in the type, as DxDispatch does: floats round at each step, integers wrap.
+        steps = np.full(count, delta, dtype)
+        steps[0] = start
+        with np.errstate(all="ignore"):
+            return np.add.accumulate(steps, dtype=dtype)
+
+    return _Values(data_type, count * dtype.itemsize, make)
+
+
+def number(value: Any, data_type: TensorDataType) -> int | float:
+    """A JSON number, or "nan", "inf", "-inf" for floats, that the type holds."""
+    dtype = data_type.dtype
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return unsigned(int(limits.max), int(limits.min))(value)
+    if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise refused("be a number, 'nan', 'inf' or '-inf'", value)
+    with np.errstate(over="ignore"):
+        try:
+            fits = math.isinf(value) or not np.isinf(dtype.type(value))
+        except OverflowError:
+            fits = False
+    if not fits:
+        raise refused(f"fit {data_type} (at most {np.finfo(dtype).max} in magnitude)", value)
+    return value
+
+
+def _numbers(values: list[Any], data_type: TensorDataType) -> np.ndarray:
+    _typed(data_type)
+    return np.array(list_of(lambda v: number(v, data_type))(values), data_type.dtype)
+
+
+def _mixed(values: list[Any]) -> np.ndarray:
+    """A list initialiser: {"name", "type", "value"} elements, packed one behind the other."""
+
+    def element(value: Any) -> bytes:
+        if not isinstance(value, Mapping):
+            rule = "be an object with type and value (numbers need an initialValuesDataType)"
+            raise refused(rule, value)
+        number_, data_type = 0, TensorDataType.UNKNOWN
+        with Reader(value, ("name", "type", "value")) as fields:
+            data_type = fields.take("type", lambda t: _typed(TensorDataType.of(t)))
+            if not fields.faults:
+                number_ = fields.take("value", lambda v: number(v, data_type))
+        return np.array(number_, data_type.dtype).tobytes()
+
+    return np.frombuffer(b"".join(list_of(element)(values)), np.uint8)
+
+
+def _file(
+    value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
+) -> _Values:
+    with Reader(value, ("sourcePath",)) as fields:
+        source = fields.take("sourcePath", string)
+    path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
+    if path is None:
+        rule = f"exist in {folder or '.'} or in the current directory"
+        raise DmlError([Fault("", "sourcePath", rule, source)])
+    if not path.is_file():
+        raise DmlError([Fault("", "sourcePath", "be a file", source)])
+    kind = path.suffix.lower()
+    read = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
+    try:
+        return read(path, data_type, resample)
+    except DmlError as error:
+        raise DmlError(error.moved("", f"sourcePath '{source}'")) from None
+    except (OSError, ValueError, SyntaxError, EOFError, Warning, TypeError) as error:
+        text = Unquoted(getattr(error, "strerror", None) or error)
+        rule = f"be a readable {kind or 'raw'} file"
+        raise DmlError([Fault("", f"sourcePath '{source}'", rule, text)]) from None
+
+
+def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
+    def load() -> np.ndarray:
+        # Mapped: a header that promises more than the file holds is refused, not allocated.
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+    array = load()
+    stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
+    if data_type not in (UNKNOWN, stored):
+        raise refused(f"hold {data_type}, as initialValuesDataType says", stored.shown())
+    if array.size == 0:
+        raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
+    return _Values(stored, array.nbytes, lambda: np.asarray(load(), stored.dtype, order="C"))
+
+
+def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
+    element, size = _typed(data_type).element_size, path.stat().st_size
+    if size == 0 or size % element:
+        raise refused(f"be a positive multiple of {element} bytes ({data_type})", size)
+    return _Values(data_type, size, lambda: np.fromfile(path, np.uint8, count=size))
+
+
+def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> _Values:
+    image_class = pillow()
+    if data_type.name not in IMAGE_DATA_TYPES:
+        names = ", ".join(IMAGE_DATA_TYPES)
+        raise refused(f"have an initialValuesDataType of {names}", data_type.shown())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", image_class.DecompressionBombWarning)
+        with image_class.open(path) as header:
+            channels, height, width = resample or (3, header.height, header.width)
+
+    def make() -> np.ndarray:
+        try:
+            with image_class.open(path) as opened:
+                image = opened.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
+        except (OSError, ValueError, SyntaxError) as error:
+            raise refused("be a readable image", Unquoted(error)) from None
+        if image.size != (width, height):
+            image = image.resize((width, height), image_class.Resampling.BICUBIC)
+        pixels = np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)
+        if data_type == TensorDataType.UINT8:
+            return np.ascontiguousarray(pixels)
+        return (pixels.astype(np.float32) / np.float32(255)).astype(data_type.dtype)
+
+    return _Values(data_type, channels * height * width * data_type.element_size, make)
+
+
+def pillow() -> Any:
+    """PIL.Image, or the error that says how to install it."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_extra("pillow", "read and write pictures") from None
+    return Image

@@ -1,0 +1,201 @@
+"""DirectML's enumerations, with the values of DirectML.h 1.15."""
+
+import enum
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+
+
+class Enumeration(enum.IntEnum):
+    """An enumeration whose members are taken as member, suffix or full name.
+
+    `ReduceFunction.SUM`, `"SUM"` and `"DML_REDUCE_FUNCTION_SUM"` are the same; case counts.
+    """
+
+    prefix: ClassVar[str]  # pyright: ignore[reportGeneralTypeIssues]  (set by the class line)
+
+    def __init_subclass__(cls, prefix: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        type.__setattr__(cls, "prefix", prefix)
+
+    @classmethod
+    def of(cls, value: Self | str) -> Self:
+        """The member that `value` names. Raises `DmlError` where there is none."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            found = cls.by_name().get(value.removeprefix(cls.prefix + "_"))
+            if found is not None:
+                return found
+        names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))
+        hint = nearest(value, cls.by_name()) if isinstance(value, str) else ""
+        raise DmlError([Fault(cls.prefix, "", f"be one of {names}{hint}", value)])
+
+    @classmethod
+    def by_name(cls) -> Mapping[str, Self]:
+        """The members by the name that error messages and JSON use."""
+        return cls.__members__
+
+    @property
+    def suffix(self) -> str:
+        return self.name
+
+    @property
+    def full_name(self) -> str:
+        """As DirectML.h spells it."""
+        return f"{self.prefix}_{self.suffix}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __str__(self) -> str:
+        return self.suffix
+
+    def shown(self) -> Unquoted:
+        return Unquoted(self.suffix)
+
+
+class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
+    """DML_TENSOR_DATA_TYPE: the type of a tensor's elements."""
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    @property
+    def bits(self) -> int:
+        """Bits an element; 0 for UNKNOWN."""
+        return int("".join(filter(str.isdigit, self.name)) or 0)
+
+    @property
+    def element_size(self) -> int:
+        """Bytes an element; 0 for UNKNOWN and the 4-bit types, as in DMLCalcBufferTensorSize."""
+        return self.bits // 8
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of the same layout (ml_dtypes' for the 4-bit types)."""
+        return _DTYPES[self]
+
+    @classmethod
+    def of_dtype(cls, dtype: Any) -> "TensorDataType":
+        """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
+        found = cls.by_name().get(np.dtype(dtype).name.upper())
+        if found is None:
+            names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
+            rule = f"be one that DirectML has ({names})"
+            raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(np.dtype(dtype).name))])
+        return found
+
+
+_DTYPES = {
+    member: np.dtype(getattr(jnp, member.name.lower()))
+    for member in TensorDataType
+    if member.name != "UNKNOWN"
+}
+
+
+class TensorFlags(enum.IntFlag):
+    """DML_TENSOR_FLAGS, combined with `|`."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+    @classmethod
+    def of(cls, value: "TensorFlags | str | list[str]") -> "TensorFlags":
+        """The flags that `value` names: a member, a name, or a list of names."""
+        if isinstance(value, cls):
+            return value
+        flags = cls.NONE
+        for name in value if isinstance(value, list) else [value]:
+            suffix = str(name).removeprefix("DML_TENSOR_FLAG_")
+            if not isinstance(name, str) or suffix not in cls.__members__:
+                rule = f"be one of {', '.join(cls.__members__)}{nearest(name, cls.__members__)}"
+                raise DmlError([Fault("DML_TENSOR_FLAGS", "", rule, name)])
+            flags |= cls[suffix]
+        return flags
+
+
+class TensorType(Enumeration, prefix="DML_TENSOR_TYPE"):
+    """DML_TENSOR_TYPE: the kind of a tensor description."""
+
+    INVALID = 0
+    BUFFER = 1
+
+
+class ReduceFunction(Enumeration, prefix="DML_REDUCE_FUNCTION"):
+    """DML_REDUCE_FUNCTION: what DML_OPERATOR_REDUCE computes."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
+class AxisDirection(Enumeration, prefix="DML_AXIS_DIRECTION"):
+    """DML_AXIS_DIRECTION: from low index to high, or from high to low."""
+
+    INCREASING = 0
+    DECREASING = 1
+
+
+class DepthSpaceOrder(Enumeration, prefix="DML_DEPTH_SPACE_ORDER"):
+    """DML_DEPTH_SPACE_ORDER: how a depth dimension is made of (channel, row, column).
+
+    DEPTH_COLUMN_ROW: [BlockHeight, BlockWidth, Channel]; COLUMN_ROW_DEPTH: [Channel,
+    BlockHeight, BlockWidth]; each row-major.
+    """
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class FeatureLevel(Enumeration, prefix="DML_FEATURE_LEVEL"):
+    """DML_FEATURE_LEVEL; each level holds all of the ones below it."""
+
+    LEVEL_1_0 = 0x1000
+    LEVEL_2_0 = 0x2000
+    LEVEL_2_1 = 0x2100
+    LEVEL_3_0 = 0x3000
+    LEVEL_3_1 = 0x3100
+    LEVEL_4_0 = 0x4000
+    LEVEL_4_1 = 0x4100
+    LEVEL_5_0 = 0x5000
+    LEVEL_5_1 = 0x5100
+    LEVEL_5_2 = 0x5200
+    LEVEL_6_0 = 0x6000
+    LEVEL_6_1 = 0x6100
+    LEVEL_6_2 = 0x6200
+    LEVEL_6_3 = 0x6300
+    LEVEL_6_4 = 0x6400
+
+    @property
+    def suffix(self) -> str:
+        return self.name.removeprefix("LEVEL_")
+
+    @classmethod
+    def by_name(cls) -> Mapping[str, Self]:
+        return {member.suffix: member for member in cls}

@@ -1,0 +1,227 @@
+"""The kinds of fields that descriptors are made of.
+
+A descriptor annotates each of its fields with an alias from this module, an enumeration, or another
+descriptor. The annotation says how a value is converted and checked, how it stands in JSON, and
+what of it takes part in equality.
+"""
+
+import math
+import operator
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from dml_jax.enums import Enumeration
+from dml_jax.errors import DmlError, Fault
+from dml_jax.tensor import UINT_MAX, TensorDesc
+
+
+def refuse(rule: str, value: object) -> DmlError:
+    """The error of a value; its place in a descriptor is added on the way out."""
+    return DmlError([Fault("", "", rule, value)])
+
+
+class Kind:
+    """How the values of a field are taken in, compared and written.
+
+    `convert` gives the value as it is kept, or raises `DmlError`; `from_json` likewise, from what
+    `to_json` gives; `key` is what equality and hash go by.
+    """
+
+    def convert(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def key(self, value: Any) -> Any:
+        return value
+
+    def shown(self, value: Any) -> str:
+        """As a constructor takes it."""
+        return repr(value)
+
+    def to_json(self, value: Any) -> Any:
+        return value
+
+    def from_json(self, value: Any) -> Any:
+        return self.convert(value)
+
+
+@dataclass(frozen=True)
+class Integer(Kind):
+    """UINT or INT."""
+
+    least: int
+    most: int
+
+    def convert(self, value: Any) -> int:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = None
+        if number is None or isinstance(value, bool) or not self.least <= number <= self.most:
+            raise refuse(f"be an integer in [{self.least}, {self.most}]", value)
+        return number
+
+
+class Real(Kind):
+    """FLOAT: kept as the nearest 32-bit float; equality goes by its bits."""
+
+    def convert(self, value: Any) -> float:
+        try:
+            if isinstance(value, (bool, str)):
+                raise TypeError
+            return struct.unpack("f", struct.pack("f", value))[0]
+        except (struct.error, TypeError):
+            raise refuse("be a number", value) from None
+        except OverflowError:
+            raise refuse("fit a FLOAT (at most 3.4028235e+38 in magnitude)", value) from None
+
+    def key(self, value: float) -> bytes:
+        return struct.pack("f", value)
+
+    def shown(self, value: float) -> str:
+        text = str(np.float32(value))
+        return text if math.isfinite(value) else f"float({text!r})"
+
+    def to_json(self, value: float) -> float | str:
+        return value if math.isfinite(value) else str(value)
+
+    def from_json(self, value: Any) -> float:
+        if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+            return float(value)
+        return self.convert(value)
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """A member of an enumeration, taken as member, suffix or full name."""
+
+    enumeration: type[Enumeration]
+
+    def convert(self, value: Any) -> Enumeration:
+        return self.enumeration.of(value)
+
+    def shown(self, value: Enumeration) -> str:
+        return repr(value.suffix)
+
+    def to_json(self, value: Enumeration) -> str:
+        return value.full_name
+
+
+@dataclass(frozen=True)
+class Tensor(Kind):
+    """A tensor that the operator reads, or (`output`) writes."""
+
+    output: bool = False
+
+    def convert(self, value: Any) -> TensorDesc:
+        if not isinstance(value, TensorDesc):
+            raise refuse("be a TensorDesc", value)
+        return value
+
+    def to_json(self, value: TensorDesc) -> dict[str, Any]:
+        return value.to_json()
+
+    def from_json(self, value: Any) -> TensorDesc:
+        return TensorDesc.from_json(value)
+
+
+@dataclass(frozen=True)
+class Array(Kind):
+    """Several values of one kind, kept as a tuple."""
+
+    element: Kind
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        return self._each(self.element.convert, value)
+
+    def key(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self.element.key, value))
+
+    def shown(self, value: tuple[Any, ...]) -> str:
+        return f"[{', '.join(map(self.element.shown, value))}]"
+
+    def to_json(self, value: tuple[Any, ...]) -> list[Any]:
+        return list(map(self.element.to_json, value))
+
+    def from_json(self, value: Any) -> tuple[Any, ...]:
+        return self._each(self.element.from_json, value)
+
+    def _each(self, convert: Any, values: Any) -> tuple[Any, ...]:
+        if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
+            raise refuse("be a list", values)
+        faults: list[Fault] = []
+        elements: list[Any] = []
+        for index, value in enumerate(values):
+            try:
+                elements.append(convert(value))
+            except DmlError as error:
+                faults += error.moved("", f"[{index}]")
+        if faults:
+            raise DmlError(faults)
+        return tuple(elements)
+
+
+@dataclass(frozen=True)
+class Structure(Kind):
+    """Another descriptor, such as DML_SCALE_BIAS."""
+
+    descriptor: Any
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, self.descriptor):
+            raise refuse(f"be a {self.descriptor.__name__}", value)
+        return value
+
+    def to_json(self, value: Any) -> dict[str, Any]:
+        return value.to_json()
+
+    def from_json(self, value: Any) -> Any:
+        return self.descriptor.from_json(value)
+
+
+@dataclass(frozen=True)
+class Count:
+    """Names the C field that holds the number of elements of an array field."""
+
+    c_name: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a descriptor: its name here and in C, its kind, and how it may be left out."""
+
+    name: str
+    c_name: str
+    kind: Kind
+    optional: bool
+    default: Any  # dataclasses.MISSING where the field has to be given
+    count: str | None
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor kind, of a tensor or of an array of them."""
+        kind = self.kind.element if isinstance(self.kind, Array) else self.kind
+        return kind if isinstance(kind, Tensor) else None
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.kind, Array)
+
+
+UINT = Integer(0, UINT_MAX)
+INT = Integer(-(2**31), 2**31 - 1)
+
+UInt = Annotated[int, UINT]
+UInts = Annotated[Sequence[int], Array(UINT)]
+Int = Annotated[int, INT]
+Ints = Annotated[Sequence[int], Array(INT)]
+Float = Annotated[float, Real()]
+Floats = Annotated[Sequence[float], Array(Real())]
+Input = Annotated[TensorDesc, Tensor()]
+Inputs = Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")]
+Output = Annotated[TensorDesc, Tensor(output=True)]
+Outputs = Annotated[Sequence[TensorDesc], Array(Tensor(output=True)), Count("OutputCount")]
+Axes = Annotated[Sequence[int], Array(UINT), Count("AxisCount")]

@@ -1,0 +1,1 @@
+"""What the operators compute, as pure functions of arrays. Knows no descriptors."""

@@ -1,0 +1,42 @@
+"""Elements moved, not changed: split, tile, depth to space."""
+
+from collections.abc import Sequence
+
+import jax
+from jax import lax
+
+
+def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
+    """Consecutive pieces of `sizes` along `axis`."""
+    return lax.split(x, sizes, axis)
+
+
+def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
+    """[n0, n1, ...] -> [r0 * n0, r1 * n1, ...], the whole repeated along each axis."""
+    repeated = [d for d, r in enumerate(repeats) if r > 1]
+    shape, kept = [], []
+    for d, size in enumerate(x.shape):
+        if d in repeated:
+            shape.append(repeats[d])
+        kept.append(len(shape))
+        shape.append(size)
+    out = [n * r for n, r in zip(x.shape, repeats, strict=True)]
+    return lax.broadcast_in_dim(x, shape, kept).reshape(out)
+
+
+def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """[n, c * b * b, h, w] -> [n, c, h * b, w * b].
+
+    Args:
+        x: the tensor.
+        block: b, the side of the square of pixels that a pixel's channels become.
+        depth_first: the input's channels are [b, b, c] (DEPTH_COLUMN_ROW), else [c, b, b]
+            (COLUMN_ROW_DEPTH).
+    """
+    n, depth, h, w = x.shape
+    c = depth // block**2
+    if depth_first:
+        x = x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        x = x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return x.reshape(n, c, h * block, w * block)

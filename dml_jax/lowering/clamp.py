@@ -1,0 +1,60 @@
+"""Clipping, and the linear map before it."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
+    """`max(low, min(x, high))`; NaN stays. The derivative is 0 at and beyond the bounds.
+
+    Two selects and not `lax.max`, `lax.min`: those share the derivative at a tie, and `lax.clamp`
+    lets `high` win where low > high.
+    """
+    low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
+    x = lax.select(x >= high_, high_, x)
+    return lax.select(x <= low_, low_, x)
+
+
+def cast_bound(bound: float, dtype: np.dtype) -> float | int:
+    """A FLOAT bound in the type that it clips.
+
+    Integers truncate toward zero and then saturate (infinities too); floats round to nearest even.
+    """
+    if not np.issubdtype(dtype, np.integer):
+        with np.errstate(over="ignore"):
+            return float(dtype.type(bound))
+    limits = np.iinfo(dtype)
+    if math.isinf(bound):
+        return int(limits.max if bound > 0 else limits.min)
+    return min(max(math.trunc(bound), int(limits.min)), int(limits.max))
+
+
+def scale_bias(x: jax.Array, scale: float, bias: float) -> jax.Array:
+    """`x * scale + bias`, rounded once to x's type.
+
+    Computed in float32, for 64-bit types in float64; integers truncate toward zero and saturate.
+    """
+    wide = jnp.float64 if x.dtype.itemsize == 8 else jnp.float32
+    y = lax.convert_element_type(x, wide) * wide(scale) + wide(bias)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return saturate(y, x.dtype)
+    return lax.convert_element_type(y, x.dtype)
+
+
+def saturate(x: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Floats to integers: toward zero, beyond the type's range its ends, NaN to 0.
+
+    XLA leaves the conversion of what does not fit to the backend, so nothing that does not fit
+    reaches it.
+    """
+    limits = np.iinfo(dtype)
+    # 2^n - 1 may not be a float, 2^n is: at and beyond it stands the type's end.
+    end, start = x.dtype.type(float(limits.max) + 1), x.dtype.type(limits.min)
+    inside = (x > start) & (x < end)
+    whole = lax.convert_element_type(lax.select(inside, x, lax.full_like(x, 0)), dtype)
+    whole = jnp.where(x >= end, dtype.type(limits.max), whole)
+    return jnp.where(x <= start, dtype.type(limits.min), whole)

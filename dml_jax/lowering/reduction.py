@@ -1,0 +1,164 @@
+"""Reductions. Each takes an array and axes, and keeps the rank: a reduced axis has size 1.
+
+float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Axes = Sequence[int]
+Reduction = Callable[[jax.Array, Axes], jax.Array]
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    return lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
+
+
+def _kept(x: jax.Array, axes: Axes) -> jax.Array:
+    return lax.expand_dims(x, sorted(axes))
+
+
+def _accumulated(reduction: Reduction) -> Reduction:
+    """The reduction in the type it accumulates in, rounded back to the input's."""
+
+    def rounded(x: jax.Array, axes: Axes) -> jax.Array:
+        return lax.convert_element_type(reduction(_wide(x), axes), x.dtype)
+
+    return rounded
+
+
+def _abs(x: jax.Array) -> jax.Array:
+    return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x)
+
+
+def _sum(x: jax.Array, axes: Axes) -> jax.Array:
+    return _kept(lax.reduce_sum(x, axes), axes)
+
+
+@_accumulated
+def sum_(x: jax.Array, axes: Axes) -> jax.Array:
+    return _sum(x, axes)
+
+
+@_accumulated
+def average(x: jax.Array, axes: Axes) -> jax.Array:
+    return _sum(x, axes) / x.dtype.type(math.prod(x.shape[a] for a in axes))
+
+
+@_accumulated
+def l1(x: jax.Array, axes: Axes) -> jax.Array:
+    return _sum(_abs(x), axes)
+
+
+@_accumulated
+def sum_square(x: jax.Array, axes: Axes) -> jax.Array:
+    return _sum(x * x, axes)
+
+
+@_accumulated
+def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
+    return lax.log(_sum(x, axes))
+
+
+@_accumulated
+def multiply(x: jax.Array, axes: Axes) -> jax.Array:
+    return _kept(lax.reduce_prod(x, axes), axes)
+
+
+@_accumulated
+def max_(x: jax.Array, axes: Axes) -> jax.Array:
+    return _kept(lax.reduce_max(x, axes), axes)
+
+
+@_accumulated
+def min_(x: jax.Array, axes: Axes) -> jax.Array:
+    return _kept(lax.reduce_min(x, axes), axes)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _l2(x: jax.Array, axes: Axes) -> jax.Array:
+    return lax.sqrt(_sum(x * x, axes))
+
+
+@_l2.defjvp
+def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    # d|x| = x . dx / |x|, and 0 at the origin, where autodiff has 0 / 0.
+    (x,), (dx,) = primals, tangents
+    out = _l2(x, axes)
+    slope = x / jnp.where(out == 0, jnp.ones_like(out), out)
+    return out, _sum(slope * dx, axes)
+
+
+l2 = _accumulated(_l2)
+
+
+def _shifted_exp(x: jax.Array, axes: Axes) -> tuple[jax.Array, jax.Array]:
+    """`exp(x - shift)` and the shift: the maximum, so that nothing overflows.
+
+    Not where that is infinite, which would leave inf - inf.
+    """
+    top = max_(x, axes)
+    shift = jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)
+    return lax.exp(x - shift), shift
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
+    terms, shift = _shifted_exp(x, axes)
+    return lax.log(_sum(terms, axes)) + shift
+
+
+@_log_sum_exp.defjvp
+def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    # The softmax of x; 0 where the result is infinite.
+    (x,), (dx,) = primals, tangents
+    terms, shift = _shifted_exp(x, axes)
+    total = _sum(terms, axes)
+    out = lax.log(total) + shift
+    infinite = jnp.isinf(out)
+    softmax = terms / jnp.where(infinite, jnp.ones_like(total), total)
+    return out, _sum(jnp.where(infinite, jnp.zeros_like(x), softmax) * dx, axes)
+
+
+log_sum_exp = _accumulated(_log_sum_exp)
+
+
+def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
+    """Index of the largest element; see `_arg`."""
+    return _arg(lax.reduce_max, x, axes, dtype, last)
+
+
+def argmin(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
+    """Index of the smallest element; see `_arg`."""
+    return _arg(lax.reduce_min, x, axes, dtype, last)
+
+
+def _arg(reduce: Callable, x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool) -> jax.Array:
+    """Row-major index within the reduced axes, in increasing order, of the extreme element.
+
+    The first of equal ones, or the `last`; the first (last) NaN where there is one. By value, then
+    by index: unlike one reduction that carries both, this gives the same answer in whatever order
+    the backend combines, and two small all-reduces where the axis is sharded.
+    """
+    x = lax.stop_gradient(x)
+    best = _kept(reduce(x, axes), axes)
+    found = x == lax.broadcast_in_dim(best, x.shape, range(x.ndim))
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        found |= x != x
+    count = math.prod(x.shape[a] for a in axes)
+    index_type = jnp.int32 if count <= 2**31 - 1 else jnp.uint32
+    index = jnp.zeros(x.shape, index_type)
+    step = 1
+    for a in sorted(axes, reverse=True):
+        index += lax.broadcasted_iota(index_type, x.shape, a) * index_type(step)
+        step *= x.shape[a]
+    if last:
+        chosen = lax.reduce_max(jnp.where(found, index, index_type(0)), axes)
+    else:
+        chosen = lax.reduce_min(jnp.where(found, index, index_type(count - 1)), axes)
+    return lax.convert_element_type(_kept(chosen, axes), dtype)

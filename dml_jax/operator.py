@@ -1,0 +1,279 @@
+"""The base of all operators: from one declaration, the checks, the support query and the call."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+from jax import lax
+
+from dml_jax.descriptor import Descriptor
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.support import Support
+from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc, TensorFlags, shown_array
+
+OPERATORS: "dict[str, type[Operator]]" = {}
+"""Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
+
+
+class Expect:
+    """Collects what is wrong: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
+
+    def __init__(self, operator: str):
+        self.operator = operator
+        self.faults: list[Fault] = []
+
+    def __call__(self, holds: bool, field: str, rule: str, value: object) -> bool:
+        if not holds:
+            self.faults.append(Fault(self.operator, field, rule, value))
+        return holds
+
+
+class Operator(Descriptor):
+    """A DirectML operator: a checked description, and a function of JAX arrays.
+
+    `op(x, ...)` takes one array for each input tensor, in the order of the fields, of exactly the
+    described sizes and type, and returns the output (a tuple of them where there are several). It
+    is a pure function: it works eagerly and under jit, grad, vmap and shard_map, and is itself a
+    static argument of jit. Strides do not matter to it: they are a property of memory
+    (`TensorDesc.read` and `write`).
+
+    To declare an operator: annotate its fields, give `support`, and override
+
+    - `check`: what its page demands beyond types and sizes;
+    - `expected_sizes`: the sizes that its other tensors must have, given its inputs and attributes;
+    - `same_data_type`: the tensors that share one type, where not all do;
+    - `lower`: the function of arrays, one line that calls `dml_jax.lowering`.
+    """
+
+    support: ClassVar[Support]
+    in_place: ClassVar[bool] = False
+    _tensor_fields: ClassVar[tuple[str, ...]]
+    _returns_tuple: ClassVar[bool]
+
+    def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
+        cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
+        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
+        cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
+        if op is not None:
+            missing = [
+                part
+                for part in ("support", "expected_sizes", "lower")
+                if getattr(cls, part, None) is getattr(Operator, part, None)
+            ]
+            if missing or not outputs or not cls.__doc__:
+                raise TypeError(f"{cls.__name__} lacks {missing or 'an output or a docstring'}")
+            cls.support = cls.support.resolved(list(cls._tensor_fields))
+            jax.tree_util.register_static(cls)
+            OPERATORS[cls.c_name] = cls
+
+    # What an operator declares.
+
+    def check(self, expect: Expect) -> None:
+        """What the operator's page demands of its attributes."""
+
+    def expected_sizes(self) -> Mapping[str, Any]:
+        """Tensor field -> the sizes it must have (a sequence of them for an array of tensors).
+
+        Asked only where `check` found nothing wrong.
+        """
+        raise NotImplementedError
+
+    def because(self, field: str, dimension: int) -> str:
+        """Where an expected size comes from, as an error message says it."""
+        return ""
+
+    def same_data_type(self) -> tuple[str, ...]:
+        """The tensor fields that share one data type: all of them, if not overridden."""
+        return self._tensor_fields
+
+    def lower(self, *arrays: Any, **_: Any) -> Any:
+        """The function: one array for each input, one array or several out."""
+        raise NotImplementedError
+
+    # What every operator has.
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """(path, field, tensor) of all tensors, of the outputs or of the inputs.
+
+        The path is DirectML's spelling: `InputTensor`, `OutputTensors[1]`. Optional tensors that
+        are not given are left out.
+        """
+        for f in self.fields:
+            kind = f.tensor
+            value = self.__dict__.get(f.name)
+            if kind is None or value is None or (output is not None and kind.output != output):
+                continue
+            if f.is_array:
+                for index, tensor in enumerate(value):
+                    yield f"{f.c_name}[{index}]", f.name, tensor
+            else:
+                yield f.c_name, f.name, value
+
+    @functools.cached_property
+    def inputs(self) -> tuple[TensorDesc, ...]:
+        """The input tensors, in the order that a call takes arrays."""
+        return tuple(tensor for _, _, tensor in self.tensors(output=False))
+
+    @functools.cached_property
+    def outputs(self) -> tuple[TensorDesc, ...]:
+        """The output tensors, in the order that a call returns them."""
+        return tuple(tensor for _, _, tensor in self.tensors(output=True))
+
+    def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
+        by = self.support.by
+        if by is None or by in present:
+            faults += self.support.faults(self.c_name, tensors, present[by] if by else None)
+        if len(present) != len(self.fields):
+            return
+        expect = Expect(self.c_name)
+        for f in self.fields:
+            if f.is_array:
+                count = len(present[f.name])
+                expect(count > 0, f.count or f.c_name, "be at least 1", count)
+        countable = not expect.faults
+        shared = self.same_data_type()
+        common = next(((p, t) for p, (field, t) in tensors.items() if field in shared), None)
+        for path, (field, tensor) in tensors.items():
+            if common and field in shared and tensor.data_type != common[1].data_type:
+                rule = f"be {common[1].data_type} ({common[0]}.DataType)"
+                expect(False, f"{path}.DataType", rule, tensor.data_type.shown())
+        for path, _, tensor in self.tensors(output=True):
+            if not tensor.has_distinct_addresses:
+                expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
+            if TensorFlags.OWNED_BY_DML in tensor.flags:
+                rule = "be NONE (OWNED_BY_DML is for inputs)"
+                expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
+        found = len(expect.faults)
+        if countable:
+            self.check(expect)
+            if len(expect.faults) == found:
+                self._check_sizes(expect)
+        faults += expect.faults
+
+    def _check_sizes(self, expect: Expect) -> None:
+        expected = {}
+        for name, sizes in self.expected_sizes().items():
+            f = next(f for f in self.fields if f.name == name)
+            if f.is_array:
+                expected |= {f"{f.c_name}[{i}]": s for i, s in enumerate(sizes)}
+            else:
+                expected[f.c_name] = sizes
+        for path, field, tensor in self.tensors():
+            sizes = expected.get(path, tensor.sizes)
+            if tensor.sizes == tuple(sizes):
+                continue
+            rank = len(sizes)
+            if rank != tensor.dimension_count:
+                expect(False, f"{path}.DimensionCount", f"be {rank}", tensor.dimension_count)
+                continue
+            for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
+                if size != got:
+                    rule = f"be {size} {self.because(field, d)}".rstrip()
+                    expect(False, f"{path}.Sizes[{d}]", rule, got)
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Why a feature level does not take this descriptor; empty where it does."""
+        level = FeatureLevel.of(feature_level)
+        tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
+        group = getattr(self, self.support.by) if self.support.by else None
+        return tuple(self.support.faults(self.c_name, tensors, group, level))
+
+    def validate(self, feature_level: FeatureLevel | str) -> None:
+        """Raises `DmlError` where a feature level ("2_1") does not take this descriptor."""
+        faults = self.refused_at(feature_level)
+        if faults:
+            raise DmlError(faults)
+
+    @functools.cached_property
+    def minimum_feature_level(self) -> FeatureLevel:
+        """The lowest feature level that takes this very descriptor."""
+        return next(level for level in FeatureLevel if not self.refused_at(level))
+
+    @property
+    def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
+        """For each level below `minimum_feature_level`, why it refuses."""
+        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
+        return {level: self.refused_at(level) for level in lower}
+
+    def __call__(self, *arrays: jax.Array) -> Any:
+        self._check_arrays(arrays)
+        return _apply(self, *arrays)
+
+    def _check_arrays(self, arrays: Sequence[Any]) -> None:
+        inputs = self.inputs
+        if len(arrays) == len(inputs):
+            for tensor, array in zip(inputs, arrays, strict=True):
+                if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
+                    break
+            else:
+                if not self._has_64_bits or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+                    return
+        raise DmlError(self._array_faults(arrays))
+
+    @functools.cached_property
+    def _has_64_bits(self) -> bool:
+        return any(t.data_type.bits == 64 for t in (*self.inputs, *self.outputs))
+
+    def _array_faults(self, arrays: Sequence[Any]) -> Iterator[Fault]:
+        name, count = self.c_name, len(self.inputs)
+        if len(arrays) != count:
+            rule = f"be {count}, one for each input tensor"
+            yield Fault(name, "the number of arrays", rule, len(arrays))
+        if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+            for path, _, tensor in self.tensors():
+                if tensor.data_type.bits == 64:
+                    rule = (
+                        "have at most 32 bits while 64-bit types are off in JAX (turn them on: "
+                        'jax.config.update("jax_enable_x64", True), or JAX_ENABLE_X64=1)'
+                    )
+                    yield Fault(name, f"{path}.DataType", rule, tensor.data_type.shown())
+        for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
+            if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
+                described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
+                yield Fault(name, path, f"be an array {described}", shown_array(array))
+
+    def to_json(self) -> dict[str, Any]:
+        """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
+        return {"Type": self.c_name, "Desc": super().to_json()}
+
+    def describe(self) -> str:
+        """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
+        inputs, outputs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
+        return f"{inputs} -> {outputs}"
+
+
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def _apply(op: Operator, *arrays: jax.Array) -> Any:
+    # Eagerly, one compiled program; inlined where it is traced, so that XLA sees no call.
+    with jax.named_scope(op.c_name):
+        strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
+        result = op.lower(*strong)
+        return tuple(result) if op._returns_tuple else result
+
+
+def operator_type(name: Any) -> type[Operator]:
+    """The operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
+    full = name if str(name).startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
+    if full not in OPERATORS:
+        rule = f"be an operator that is built ({', '.join(OPERATORS)}){nearest(full, OPERATORS)}"
+        raise DmlError([Fault("", "type", rule, name)])
+    return OPERATORS[full]
+
+
+def operator_from_json(value: Any) -> Operator:
+    """The operator of {"Type", "Desc"}, or with the fields beside the type. Raises `DmlError`.
+
+    Both keys may be in lower case, as DxDispatch's dispatchables have them.
+    """
+    if not isinstance(value, Mapping):
+        raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
+    value = dict(value)
+    name = value.pop("Type", None) or value.pop("type", None)
+    if not isinstance(name, str):
+        raise DmlError([Fault("DML_OPERATOR_DESC", "Type", "be an operator's name", name)])
+    desc = value.get("Desc", value.get("desc", value))
+    return operator_type(name).from_json(desc)

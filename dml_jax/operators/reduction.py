@@ -1,0 +1,129 @@
+"""Operators that combine the elements along axes into one: REDUCE."""
+
+from collections.abc import Sequence
+
+from dml_jax.descriptor import field
+from dml_jax.enums import ReduceFunction
+from dml_jax.fields import Axes, Input, Output
+from dml_jax.lowering import reduction
+from dml_jax.operator import Expect, Operator
+from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by
+
+F = ReduceFunction
+
+_FUNCTIONS = {
+    F.AVERAGE: reduction.average,
+    F.L1: reduction.l1,
+    F.L2: reduction.l2,
+    F.LOG_SUM: reduction.log_sum,
+    F.LOG_SUM_EXP: reduction.log_sum_exp,
+    F.MAX: reduction.max_,
+    F.MIN: reduction.min_,
+    F.MULTIPLY: reduction.multiply,
+    F.SUM: reduction.sum_,
+    F.SUM_SQUARE: reduction.sum_square,
+}
+_INDEX_FUNCTIONS = {F.ARGMAX: reduction.argmax, F.ARGMIN: reduction.argmin}
+
+
+def _indexed(types: str, indices: str) -> dict[str, str]:
+    return {"input_tensor": types, "output_tensor": indices}
+
+
+class Reduce(Operator, op="REDUCE"):
+    """Combines the elements along `axes` into one; the rank is kept.
+
+    SUM, MULTIPLY, MIN, MAX as they say; AVERAGE `sum(x) / N`; L1 `sum(|x|)`; L2 `sqrt(sum(x^2))`;
+    SUM_SQUARE `sum(x^2)`; LOG_SUM `ln(sum(x))`; LOG_SUM_EXP `ln(sum(exp(x)))`; ARGMAX and ARGMIN
+    the index of the largest (smallest) element.
+
+    Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. MIN and
+    MAX give NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the
+    smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by
+    the maximum. Gradients: MIN and MAX share among ties equally, L2 of a zero vector has 0,
+    LOG_SUM_EXP of all -inf has 0.
+
+    Fields:
+        function: what to compute.
+        input_tensor: the tensor to reduce.
+        output_tensor: the input's sizes, with 1 for each of `axes`; of its type, but for ARGMAX
+            and ARGMIN, which give an integer type of the support table.
+        axes: the dimensions to reduce: one or more, each once, in any order.
+
+    Source: DML_REDUCE_OPERATOR_DESC.
+    """
+
+    function: ReduceFunction = field(converter=ReduceFunction.of)
+    input_tensor: Input
+    output_tensor: Output
+    axes: Axes
+
+    support = by(
+        "function",
+        {
+            (F.ARGMIN, F.ARGMAX): (
+                ("4_1", (1, 8), _indexed(ALL_BUT_FLOAT64, INDICES)),
+                ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
+                ("2_1", 4, _indexed(TO_32_BITS, "UINT32")),
+                ("1_0", 4, _indexed(FLOATS, "UINT32")),
+            ),
+            (F.AVERAGE, F.L2, F.LOG_SUM, F.LOG_SUM_EXP): (
+                ("3_0", (1, 8), FLOATS),
+                ("1_0", 4, FLOATS),
+            ),
+            (F.L1, F.SUM_SQUARE): (
+                ("5_0", (1, 8), f"{FLOATS} {INDICES}"),
+                ("3_0", (1, 8), FLOATS),
+                ("1_0", 4, FLOATS),
+            ),
+            (F.MIN, F.MAX): (
+                ("5_0", (1, 8), ALL_BUT_FLOAT64),
+                ("3_0", (1, 8), TO_32_BITS),
+                ("2_1", 4, f"{FLOATS} INT32 UINT32"),
+                ("1_0", 4, FLOATS),
+            ),
+            (F.MULTIPLY, F.SUM): (
+                ("5_0", (1, 8), f"{FLOATS} {INDICES}"),
+                ("3_0", (1, 8), f"{FLOATS} INT32 UINT32"),
+                ("2_1", 4, f"{FLOATS} INT32 UINT32"),
+                ("1_0", 4, FLOATS),
+            ),
+        },
+    )
+
+    def same_data_type(self) -> tuple[str, ...]:
+        return () if self.function in _INDEX_FUNCTIONS else super().same_data_type()
+
+    def check(self, expect: Expect) -> None:
+        expect_axes(expect, self.axes, self.input_tensor.dimension_count)
+
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        return {"output_tensor": reduced(self.input_tensor.sizes, self.axes)}
+
+    def because(self, field: str, dimension: int) -> str:
+        return because_reduced(self.axes, dimension)
+
+    def lower(self, x):
+        if self.function in _INDEX_FUNCTIONS:
+            return _INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
+        return _FUNCTIONS[self.function](x, self.axes)
+
+
+def expect_axes(expect: Expect, axes: Sequence[int], rank: int) -> None:
+    """Axes of a tensor of this rank, each named once."""
+    for k, axis in enumerate(axes):
+        rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
+        expect(axis < rank, f"Axes[{k}]", rule, axis)
+        first = axes.index(axis)
+        expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+
+
+def reduced(sizes: Sequence[int], axes: Sequence[int]) -> list[int]:
+    """The sizes with 1 for each of the axes."""
+    return [1 if d in axes else size for d, size in enumerate(sizes)]
+
+
+def because_reduced(axes: Sequence[int], dimension: int) -> str:
+    if dimension in axes:
+        return f"since dimension {dimension} is reduced"
+    return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"

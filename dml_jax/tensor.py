@@ -1,0 +1,359 @@
+"""DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer.
+
+Source: the DML_BUFFER_TENSOR_DESC page and DMLCalcBufferTensorSize of DirectML's documentation.
+"""
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dml_jax.enums import TensorDataType, TensorFlags, TensorType
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.lowering import memory
+
+Sizes = tuple[int, ...]
+
+DIMENSION_COUNT_MAX = 8
+UINT_MAX = 2**32 - 1
+ELEMENT_COUNT_MAX = UINT_MAX
+MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
+
+_STRUCT = "DML_BUFFER_TENSOR_DESC"
+
+
+def calc_buffer_tensor_size(
+    data_type: TensorDataType | str, sizes: Sequence[int], strides: Sequence[int] | None = None
+) -> int:
+    """The least bytes that a buffer needs to hold a tensor (DMLCalcBufferTensorSize).
+
+    `(sum((sizes[d] - 1) * strides[d]) + 1) * element_size`, or the product of the sizes for a
+    packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
+    helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
+    """
+    return round_up(span(sizes, strides) * TensorDataType.of(data_type).element_size, 4)
+
+
+def span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Elements from a tensor's first to its last, both included."""
+    if strides is None:
+        return math.prod(sizes)
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+class TensorDesc:
+    """A tensor in a buffer: type and sizes, and how its elements are laid out.
+
+    Args:
+        data_type: `TensorDataType`, or its name ("FLOAT32").
+        sizes: elements in each dimension; 1 to 8 dimensions, no size 0.
+        strides: elements (not bytes) from one index to the next in each dimension; None is packed
+            row-major. 0 broadcasts, more than packed pads, another order transposes.
+        flags: `TensorFlags`, or its name.
+        total_tensor_size_in_bytes: at least `calc_buffer_tensor_size`, which is the default.
+        guaranteed_base_offset_alignment: bytes; 0, or a power of two of at least an element.
+
+    A tensor has at most 2^32 - 1 elements; padding counts. All that is wrong is raised at once, as
+    one `DmlError`. Immutable; equality and hash go by value.
+    """
+
+    __slots__ = (
+        "data_type",
+        "flags",
+        "guaranteed_base_offset_alignment",
+        "sizes",
+        "strides",
+        "total_tensor_size_in_bytes",
+    )
+
+    data_type: TensorDataType
+    sizes: Sizes
+    strides: Sizes | None
+    flags: TensorFlags
+    total_tensor_size_in_bytes: int
+    guaranteed_base_offset_alignment: int
+
+    def __init__(
+        self,
+        data_type: TensorDataType | str,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        flags: TensorFlags | str | list[str] = TensorFlags.NONE,
+        total_tensor_size_in_bytes: int | None = None,
+        guaranteed_base_offset_alignment: int = 0,
+    ):
+        faults: list[Fault] = []
+
+        def expect(holds: bool, field: str, rule: str, value: object) -> bool:
+            if not holds:
+                faults.append(Fault(_STRUCT, field, rule, value))
+            return holds
+
+        def integers(field: str, values: Any) -> Sizes | None:
+            try:
+                return tuple(map(operator.index, values))
+            except TypeError:
+                expect(False, field, "be a list of integers", values)
+
+        try:
+            data_type = TensorDataType.of(data_type)
+            expect(data_type != TensorDataType.UNKNOWN, "DataType", "be known", data_type.shown())
+        except DmlError as error:
+            faults += error.moved(_STRUCT, "DataType")
+            data_type = TensorDataType.UNKNOWN
+        try:
+            flags = TensorFlags.of(flags)
+        except DmlError as error:
+            faults += error.moved(_STRUCT, "Flags")
+
+        shape = integers("Sizes", sizes)
+        if shape is not None:
+            rank = len(shape)
+            expect(1 <= rank <= DIMENSION_COUNT_MAX, "DimensionCount", "be in [1, 8]", rank)
+            for d, size in enumerate(shape):
+                if not 1 <= size <= UINT_MAX:
+                    expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)
+        if strides is not None:
+            strides = integers("Strides", strides)
+            if strides is not None and shape is not None and len(strides) != len(shape):
+                rule = f"have {len(shape)} elements, as Sizes has"
+                expect(False, "Strides", rule, list(strides))
+            for d, stride in enumerate(strides or ()):
+                if not 0 <= stride <= UINT_MAX:
+                    expect(False, f"Strides[{d}]", f"be in [0, {UINT_MAX}]", stride)
+
+        element_size = data_type.element_size
+        if not faults and shape is not None:
+            elements = span(shape, strides)
+            least = round_up(elements * element_size, 4)
+            total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
+            if expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
+                total = operator.index(total)
+                rule = f"be at least {least} (the last element's end, rounded up to 4)"
+                expect(total >= least, "TotalTensorSizeInBytes", rule, total)
+                most = round_up(ELEMENT_COUNT_MAX * element_size, 4)
+                rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
+                if elements > ELEMENT_COUNT_MAX:
+                    expect(False, "Sizes" if strides is None else "Strides", rule, elements)
+                elif element_size:
+                    expect(total <= most, "TotalTensorSizeInBytes", rule, total)
+            total_tensor_size_in_bytes = total
+        alignment = guaranteed_base_offset_alignment
+        if alignment != 0:
+            rule = f"be 0 or a power of two of at least {element_size} bytes (an element)"
+            good = is_uint(alignment) and alignment & (alignment - 1) == 0
+            good = good and element_size <= alignment <= UINT_MAX
+            expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment)
+        if faults:
+            raise DmlError(faults)
+
+        put = object.__setattr__
+        put(self, "data_type", data_type)
+        put(self, "sizes", shape)
+        put(self, "strides", strides)
+        put(self, "flags", flags)
+        put(self, "total_tensor_size_in_bytes", total_tensor_size_in_bytes)
+        put(self, "guaranteed_base_offset_alignment", alignment)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"TensorDesc is immutable: cannot set {name!r}")
+
+    __delattr__ = __setattr__  # pyright: ignore[reportAssignmentType]
+
+    @classmethod
+    def of(cls, array: Any) -> "TensorDesc":
+        """The packed description of an array (or of anything with `shape` and `dtype`)."""
+        return cls(TensorDataType.of_dtype(array.dtype), array.shape)
+
+    @property
+    def dimension_count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data_type.dtype
+
+    @property
+    def packed_strides(self) -> Sizes:
+        """The strides of these sizes, row-major without padding."""
+        return memory.packed_strides(self.sizes)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last, both included."""
+        return span(self.sizes, self.strides)
+
+    @property
+    def has_distinct_addresses(self) -> bool:
+        """Whether every element lies at an address of its own, as an output's must."""
+        return self.strides is None or memory.distinct(self.sizes, self.strides)
+
+    def read(self, buffer: jax.Array) -> jax.Array:
+        """The tensor, of shape `sizes`, that lies at the start of a flat buffer of its type.
+
+        A pure function of the buffer: a reshape, transposition, broadcast or slice where the
+        strides allow, a gather where not; under jit it fuses with what reads the result.
+        """
+        return memory.read(self._checked(buffer), self.sizes, self.strides)
+
+    def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
+        """The flat buffer with the tensor written at its start, other elements as they were.
+
+        A pure function, like `read`. Raises `DmlError` where two elements share an address.
+        """
+        if not self.has_distinct_addresses:
+            raise DmlError([Fault(_STRUCT, "Strides", DISTINCT_ADDRESSES, self.strides)])
+        if tensor.shape != self.sizes or tensor.dtype != self.dtype:
+            rule = f"be {self.shown()}"
+            raise DmlError([Fault(_STRUCT, "tensor", rule, shown_array(tensor))])
+        return memory.write(self._checked(buffer), tensor, self.strides)
+
+    def _checked(self, buffer: jax.Array) -> jax.Array:
+        if buffer.ndim != 1 or buffer.dtype != self.dtype or buffer.shape[0] < self.span:
+            rule = f"be flat, {self.dtype}, of at least {self.span} elements"
+            raise DmlError([Fault(_STRUCT, "buffer", rule, shown_array(buffer))])
+        return buffer
+
+    def shown(self) -> Unquoted:
+        """`FLOAT32[1,1,3,3]`, with strides where there are any."""
+        layout = f" strides {list(self.strides)}" if self.strides is not None else ""
+        return Unquoted(f"{self.data_type}[{_joined(self.sizes)}]{layout}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As DxDispatch's JSON has it; what is as by default is left out."""
+        result: dict[str, Any] = {"DataType": self.data_type.name}
+        if self.flags:
+            result["Flags"] = [flag.name for flag in TensorFlags if flag & self.flags]
+        result["Sizes"] = list(self.sizes)
+        if self.strides is not None:
+            result["Strides"] = list(self.strides)
+        if self.total_tensor_size_in_bytes != self.implied_size_in_bytes:
+            result["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
+        if self.guaranteed_base_offset_alignment:
+            result["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return result
+
+    @classmethod
+    def from_json(cls, value: Any) -> "TensorDesc":
+        """The inverse of `to_json`; takes the fields as they are or as {"Type", "Desc"}.
+
+        Type, Flags, DimensionCount, Strides, TotalTensorSizeInBytes (also 0, for the least) and
+        GuaranteedBaseOffsetAlignment may be left out. Raises `DmlError` with all faults.
+        """
+        faults: list[Fault] = []
+        if isinstance(value, Mapping):
+            value = dict(value)
+            try:
+                kind = TensorType.of(value.pop("Type", TensorType.BUFFER))
+                if kind != TensorType.BUFFER:
+                    faults.append(Fault(_STRUCT, "Type", "be BUFFER", kind.shown()))
+            except DmlError as error:
+                faults += error.moved(_STRUCT, "Type")
+            if "Desc" in value:
+                outside = sorted(set(value) - {"Desc"})
+                if outside:
+                    rule = "stand inside Desc, as the others do"
+                    faults.append(Fault(_STRUCT, outside[0], rule, value[outside[0]]))
+                value = value["Desc"]
+        if not isinstance(value, Mapping):
+            raise DmlError([*faults, Fault(_STRUCT, "", "be an object", value)])
+        for name in value:
+            if name not in _JSON_FIELDS:
+                rule = f"be a field of {_STRUCT}{nearest(name, _JSON_FIELDS)}"
+                faults.append(Fault(_STRUCT, str(name), rule, value[name]))
+        for name in ("DataType", "Sizes"):
+            if name not in value:
+                faults.append(Fault(_STRUCT, name, "be given", NOTHING))
+        sizes, count = value.get("Sizes"), value.get("DimensionCount")
+        if "DimensionCount" in value and isinstance(sizes, list) and count != len(sizes):
+            rule = f"be {len(sizes)} (the elements of Sizes)"
+            faults.append(Fault(_STRUCT, "DimensionCount", rule, count))
+        try:
+            tensor = cls(
+                value.get("DataType", TensorDataType.FLOAT32),
+                value.get("Sizes", (1,)),
+                value.get("Strides"),
+                value.get("Flags", TensorFlags.NONE),
+                value.get("TotalTensorSizeInBytes") or None,
+                value.get("GuaranteedBaseOffsetAlignment", 0),
+            )
+        except DmlError as error:
+            raise DmlError([*faults, *error.faults]) from None
+        if faults:
+            raise DmlError(faults)
+        return tensor
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (
+            self.data_type,
+            self.sizes,
+            self.strides,
+            self.flags,
+            self.total_tensor_size_in_bytes,
+            self.guaranteed_base_offset_alignment,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorDesc) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorDesc, self._fields()
+
+    def __repr__(self) -> str:
+        parts = [repr(self.data_type.name), str(list(self.sizes))]
+        if self.strides is not None:
+            parts.append(f"strides={list(self.strides)}")
+        if self.flags:
+            parts.append(f"flags={self.flags.name!r}")
+        if self.total_tensor_size_in_bytes != self.implied_size_in_bytes:
+            parts.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes}")
+        if self.guaranteed_base_offset_alignment:
+            parts.append(
+                f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}"
+            )
+        return f"TensorDesc({', '.join(parts)})"
+
+    @property
+    def implied_size_in_bytes(self) -> int:
+        """`calc_buffer_tensor_size` of this tensor: the least that a buffer needs."""
+        return round_up(self.span * self.data_type.element_size, 4)
+
+
+_JSON_FIELDS = (
+    "DataType",
+    "Flags",
+    "DimensionCount",
+    "Sizes",
+    "Strides",
+    "TotalTensorSizeInBytes",
+    "GuaranteedBaseOffsetAlignment",
+)
+
+DISTINCT_ADDRESSES = "give every element of an output an address of its own"
+
+
+def is_uint(value: object, limit: int = 2**64) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return 0 <= int(value) < limit
+
+
+def shown_array(array: Any) -> Unquoted:
+    """`float32[2,3]` for an array, the type's name for anything else."""
+    if hasattr(array, "shape") and hasattr(array, "dtype"):
+        return Unquoted(f"{array.dtype}[{_joined(array.shape)}]")
+    return Unquoted(f"a {type(array).__name__}")
+
+
+def _joined(sizes: Iterable[int]) -> str:
+    return ",".join(map(str, sizes))
