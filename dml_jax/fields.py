@@ -72,14 +72,14 @@ class Real(Kind):
         try:
             if isinstance(value, (bool, str)):
                 raise TypeError
-            return struct.unpack("f", struct.pack("f", value))[0]
+            return struct.unpack("<f", struct.pack("<f", value))[0]
         except (struct.error, TypeError):
             raise refuse("be a number", value) from None
         except OverflowError:
             raise refuse("fit a FLOAT (at most 3.4028235e+38 in magnitude)", value) from None
 
     def key(self, value: float) -> bytes:
-        return struct.pack("f", value)
+        return struct.pack("<f", value)
 
     def shown(self, value: float) -> str:
         text = str(np.float32(value))

@@ -11,7 +11,7 @@ from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by
 
 F = ReduceFunction
 
-_FUNCTIONS = {
+FUNCTIONS = {
     F.AVERAGE: reduction.average,
     F.L1: reduction.l1,
     F.L2: reduction.l2,
@@ -23,7 +23,7 @@ _FUNCTIONS = {
     F.SUM: reduction.sum_,
     F.SUM_SQUARE: reduction.sum_square,
 }
-_INDEX_FUNCTIONS = {F.ARGMAX: reduction.argmax, F.ARGMIN: reduction.argmin}
+INDEX_FUNCTIONS = {F.ARGMAX: reduction.argmax, F.ARGMIN: reduction.argmin}
 
 
 def _indexed(types: str, indices: str) -> dict[str, str]:
@@ -92,7 +92,7 @@ class Reduce(Operator, op="REDUCE"):
     )
 
     def same_data_type(self) -> tuple[str, ...]:
-        return () if self.function in _INDEX_FUNCTIONS else super().same_data_type()
+        return () if self.function in INDEX_FUNCTIONS else super().same_data_type()
 
     def check(self, expect: Expect) -> None:
         expect_axes(expect, self.axes, self.input_tensor.dimension_count)
@@ -104,9 +104,9 @@ class Reduce(Operator, op="REDUCE"):
         return because_reduced(self.axes, dimension)
 
     def lower(self, x):
-        if self.function in _INDEX_FUNCTIONS:
-            return _INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
-        return _FUNCTIONS[self.function](x, self.axes)
+        if self.function in INDEX_FUNCTIONS:
+            return INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
+        return FUNCTIONS[self.function](x, self.axes)
 
 
 def expect_axes(expect: Expect, axes: Sequence[int], rank: int) -> None:

@@ -1,0 +1,32 @@
+"""What every test runs under: 64-bit types, no implicit promotion, eight devices."""
+
+import os
+
+# Read when the backend starts, so it has to stand before any array is made.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+)
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,  # the first call of a shape compiles
+    max_examples=25,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture
+def no_x64():
+    """JAX as it is by default: without 64-bit types."""
+    with jax.enable_x64(False):
+        yield

@@ -1,0 +1,316 @@
+"""For every operator: how to draw a random one, what it must give, and how its rows are tried.
+
+The registry-wide tests (`test_registry.py`) hold for whatever stands here, and fail for an operator
+that does not: an operator is tested the moment it is declared.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dml_jax import (
+    DepthSpaceOrder,
+    DepthToSpace1,
+    ElementWiseClip,
+    Operator,
+    Reduce,
+    ReduceFunction,
+    ScaleBias,
+    Split,
+    TensorDesc,
+    Tile,
+)
+
+Arrays = list[np.ndarray]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the tests know of one operator.
+
+    Attributes:
+        draw: draws a valid descriptor (packed tensors) with a given data type.
+        reference: the outputs that NumPy computes, floats in float64.
+        at: the descriptor with every tensor of a rank and of the types given by field, of the
+            group of its support table; as simple as it can be.
+        types: the data types that `draw` takes.
+        low, high: the range of the random elements of floats.
+    """
+
+    draw: Callable[[Draw, str], Operator]
+    reference: Callable[..., Arrays]
+    at: Callable[[int, dict[str, str], Any], Operator]
+    types: list[str]
+    low: float = -4.0
+    high: float = 4.0
+
+
+FLOATS = ["FLOAT32", "FLOAT16"]
+INTEGERS = ["INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"]
+ALL = ["FLOAT64", *FLOATS, *INTEGERS]
+
+
+def sizes(draw: Draw, least: int = 1, most: int = 8, elements: int = 600) -> list[int]:
+    """Sizes of a random tensor of at most that many elements."""
+    rank = draw(st.integers(least, most))
+    result: list[int] = []
+    for _ in range(rank):
+        room = elements // math.prod(result)
+        result.append(draw(st.integers(1, max(1, min(6, room)))))
+    return result
+
+
+def ones(rank: int, type_: str) -> TensorDesc:
+    return TensorDesc(type_, [1] * rank)
+
+
+# SPLIT
+
+
+def draw_split(draw: Draw, type_: str) -> Split:
+    shape = sizes(draw)
+    axis = draw(st.integers(0, len(shape) - 1))
+    pieces = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    shape[axis] = sum(pieces)
+    outputs = [TensorDesc(type_, [*shape[:axis], p, *shape[axis + 1 :]]) for p in pieces]
+    return Split(input_tensor=TensorDesc(type_, shape), output_tensors=outputs, axis=axis)
+
+
+def split(op: Split, x: np.ndarray) -> Arrays:
+    ends = np.cumsum([t.sizes[op.axis] for t in op.output_tensors])
+    return np.split(x, ends[:-1], op.axis)
+
+
+# TILE
+
+
+def draw_tile(draw: Draw, type_: str) -> Tile:
+    shape = sizes(draw, elements=100)
+    repeats = [draw(st.integers(1, 3 if len(shape) < 5 else 2)) for _ in shape]
+    tiled = [n * r for n, r in zip(shape, repeats, strict=True)]
+    return Tile(
+        input_tensor=TensorDesc(type_, shape),
+        output_tensor=TensorDesc(type_, tiled),
+        repeats=repeats,
+    )
+
+
+# DEPTH_TO_SPACE1
+
+
+def draw_depth_to_space(draw: Draw, type_: str) -> DepthToSpace1:
+    n, c, h, w, block = (draw(st.integers(1, 4)) for _ in range(5))
+    return DepthToSpace1(
+        input_tensor=TensorDesc(type_, [n, c * block * block, h, w]),
+        output_tensor=TensorDesc(type_, [n, c, h * block, w * block]),
+        block_size=block,
+        order=draw(st.sampled_from(DepthSpaceOrder)),
+    )
+
+
+def depth_to_space(op: DepthToSpace1, x: np.ndarray) -> Arrays:
+    """The page's formula, an element at a time."""
+    out = np.zeros(op.output_tensor.sizes, x.dtype)
+    block, channels = op.block_size, op.output_tensor.sizes[1]
+    for c, y, x_ in np.ndindex(*op.output_tensor.sizes[1:]):
+        i, j = y % block, x_ % block
+        if op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+            depth = (i * block + j) * channels + c
+        else:
+            depth = (c * block + i) * block + j
+        out[:, c, y, x_] = x[:, depth, y // block, x_ // block]
+    return [out]
+
+
+# ELEMENT_WISE_CLIP
+
+BOUNDS = st.floats(-300, 300, width=32) | st.sampled_from([-np.inf, np.inf, 2.5, -2.5, 3e38])
+
+
+def draw_clip(draw: Draw, type_: str) -> ElementWiseClip:
+    tensor = TensorDesc(type_, sizes(draw))
+    # Scaling is compared where it is exact: where NumPy and XLA may round differently, so may the
+    # test's reference.
+    scales = st.builds(
+        ScaleBias, scale=st.sampled_from([-2.0, 0.5, 3.0]), bias=st.integers(-9, 9).map(float)
+    )
+    return ElementWiseClip(
+        input_tensor=tensor,
+        output_tensor=tensor,
+        scale_bias=draw(st.none() | scales),
+        min=draw(BOUNDS),
+        max=draw(BOUNDS),
+    )
+
+
+def clip(op: ElementWiseClip, x: np.ndarray) -> Arrays:
+    """Exact, in Python's own numbers."""
+    if np.issubdtype(x.dtype, np.integer):
+        limits = np.iinfo(x.dtype)
+
+        def cast(value: float) -> int:
+            whole = limits.max if value == np.inf else limits.min if value == -np.inf else value
+            return max(int(limits.min), min(int(limits.max), math.trunc(whole)))
+    else:
+
+        def cast(value: float) -> float:
+            with np.errstate(over="ignore"):
+                return float(x.dtype.type(value))
+
+    low, high = cast(op.min), cast(op.max)
+    s = op.scale_bias
+    values = [v if s is None else cast(v * s.scale + s.bias) for v in x.ravel().tolist()]
+    clipped = [v if v != v else max(low, min(v, high)) for v in values]
+    return [np.array(clipped, x.dtype).reshape(x.shape)]
+
+
+# REDUCE
+
+F = ReduceFunction
+FUNCTION_TYPES = {
+    (F.ARGMIN, F.ARGMAX): [*FLOATS, *INTEGERS],
+    (F.AVERAGE, F.L2, F.LOG_SUM, F.LOG_SUM_EXP): FLOATS,
+    (F.L1, F.SUM_SQUARE, F.MULTIPLY, F.SUM): [*FLOATS, "INT64", "INT32", "UINT64", "UINT32"],
+    (F.MIN, F.MAX): [*FLOATS, *INTEGERS],
+}
+
+
+def draw_axes(draw: Draw, rank: int) -> list[int]:
+    axes = draw(st.permutations(range(rank)))
+    return axes[: draw(st.integers(1, rank))]
+
+
+def reduced(shape: list[int], axes: list[int]) -> list[int]:
+    return [1 if d in axes else n for d, n in enumerate(shape)]
+
+
+def draw_reduce(draw: Draw, type_: str) -> Reduce:
+    functions = [f for fs, types in FUNCTION_TYPES.items() for f in fs if type_ in types]
+    function = draw(st.sampled_from(functions))
+    shape = sizes(draw)
+    axes = draw_axes(draw, len(shape))
+    if function in (F.ARGMAX, F.ARGMIN):
+        output_type = draw(st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"]))
+    else:
+        output_type = type_
+    return Reduce(
+        function=function,
+        input_tensor=TensorDesc(type_, shape),
+        output_tensor=TensorDesc(output_type, reduced(shape, axes)),
+        axes=axes,
+    )
+
+
+def arg(pick: Callable[..., Any], x: np.ndarray, axes: Any, last: bool = False) -> np.ndarray:
+    """Index of the extreme element, row-major within the reduced dimensions in increasing order."""
+    axes = sorted(axes)
+    kept = [d for d in range(x.ndim) if d not in axes]
+    rows = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
+    index = rows.shape[-1] - 1 - pick(rows[..., ::-1], axis=-1) if last else pick(rows, axis=-1)
+    return index.reshape(reduced(list(x.shape), axes))
+
+
+def reduce(op: Reduce, x: np.ndarray) -> Arrays:
+    axes = tuple(op.axes)
+    if op.function in (F.ARGMAX, F.ARGMIN):
+        pick = np.argmax if op.function == F.ARGMAX else np.argmin
+        return [arg(pick, x, axes).astype(op.output_tensor.dtype)]
+    wide = x.astype(np.float64) if np.issubdtype(x.dtype, np.floating) else x
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return values.sum(axes, dtype=values.dtype, keepdims=True)
+
+    def log_sum_exp() -> np.ndarray:
+        top = wide.max(axes, keepdims=True)
+        shift = np.where(np.isinf(top), 0.0, top)
+        return np.log(summed(np.exp(wide - shift))) + shift
+
+    with np.errstate(all="ignore"):
+        result = {
+            F.SUM: lambda: summed(wide),
+            F.AVERAGE: lambda: wide.mean(axes, keepdims=True),
+            F.L1: lambda: summed(np.abs(wide)),
+            F.L2: lambda: np.sqrt(summed(wide * wide)),
+            F.SUM_SQUARE: lambda: summed(wide * wide),
+            F.LOG_SUM: lambda: np.log(summed(wide)),
+            F.LOG_SUM_EXP: log_sum_exp,
+            F.MULTIPLY: lambda: wide.prod(axes, dtype=wide.dtype, keepdims=True),
+            F.MIN: lambda: wide.min(axes, keepdims=True),
+            F.MAX: lambda: wide.max(axes, keepdims=True),
+        }[op.function]()
+        return [result.astype(x.dtype)]
+
+
+SAMPLES: dict[str, Sample] = {
+    "DML_OPERATOR_SPLIT": Sample(
+        draw_split,
+        split,
+        lambda rank, types, _: Split(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensors=[ones(rank, types["output_tensors"])],
+            axis=0,
+        ),
+        ALL,
+    ),
+    "DML_OPERATOR_TILE": Sample(
+        draw_tile,
+        lambda op, x: [np.tile(x, op.repeats)],
+        lambda rank, types, _: Tile(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            repeats=[1] * rank,
+        ),
+        [*FLOATS, *INTEGERS],
+    ),
+    "DML_OPERATOR_DEPTH_TO_SPACE1": Sample(
+        draw_depth_to_space,
+        depth_to_space,
+        lambda rank, types, _: DepthToSpace1(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            block_size=1,
+            order=DepthSpaceOrder.DEPTH_COLUMN_ROW,
+        ),
+        ALL,
+    ),
+    "DML_OPERATOR_ELEMENT_WISE_CLIP": Sample(
+        draw_clip,
+        clip,
+        lambda rank, types, _: ElementWiseClip(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            min=0,
+            max=1,
+        ),
+        [*FLOATS, *INTEGERS],
+    ),
+    "DML_OPERATOR_REDUCE": Sample(
+        draw_reduce,
+        reduce,
+        lambda rank, types, function: Reduce(
+            function=function,
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            axes=[0],
+        ),
+        [*FLOATS, *INTEGERS],
+        low=0.25,  # positive, so that LOG_SUM has a logarithm and MULTIPLY does not vanish
+        high=1.75,
+    ),
+}
+
+
+def random_array(sample: Sample, tensor: TensorDesc, seed: int) -> np.ndarray:
+    """Random elements; small steps, so that there are ties."""
+    rng = np.random.default_rng(seed)
+    if np.issubdtype(tensor.dtype, np.floating):
+        steps = rng.integers(round(sample.low * 8), round(sample.high * 8), tensor.sizes)
+        return (steps / 8).astype(tensor.dtype)
+    limits = np.iinfo(tensor.dtype)
+    low, high = max(int(limits.min), -20), min(int(limits.max), 20)
+    return rng.integers(low, high, tensor.sizes).astype(tensor.dtype)

@@ -1,0 +1,173 @@
+"""ELEMENT_WISE_CLIP: the bounds' casts, their order, scaling, and the gradient."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dml_jax import DmlError, ElementWiseClip, ScaleBias, TensorDesc
+
+INTEGERS = [np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+INFINITY = math.inf
+
+
+def make(x, low, high, scale_bias=None) -> ElementWiseClip:
+    tensor = TensorDesc.of(x)
+    return ElementWiseClip(
+        input_tensor=tensor, output_tensor=tensor, scale_bias=scale_bias, min=low, max=high
+    )
+
+
+def clipped(x, low, high, scale_bias=None) -> np.ndarray:
+    return np.asarray(make(x, low, high, scale_bias)(x))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (-2.9, 2.9),
+        (0.5, 99.99),
+        (-1e30, 1e30),
+        (-INFINITY, INFINITY),
+        (INFINITY, -INFINITY),
+        (5, 2),
+        (-(2.0**63), 2.0**64),
+        (1e10, 3e38),
+        (-3e38, -1e10),
+    ],
+)
+def test_integer_bounds_truncate_then_saturate(dtype: np.dtype, low: float, high: float):
+    limits = np.iinfo(dtype)
+    least, most = int(limits.min), int(limits.max)
+
+    def cast(bound: float) -> int:
+        if math.isinf(bound):
+            return most if bound > 0 else least
+        return max(least, min(most, int(np.float32(bound))))
+
+    values = [least, least + 1, 0, 1, 2, 3, 5, 100, most - 1, most]
+    expected = [max(cast(low), min(v, cast(high))) for v in values]
+    assert clipped(np.array(values, dtype), low, high).tolist() == expected
+
+
+def test_min_above_max_gives_min():
+    x = np.array([-5, 0, 2, 3, 9], np.float32)
+    np.testing.assert_array_equal(clipped(x, 3, 2), [3] * 5)
+    np.testing.assert_array_equal(clipped(x.astype(np.int8), 3.9, 2.1), [3] * 5)
+
+
+def test_float16_bounds_round_to_nearest_even():
+    x = np.array([-np.inf, 0, 2048, 4096], np.float16)
+    # 2049 lies between 2048 and 2050; even is 2048.
+    np.testing.assert_array_equal(clipped(x, -1e6, 2049), [-INFINITY, 0, 2048, 2048])
+    np.testing.assert_array_equal(
+        clipped(x, 0.1, 1e6), np.array([0.1, 0.1, 2048, 4096], np.float16)
+    )
+
+
+def test_nan():
+    x = np.array([np.nan, 1], np.float32)
+    np.testing.assert_array_equal(clipped(x, -1, 0.5), [np.nan, 0.5])
+    for low, high, field in ((np.nan, 1, "Min"), (0, np.nan, "Max")):
+        with pytest.raises(DmlError) as refused:
+            make(x, low, high)
+        assert (refused.value.field, refused.value.rule) == (field, "not be NaN")
+    with pytest.raises(DmlError) as both:
+        make(x, np.nan, np.nan)
+    assert [fault.field for fault in both.value.faults] == ["Min", "Max"]
+
+
+def test_bounds_are_floats():
+    x = np.zeros(1, np.float32)
+    op = make(x, 0.1, 1)
+    assert op.min == float(np.float32(0.1))
+    assert "min=0.1, max=1.0" in repr(op)
+    with pytest.raises(DmlError, match=r"Max to fit a FLOAT .* got 1e\+39"):
+        make(x, 0, 1e39)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_scale_bias_truncates_and_saturates_integers(dtype: np.dtype):
+    limits = np.iinfo(dtype)
+    x = np.array([0, 1, 3, 100, limits.max, limits.min], dtype)
+    full = -INFINITY, INFINITY
+
+    def saturated(value: float) -> int:
+        return max(int(limits.min), min(int(limits.max), math.trunc(value)))
+
+    half = clipped(x[:4], *full, ScaleBias(scale=0.5, bias=0))
+    assert half.tolist() == [0, 0, 1, 50]
+    negative = clipped(x[:4], *full, ScaleBias(scale=-0.5, bias=0))
+    assert negative.tolist() == [saturated(v) for v in (0, -0.5, -1.5, -50)]
+    assert clipped(x, *full, ScaleBias(scale=3e38, bias=0)).tolist() == [
+        0 if v == 0 else saturated(2.0**70 * v) for v in x.tolist()
+    ]
+    assert clipped(x, *full, ScaleBias(scale=0, bias=-1e30)).tolist() == [limits.min] * 6
+
+
+def test_scale_bias_computes_in_float32_and_rounds_once():
+    x = np.array([26000, 30000], np.float16)
+    # 30000 * 4 - 100000 overflows FLOAT16 on the way, and fits at the end.
+    scaled = clipped(x, -INFINITY, INFINITY, ScaleBias(scale=4, bias=-100000))
+    np.testing.assert_array_equal(scaled, (x.astype(np.float32) * 4 - 100000).astype(np.float16))
+    big = np.array([2**53 + 2], np.int64)
+    assert clipped(big, -INFINITY, INFINITY, ScaleBias(scale=1, bias=0)) == 2**53 + 2
+    # FLOAT16 rounds before it clips: 2049 becomes 2048, which is below the bound.
+    edge = np.array([2048], np.float16)
+    assert clipped(edge, 2050, INFINITY, ScaleBias(scale=1, bias=1)) == 2050
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16])
+def test_gradient_is_zero_at_and_beyond_the_bounds(dtype):
+    x = jnp.array([-2, -1, -0.5, 0, 1, 2, jnp.nan, -jnp.inf, jnp.inf], dtype)
+    op = make(x, -1, 1)
+    expected = [0, 0, 1, 1, 0, 0, 1, 0, 0]
+    np.testing.assert_array_equal(
+        jax.grad(lambda x: op(x)[jnp.isfinite(x)].sum())(x)[:6], expected[:6]
+    )
+    _, pullback = jax.vjp(op, x)
+    (gradient,) = pullback(jnp.ones_like(x))
+    np.testing.assert_array_equal(gradient, expected)
+    _, forward = jax.jvp(op, (x,), (jnp.ones_like(x),))
+    np.testing.assert_array_equal(forward, expected)
+    reversed_bounds = make(x, 1, -1)
+    np.testing.assert_array_equal(
+        jax.jvp(reversed_bounds, (x,), (jnp.ones_like(x),))[1][:6], [0] * 6
+    )
+
+
+def test_gradient_of_scaling_is_the_scale():
+    x = jnp.array([-2, 0, 0.25, 2], jnp.float32)
+    op = make(x, -1, 1, ScaleBias(scale=3, bias=0.5))
+    np.testing.assert_array_equal(jax.grad(lambda x: op(x).sum())(x), [0, 3, 0, 0])
+    narrow = make(x, -1, 2, ScaleBias(scale=3, bias=0.5))
+    np.testing.assert_array_equal(jax.grad(lambda x: narrow(x).sum())(x), [0, 3, 3, 0])
+
+
+def test_descriptors_differ_by_the_bits_of_their_floats():
+    x = np.array([-1, -0.0, 0.0], np.float32)
+    positive, negative = make(x, 0.0, 1), make(x, -0.0, 1)
+    assert positive != negative
+    call = jax.jit(lambda op, x: op(x), static_argnums=0)
+    assert not np.signbit(np.asarray(call(positive, x))).any()
+    assert np.signbit(np.asarray(call(negative, x)))[0]
+    scaled = [make(x, 0, 1, ScaleBias(scale=np.nan, bias=0)) for _ in range(2)]
+    assert scaled[0] == scaled[1]
+    assert hash(scaled[0]) == hash(scaled[1])
+
+
+def test_sizes_and_types_agree():
+    with pytest.raises(DmlError) as refused:
+        ElementWiseClip(
+            input_tensor=TensorDesc("FLOAT32", [2, 3]),
+            output_tensor=TensorDesc("FLOAT16", [2, 4]),
+            min=0,
+            max=1,
+        )
+    assert [(f.field, f.value) for f in refused.value.faults] == [
+        ("OutputTensor.DataType", "FLOAT16"),
+        ("OutputTensor.Sizes[1]", 4),
+    ]

@@ -1,0 +1,139 @@
+"""The declarations say what the documentation says, and the worked examples come out."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from facts import DOCUMENTED, ENUMS, Example, examples
+
+import dml_jax
+from dml_jax import OPERATORS, DmlError, TensorDesc, enums
+from dml_jax.dispatch.executor import Executor
+from dml_jax.dispatch.model import parse_model
+from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
+
+
+def test_every_operator_is_documented():
+    assert set(DOCUMENTED) == set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_fields_and_rows_are_the_pages(name: str):
+    op, facts = OPERATORS[name], DOCUMENTED[name]
+    fields = []
+    for f in op.fields:
+        if f.count and f.count not in fields:
+            fields.append(f.count)
+        fields.append(f.c_name)
+    assert fields == [f["name"] for f in facts["fields"]]
+    assert [f.c_name for f in op.fields if f.optional] == [
+        f["name"] for f in facts["fields"] if f["optional"]
+    ]
+    assert op.in_place == facts["in_place"]
+    assert op.support.introduced.suffix == facts["introduced"]
+
+    declared = {
+        (None if group is None else group.name, row.level.suffix): {
+            field.c_name: {
+                "dims": list(row.ranks[field.name]),
+                "types": [t.name for t in row.types[field.name]],
+            }
+            for field in op.fields
+            if field.tensor
+        }
+        for group, rows in op.support.groups.items()
+        for row in rows
+    }
+    documented = {}
+    for row in facts["support"]:
+        ((_, groups),) = row["when"].items() if row["when"] else [(None, [None])]
+        for group in groups:
+            documented[group, row["feature_level"]] = row["tensors"]
+    assert declared == documented
+
+
+@pytest.mark.parametrize("name", [n for n in ENUMS if n.startswith("DML_") and "_bits" not in n])
+def test_enumerations_have_the_headers_values(name: str):
+    if name == "DML_TENSOR_FLAGS":
+        members = {f"DML_TENSOR_FLAG_{m.name}": m.value for m in (TensorFlags(0), *TensorFlags)}
+        assert members == ENUMS[name]
+        return
+    (cls,) = (
+        cls
+        for cls in vars(enums).values()
+        if isinstance(cls, type)
+        and issubclass(cls, Enumeration)
+        and vars(cls).get("prefix") == name
+    )
+    assert {member.full_name: member.value for member in cls} == ENUMS[name]
+
+
+def test_data_types_have_their_bits():
+    documented = ENUMS["DML_TENSOR_DATA_TYPE_bits"]
+    assert {t.full_name: t.bits or None for t in TensorDataType} == documented
+    for data_type in TensorDataType:
+        if data_type.element_size:
+            assert data_type.dtype.itemsize == data_type.element_size
+            assert TensorDataType.of_dtype(data_type.dtype) == data_type
+
+
+@pytest.mark.parametrize("cls", [enums.ReduceFunction, FeatureLevel, TensorDataType])
+def test_members_are_taken_by_member_suffix_and_full_name(cls: type[Enumeration]):
+    for member in cls:
+        assert cls.of(member) is cls.of(member.suffix) is cls.of(member.full_name) is member
+    for wrong in (member.suffix.lower() + "_", "", 1, None, [], cls.prefix):
+        with pytest.raises(DmlError, match=f"{cls.prefix}: expected value to be one of"):
+            cls.of(wrong)  # pyright: ignore[reportArgumentType]
+
+
+EXAMPLES = dict(examples())
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_worked_example(example: Example):
+    op, inputs, outputs = example
+    for call in (op, jax.jit(op), jax.jit(lambda op, *xs: op(*xs), static_argnums=0)):
+        results = call(*inputs) if call is op or call.__name__ != "<lambda>" else call(op, *inputs)
+        results = results if isinstance(results, tuple) else (results,)
+        assert isinstance(op(*inputs), tuple) == op._returns_tuple
+        for result, output in zip(results, outputs, strict=True):
+            assert result.dtype == output.dtype
+            np.testing.assert_array_equal(result, output)
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_worked_example_as_a_model(example: Example, tmp_path):
+    op, inputs, outputs = example
+    resources, bindings, commands = {}, {}, []
+    arrays = {False: iter(inputs), True: iter(outputs)}
+    for f in op.fields:
+        if f.tensor is not None:
+            names = []
+            for index in range(len(getattr(op, f.name)) if f.is_array else 1):
+                array = next(arrays[f.tensor.output])
+                initial = {"valueCount": array.size, "value": 99}
+                resources[f"{f.c_name}{index}"] = {
+                    "initialValuesDataType": array.dtype.name.upper(),
+                    "initialValues": initial if f.tensor.output else array.ravel().tolist(),
+                }
+                names.append(f"{f.c_name}{index}")
+                if f.tensor.output:
+                    commands.append({"type": "print", "resource": names[-1]})
+            bindings[f.c_name] = names if f.is_array else names[0]
+    model = {
+        "resources": resources,
+        "dispatchables": {"op": {"type": op.c_name, "desc": op.to_json()["Desc"]}},
+        "commands": [{"type": "dispatch", "dispatchable": "op", "bindings": bindings}, *commands],
+    }
+    lines: list[str] = []
+    parsed = parse_model(json.loads(json.dumps(model)), tmp_path)
+    Executor(parsed, jax.devices()[0], lines.append).run()
+    printed = [line.partition(": ")[2] for line in lines if line.startswith("Resource")]
+    assert printed == [", ".join(f"{v:g}" for v in out.ravel().tolist()) for out in outputs]
+
+
+def test_public_names_are_there():
+    for name in dml_jax.__all__:
+        assert getattr(dml_jax, name).__doc__
+    assert TensorDesc.of(np.zeros((2, 3), np.float16)) == TensorDesc("FLOAT16", [2, 3])

@@ -1,0 +1,223 @@
+"""REDUCE, against NumPy in float64 and the choices its docstring states."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from samples import FUNCTION_TYPES, arg, reduce, reduced
+
+from dml_jax import DmlError, Reduce, ReduceFunction, TensorDesc
+
+TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
+INDEX = ("ARGMAX", "ARGMIN")
+
+
+def make(function: str, x: np.ndarray | jax.Array, axes, output: str | None = None) -> Reduce:
+    tensor = TensorDesc.of(x)
+    output = output or ("UINT32" if function in INDEX else tensor.data_type.name)
+    sizes = reduced(list(tensor.sizes), list(axes))
+    return Reduce(
+        function=function, input_tensor=tensor, output_tensor=TensorDesc(output, sizes), axes=axes
+    )
+
+
+def axes_of(rank: int) -> list[tuple[int, ...]]:
+    """One axis to all: each end, adjacent pairs, every other one, all, in any order."""
+    some = {(0,), (rank - 1,), (rank // 2,), tuple(range(rank)), tuple(range(0, rank, 2))}
+    some |= {tuple(range(1, rank)), tuple(range(rank - 1)), (rank - 1, 0) if rank > 1 else (0,)}
+    return sorted(axes for axes in some if axes)
+
+
+@pytest.mark.parametrize("function", ReduceFunction, ids=str)
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_every_function_rank_axes_and_type(function: ReduceFunction, rank: int):
+    rng = np.random.default_rng(rank)
+    sizes = (3, 2, 4, 2, 1, 3, 2, 2)[:rank]
+    arrays = []
+    for type_ in TYPES[function]:
+        dtype = np.dtype(type_.lower())
+        if np.issubdtype(dtype, np.floating):
+            arrays.append((rng.integers(2, 14, sizes) / 8).astype(dtype))
+        else:
+            limits = np.iinfo(dtype)  # the whole range: sums and products wrap
+            arrays.append(rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True))
+    ops = [make(function.name, x, axes) for x in arrays for axes in axes_of(rank)]
+    inputs = [x for x in arrays for _ in axes_of(rank)]
+    results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
+    for op, x, result in zip(ops, inputs, results, strict=True):
+        (expected,) = reduce(op, x)
+        tolerance = {"float16": 1e-3, "float32": 1e-6}.get(expected.dtype.name, 0)
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0, err_msg=repr(op))
+
+
+@pytest.mark.parametrize("output", ["INT64", "INT32", "UINT64", "UINT32"])
+@pytest.mark.parametrize("function", INDEX)
+def test_indices_come_in_every_index_type(function: str, output: str):
+    x = np.random.default_rng(0).integers(0, 4, (3, 5, 4)).astype(np.int16)
+    pick = np.argmax if function == "ARGMAX" else np.argmin
+    for axes in [(0,), (2,), (0, 2), (2, 0), (1, 2), (0, 1, 2)]:
+        result = make(function, x, axes, output)(x)
+        assert result.dtype == np.dtype(output.lower())
+        np.testing.assert_array_equal(result, arg(pick, x, axes))
+
+
+@pytest.mark.parametrize("function", INDEX)
+@pytest.mark.parametrize("length", [*range(1, 34), 1000])
+def test_nan_and_ties_go_to_the_first(function: str, length: int):
+    places = range(length) if length < 40 else (0, 1, 511, 512, 998, 999)
+    pairs = list(itertools.combinations_with_replacement(places, 2))
+    ties = np.zeros((len(pairs), length), np.float32)
+    nans = np.tile(np.linspace(-1, 1, length, dtype=np.float32), (len(pairs), 1))
+    for row, (i, j) in enumerate(pairs):
+        ties[row, [i, j]] = 1 if function == "ARGMAX" else -1
+        nans[row, [i, j]] = np.nan
+    first = np.array([[i] for i, _ in pairs])
+    for x in (ties, nans):
+        np.testing.assert_array_equal(make(function, x, [1])(x), first)
+        np.testing.assert_array_equal(make(function, x.T, [0])(np.ascontiguousarray(x.T)), first.T)
+
+
+@pytest.mark.parametrize("function", INDEX)
+def test_signed_zeros_tie(function: str):
+    x = np.array([[-0.0, 0.0, -0.0], [0.0, -0.0, 0.0]], np.float32)
+    np.testing.assert_array_equal(make(function, x, [1])(x), [[0], [0]])
+
+
+@pytest.mark.parametrize("function", ["MAX", "MIN", "SUM", "L1", "LOG_SUM_EXP", "L2", "AVERAGE"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_nan_propagates(function: str, dtype: type):
+    for length in (1, 5, 8, 33, 64, 200):
+        x = np.ones((length, length), dtype)
+        np.fill_diagonal(x, np.nan)
+        for y, axes in ((x, [1]), (x, [0]), (np.stack([x, x], 2), [1]), (x[:1], [0, 1])):
+            assert np.isnan(make(function, y, axes)(y)).all()
+
+
+def test_float16_accumulates_in_float32():
+    x = np.full((5000,), 100, np.float16)
+    big, small = np.full(5000, 100, np.float16), np.ones(5000, np.float16)
+    small[0] = 2048  # in FLOAT16, 2048 + 1 is 2048
+    assert make("AVERAGE", x, [0])(x) == 100
+    assert make("SUM", big, [0])(big) == np.inf  # 500000 is beyond FLOAT16, rounded at the end
+    assert make("SUM", small, [0])(small) == np.float16(2048 + 4999)
+    assert make("L2", big, [0])(big) == np.float16(np.sqrt(5000.0) * 100)
+    assert make("LOG_SUM", big, [0])(big) == np.float16(np.log(500000.0))
+    cancelling = np.array([60000, 60000, -60000, -60000, 1], np.float16)
+    assert make("SUM", cancelling, [0])(cancelling) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_log_sum_exp_does_not_overflow(dtype: type):
+    infinity = np.inf
+    rows = np.array(
+        [[1000, 1000], [-1000, -1000], [-infinity, -infinity], [infinity, 0], [-infinity, 3]], dtype
+    )
+    log2 = np.log(2.0)
+    expected = np.array([[1000 + log2], [-1000 + log2], [-infinity], [infinity], [3]], dtype)
+    result = make("LOG_SUM_EXP", rows, [1])(rows)
+    np.testing.assert_allclose(result, expected, rtol=1e-6 if dtype == np.float32 else 0)
+
+
+def test_log_sum_of_what_has_no_logarithm():
+    x = np.array([[1, -1], [-1, -2], [0, 0]], np.float32)
+    result = np.asarray(make("LOG_SUM", x, [1])(x)).ravel()
+    np.testing.assert_array_equal(result, [-np.inf, np.nan, -np.inf])
+
+
+def test_integers_wrap():
+    lowest = np.array([-(2**31), 0], np.int32)
+    assert make("L1", lowest, [0])(lowest) == -(2**31)
+    x = np.array([2**31 - 1, 1], np.int32)
+    assert make("SUM", x, [0])(x) == -(2**31)
+    y = np.array([2**63, 3], np.uint64)
+    assert np.asarray(make("MULTIPLY", y, [0])(y)).tolist() == [2**63]
+    assert make("SUM_SQUARE", y, [0])(y) == 9
+
+
+def gradient(function: str, x, axes=(0,)):
+    x = jnp.asarray(x)
+    op = make(function, x, axes)
+    return np.asarray(jax.grad(lambda x: op(x).sum())(x))
+
+
+def test_gradients_as_stated():
+    f32 = np.float32
+    np.testing.assert_array_equal(gradient("L2", np.zeros(3, f32)), [0, 0, 0])
+    np.testing.assert_array_equal(gradient("MAX", np.array([2, 1, 2], f32)), [0.5, 0, 0.5])
+    np.testing.assert_array_equal(gradient("MIN", np.array([2, 2, 2, 2], f32)), [0.25] * 4)
+    np.testing.assert_array_equal(gradient("LOG_SUM_EXP", np.full(3, -np.inf, f32)), [0, 0, 0])
+    np.testing.assert_array_equal(gradient("LOG_SUM_EXP", np.full(2, 1000, f32)), [0.5, 0.5])
+    np.testing.assert_array_equal(gradient("MULTIPLY", np.array([0, 3, 2], f32)), [6, 0, 0])
+    np.testing.assert_array_equal(gradient("L1", np.array([0, -3, 2], f32)), [0, -1, 1])
+    np.testing.assert_array_equal(gradient("MAX", np.ones(4096, np.float16)), [1 / 4096] * 4096)
+
+
+FLOAT_FUNCTIONS = [f.name for f in ReduceFunction if f.name not in INDEX]
+
+
+@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
+@pytest.mark.parametrize("axes", [(0,), (2,), (0, 2), (0, 1, 2)], ids=str)
+def test_gradients_against_finite_differences(function: str, axes: tuple[int, ...]):
+    # The lowering itself, since no row of REDUCE has FLOAT64.
+    from dml_jax.operators.reduction import FUNCTIONS
+
+    reduction = FUNCTIONS[ReduceFunction.of(function)]
+    x = np.random.default_rng(3).uniform(0.2, 1.5, (3, 2, 4))
+    weights = np.random.default_rng(4).standard_normal(reduced([3, 2, 4], list(axes)))
+
+    def scalar(x):
+        return jnp.vdot(reduction(x, axes), weights)
+
+    exact, step = np.asarray(jax.grad(scalar)(jnp.asarray(x))), 1e-6
+    for index in np.ndindex(*x.shape):
+        up, down = x.copy(), x.copy()
+        up[index] += step
+        down[index] -= step
+        slope = (scalar(jnp.asarray(up)) - scalar(jnp.asarray(down))) / (2 * step)
+        assert exact[index] == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("axes", "messages"),
+    [
+        ([], ["AxisCount to be at least 1, got 0"]),
+        ([3], ["Axes[0] to be in [0, 2] (InputTensor.DimensionCount is 3), got 3"]),
+        ([0, 1, 0], ["Axes[2] to differ from Axes[0], got 0"]),
+        ([4, 4], ["Axes[0] to be in [0, 2]", "Axes[1] to differ from Axes[0], got 4"]),
+    ],
+)
+def test_axes(axes: list[int], messages: list[str]):
+    tensor = TensorDesc("FLOAT32", [2, 2, 2])
+    with pytest.raises(DmlError) as refused:
+        Reduce(function="SUM", input_tensor=tensor, output_tensor=tensor, axes=axes)
+    for message in messages:
+        assert message in str(refused.value)
+
+
+def test_all_faults_at_once():
+    with pytest.raises(DmlError) as refused:
+        Reduce(
+            function="SUM",
+            input_tensor=TensorDesc("FLOAT32", [1, 1, 3, 3]),
+            output_tensor=TensorDesc("INT32", [1, 2, 1, 1], [2, 1, 1, 1]),
+            axes=[3],
+        )
+    assert [(f.field, f.rule, f.value) for f in refused.value.faults] == [
+        ("OutputTensor.DataType", "be FLOAT32 (InputTensor.DataType)", "INT32"),
+        (
+            "OutputTensor.Sizes[1]",
+            "be 1 (InputTensor.Sizes[1]) since dimension 1 is not reduced",
+            2,
+        ),
+        (
+            "OutputTensor.Sizes[2]",
+            "be 3 (InputTensor.Sizes[2]) since dimension 2 is not reduced",
+            1,
+        ),
+    ]
+    assert str(refused.value).splitlines()[2] == (
+        "DML_OPERATOR_REDUCE: expected OutputTensor.Sizes[2] to be 3 (InputTensor.Sizes[2]) "
+        "since dimension 2 is not reduced, got 1"
+    )

@@ -1,0 +1,266 @@
+"""What holds for every operator: the support table, round trips, and the same answer every way."""
+
+import copy
+import json
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from facts import DOCUMENTED
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import ALL, SAMPLES, random_array
+
+import dml_jax  # noqa: F401  (reprs are evaluated)
+from dml_jax import (
+    OPERATORS,
+    DmlError,
+    FeatureLevel,
+    Operator,
+    ScaleBias,  # noqa: F401
+    TensorDesc,
+    operator_from_json,
+)
+from dml_jax.operators import *  # noqa: F403
+
+LEVELS = [level.suffix for level in FeatureLevel]
+NAMES = sorted(OPERATORS)
+
+
+def test_every_operator_has_samples():
+    assert set(SAMPLES) == set(OPERATORS)
+
+
+def _rows(name: str) -> dict[str | None, list[dict]]:
+    """The documented rows by the name of their group."""
+    rows: dict[str | None, list[dict]] = {}
+    for row in DOCUMENTED[name]["support"]:
+        groups = next(iter(row["when"].values())) if row["when"] else [None]
+        for group in groups:
+            rows.setdefault(group, []).append(row)
+    return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_level_takes_its_rows_and_refuses_their_neighbours(name: str):
+    """Every rank, type and level, against the page: taken where a row has it, else refused."""
+    op_class, sample = OPERATORS[name], SAMPLES[name]
+    c_names = {f.name: f.c_name for f in op_class.fields if f.tensor}
+    for group, rows in _rows(name).items():
+        # Together, except where the page's types differ from tensor to tensor: then each pair.
+        alike = all(len({tuple(t["types"]) for t in r["tensors"].values()}) == 1 for r in rows)
+        combinations = [[t] * len(c_names) for t in ALL]
+        if not alike:
+            combinations = [[a, b] for a in ALL for b in ALL]
+        for rank in range(1, 9):
+            for combination in combinations:
+                types = dict(zip(c_names, combination, strict=True))
+                taken = [
+                    row["feature_level"]
+                    for row in rows
+                    if all(
+                        row["tensors"][c]["dims"][0] <= rank <= row["tensors"][c]["dims"][1]
+                        and types[f] in row["tensors"][c]["types"]
+                        for f, c in c_names.items()
+                    )
+                ]
+                if not taken:
+                    with pytest.raises(DmlError) as refused:
+                        sample.at(rank, types, group)
+                    fields = {fault.field.rpartition(".")[2] for fault in refused.value.faults}
+                    assert fields <= {"DimensionCount", "DataType"}
+                    assert {fault.operator for fault in refused.value.faults} == {name}
+                    continue
+                op = sample.at(rank, types, group)
+                lowest = min(taken, key=LEVELS.index)
+                assert op.minimum_feature_level.suffix == lowest
+                assert [level.suffix for level in op.refusals] == LEVELS[: LEVELS.index(lowest)]
+                for level in LEVELS:
+                    if LEVELS.index(level) >= LEVELS.index(lowest):
+                        op.validate(level)
+                    else:
+                        with pytest.raises(DmlError, match=name):
+                            op.validate(level)
+
+
+@st.composite
+def operators(draw, name: str | None = None, types: list[str] = ALL) -> Operator:
+    name = name or draw(st.sampled_from(NAMES))
+    sample = SAMPLES[name]
+    return sample.draw(draw, draw(st.sampled_from([t for t in sample.types if t in types])))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_round_trips(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
+    text = json.dumps(op.to_json())
+    for twin in (
+        operator_from_json(json.loads(text)),
+        pickle.loads(pickle.dumps(op)),
+        copy.deepcopy(op),
+        eval(repr(op)),
+    ):
+        assert twin == op
+        assert hash(twin) == hash(op)
+        assert twin.to_json() == op.to_json()
+    with pytest.raises(AttributeError):
+        setattr(op, op.fields[0].name, None)
+    leaves, structure = jax.tree.flatten(op)
+    assert leaves == []
+    assert jax.tree.unflatten(structure, leaves) == op
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
+    """Eager, jitted, vmapped, through buffers packed and padded: the same bits, and NumPy's."""
+    op, sample = data.draw(operators(name)), SAMPLES[name]
+    arrays = [random_array(sample, t, seed + i) for i, t in enumerate(op.inputs)]
+
+    def call(*xs: jax.Array) -> tuple[jax.Array, ...]:
+        results = op(*xs)
+        return results if isinstance(results, tuple) else (results,)
+
+    eager = call(*arrays)
+    for result, tensor in zip(eager, op.outputs, strict=True):
+        assert (result.shape, result.dtype) == (tensor.sizes, tensor.dtype)
+    shapes = jax.eval_shape(call, *arrays)
+    assert [(s.shape, s.dtype) for s in shapes] == [(t.sizes, t.dtype) for t in op.outputs]
+
+    for result, expected in zip(eager, sample.reference(op, *arrays), strict=True):
+        assert result.dtype == expected.dtype
+        tolerance = {"float16": 2e-3, "float32": 2e-6}.get(expected.dtype.name, 0)
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0)
+
+    mapped = jax.vmap(call)(*(np.stack([a, a]) for a in arrays))
+    ways = {"jitted": jax.jit(call)(*arrays), "vmapped": [m[1] for m in mapped]}
+    ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
+        op, *(jnp.ravel(a) for a in arrays)
+    )
+    padded = data.draw(_padded(op))
+    buffers = [_strided(t, a) for t, a in zip(padded.inputs, arrays, strict=True)]
+    ways["padded buffers"] = jax.jit(_through_buffers, static_argnums=0)(padded, *buffers)
+    for way, results in ways.items():
+        for result, first in zip(results, eager, strict=True):
+            assert np.asarray(result).tobytes() == np.asarray(first).tobytes(), way
+
+
+def _through_buffers(op: Operator, *buffers: jax.Array) -> list[jax.Array]:
+    inputs = [tensor.read(buffer) for tensor, buffer in zip(op.inputs, buffers, strict=True)]
+    results = op(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    read_back = []
+    for tensor, result in zip(op.outputs, results, strict=True):
+        old = jnp.full(tensor.span + 3, 7, tensor.dtype)
+        read_back.append(tensor.read(tensor.write(old, result)))
+    return read_back
+
+
+@st.composite
+def _padded(draw, op: Operator) -> Operator:
+    """The same operator with every tensor transposed and padded in memory."""
+
+    def strided(tensor: TensorDesc) -> TensorDesc:
+        strides, step = [0] * tensor.dimension_count, draw(st.integers(1, 2))
+        for d in draw(st.permutations(range(tensor.dimension_count))):
+            strides[d] = step
+            step = step * tensor.sizes[d] + draw(st.integers(0, 1))
+        return TensorDesc(tensor.data_type, tensor.sizes, strides)
+
+    fields = {}
+    for f in op.fields:
+        value = getattr(op, f.name)
+        if f.tensor:
+            value = [strided(t) for t in value] if f.is_array else strided(value)
+        fields[f.name] = value
+    return type(op)(**fields)
+
+
+def _strided(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
+    """A buffer that holds the array as the tensor says, by NumPy's own strides."""
+    buffer = np.full(tensor.span, 77, tensor.dtype)
+    steps = [s * tensor.dtype.itemsize for s in tensor.strides or ()]
+    np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = array
+    return buffer
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
+    """Forward and reverse give one derivative: <J dx, dy> == <dx, J^T dy>; none has NaN."""
+    op, sample = data.draw(operators(name, ["FLOAT32"])), SAMPLES[name]
+    arrays = [jnp.asarray(random_array(sample, t, seed + i)) for i, t in enumerate(op.inputs)]
+    rng = np.random.default_rng(seed)
+    dx = [jnp.asarray(rng.standard_normal(a.shape), a.dtype) for a in arrays]
+    outputs, dy = jax.jvp(op, arrays, dx)
+    if any(not jnp.issubdtype(t.dtype, jnp.floating) for t in op.outputs):
+        return
+    _, pullback = jax.vjp(op, *arrays)
+    seeds = jax.tree.map(lambda o: jnp.asarray(rng.standard_normal(o.shape), o.dtype), outputs)
+    back = pullback(seeds)
+    forward = sum(
+        float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, (dy, seeds)), strict=True)
+    )
+    reverse = sum(float(jnp.vdot(a, b)) for a, b in zip(dx, back, strict=True))
+    assert np.isfinite(reverse)
+    assert forward == pytest.approx(reverse, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_wrong_arrays_are_refused(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
+    arrays = [np.zeros(t.sizes, t.dtype) for t in op.inputs]
+    path = next(op.tensors(output=False))[0]
+    other = np.float16 if arrays[0].dtype != np.float16 else np.float32
+    for wrong in (arrays[0].astype(other), arrays[0][None], arrays[0].tolist(), 1.0, None):
+        with pytest.raises(DmlError) as refused:
+            op(wrong, *arrays[1:])
+        assert (refused.value.operator, refused.value.field) == (name, path)
+    with pytest.raises(DmlError, match="number of arrays"):
+        op(*arrays, arrays[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_64_bits_need_x64(name: str, no_x64: None):
+    sample = SAMPLES[name]
+    wide = [t for t in sample.types if t.endswith("64")]
+    assert wide
+    for type_ in wide:
+        group = None if OPERATORS[name].support.by is None else "MAX"
+        fields = [f.name for f in OPERATORS[name].fields if f.tensor]
+        op = sample.at(4, dict.fromkeys(fields, type_), group)
+        with pytest.raises(DmlError, match="jax_enable_x64.*got " + type_):
+            op(*(np.zeros(t.sizes, t.dtype) for t in op.inputs))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_fields_of_other_kinds_are_refused_by_name(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
+    good = {f.name: getattr(op, f.name) for f in op.fields}
+    f = data.draw(st.sampled_from(op.fields))
+    wrong = data.draw(st.sampled_from(["?", object(), -1.5j, {}, [None], [[]], float, True]))
+    with pytest.raises(DmlError) as refused:
+        type(op)(**{**good, f.name: wrong})
+    assert any(fault.field.startswith(f.c_name) for fault in refused.value.faults)
+    with pytest.raises(DmlError, match=f"expected {f.name}_ to be a field"):
+        type(op)(**good, **{f"{f.name}_": wrong})
+    if not f.optional:
+        del good[f.name]
+        with pytest.raises(DmlError, match=f"expected {f.c_name} to be given, got nothing"):
+            type(op)(**good)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scopes_name_the_operator(name: str):
+    fields = [f.name for f in OPERATORS[name].fields if f.tensor]
+    group = None if OPERATORS[name].support.by is None else "MAX"
+    op = SAMPLES[name].at(4, dict.fromkeys(fields, "FLOAT32"), group)
+    lowered = jax.jit(op).lower(*(jnp.zeros(t.sizes, t.dtype) for t in op.inputs))
+    # A copy lowers to nothing, and has no place for a name.
+    text = lowered.as_text(debug_info=True)
+    assert name in text or "stablehlo" not in text.replace("stablehlo.return", "")

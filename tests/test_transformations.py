@@ -1,0 +1,196 @@
+"""Operators as JAX functions: what XLA makes of them, and shards of them."""
+
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from dml_jax import DepthToSpace1, ElementWiseClip, Reduce, Split, TensorDesc, Tile
+
+SHAPE = [2, 8, 16, 16]
+
+
+def clip(sizes: list[int], type_: str = "FLOAT32") -> ElementWiseClip:
+    tensor = TensorDesc(type_, sizes)
+    return ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=1)
+
+
+def depth_to_space(sizes: list[int], type_: str = "FLOAT32") -> DepthToSpace1:
+    n, c, h, w = sizes
+    return DepthToSpace1(
+        input_tensor=TensorDesc(type_, sizes),
+        output_tensor=TensorDesc(type_, [n, c // 4, 2 * h, 2 * w]),
+        block_size=2,
+        order="DEPTH_COLUMN_ROW",
+    )
+
+
+def tile(sizes: list[int], type_: str = "FLOAT32") -> Tile:
+    n, c, h, w = sizes
+    return Tile(
+        input_tensor=TensorDesc(type_, sizes),
+        output_tensor=TensorDesc(type_, [n, c, 2 * h, 3 * w]),
+        repeats=[1, 1, 2, 3],
+    )
+
+
+def reduce(sizes: list[int], axes: list[int], function: str = "SUM") -> Reduce:
+    out = [1 if d in axes else n for d, n in enumerate(sizes)]
+    return Reduce(
+        function=function,
+        input_tensor=TensorDesc("FLOAT32", sizes),
+        output_tensor=TensorDesc("FLOAT32", out),
+        axes=axes,
+    )
+
+
+def chain(type_: str = "FLOAT32"):
+    ops = clip(SHAPE, type_), depth_to_space(SHAPE, type_), tile([2, 2, 32, 32], type_)
+
+    def call(x: jax.Array) -> jax.Array:
+        for op in ops:
+            x = op(x)
+        return x
+
+    return call
+
+
+def instructions(compiled: str) -> list[str]:
+    """What the entry computation runs, its parameters and free reinterpretations left out."""
+    entry = compiled[compiled.index("ENTRY") :]
+    found = re.findall(r"= \S+ ([a-z][\w-]*)\(", entry)
+    return [op for op in found if op not in ("parameter", "bitcast", "tuple", "get-tuple-element")]
+
+
+def optimised(function, *arrays: jax.Array) -> str:
+    return jax.jit(function).lower(*arrays).compile().as_text() or ""
+
+
+@pytest.mark.parametrize("type_", ["FLOAT32", "FLOAT16", "UINT8", "INT64"])
+def test_a_chain_is_one_fusion(type_: str):
+    text = optimised(chain(type_), jnp.zeros(SHAPE, type_.lower()))
+    assert set(instructions(text)) <= {"fusion", "call"}
+    assert len(instructions(text)) == 1
+
+
+def test_a_reduction_at_the_end_adds_only_itself():
+    """Nothing of the chain is materialised: the program has no temporary but the reduction's."""
+    total = reduce([2, 2, 64, 96], [1, 2, 3])
+    call = chain()
+    compiled = jax.jit(lambda x: total(call(x))).lower(jnp.zeros(SHAPE, jnp.float32)).compile()
+    assert len(instructions(compiled.as_text() or "")) <= 2
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < 2 * 2 * 64 * 96 * 4 / 2
+
+
+def test_strides_fuse_with_the_operator():
+    padded = TensorDesc("FLOAT32", SHAPE, [2 * 8 * 16 * 17, 16 * 17, 17, 1])
+    broadcast = TensorDesc("FLOAT32", SHAPE, [0, 256, 1, 16])
+    op, out = clip(SHAPE), TensorDesc("FLOAT32", SHAPE, [2048, 1, 128, 8])
+    for tensor in (padded, broadcast):
+
+        def call(buffer: jax.Array, old: jax.Array, tensor: TensorDesc = tensor) -> jax.Array:
+            return out.write(old, op(tensor.read(buffer)))
+
+        buffers = [jnp.zeros(t.span, jnp.float32) for t in (tensor, out)]
+        found = instructions(optimised(call, *buffers))
+        assert set(found) <= {"fusion", "call", "transpose", "copy"}, found
+        assert len(found) <= 2
+
+
+def test_the_descriptor_adds_nothing_to_the_program():
+    def by_hand(x: jax.Array) -> jax.Array:
+        one = jnp.float32(1)
+        x = jax.lax.select(x >= one, jnp.full_like(x, 1), x)
+        return jax.lax.select(x <= -one, jnp.full_like(x, -1), x)
+
+    x = jnp.zeros(SHAPE, jnp.float32)
+
+    def shape_of(text: str) -> list[str]:
+        return [re.sub(r"[%.\d]+", "", i) for i in instructions(text)]
+
+    assert shape_of(optimised(clip(SHAPE), x)) == shape_of(optimised(by_hand, x))
+
+
+def test_an_operator_is_a_static_argument_of_jit():
+    traces = []
+
+    @jax.jit
+    def call(op: ElementWiseClip, x: jax.Array) -> jax.Array:
+        traces.append(op)
+        return op(x)
+
+    x = jnp.linspace(-2, 2, 2 * 8 * 16 * 16, dtype=jnp.float32).reshape(SHAPE)
+    for _ in range(2):
+        np.testing.assert_array_equal(call(clip(SHAPE), x), np.clip(x, -1, 1))
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP"])
+def test_shard_map(function: str):
+    """The descriptor says what one device holds."""
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    local = reduce([1, 8, 16, 16], [2, 3], function)
+    whole = reduce([8, 8, 16, 16], [2, 3], function)
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((8, 8, 16, 16)), jnp.float32)
+    mapped = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+    # Sums may be added up in another order, so they differ by rounding.
+    np.testing.assert_allclose(mapped(x), whole(x), rtol=1e-6, atol=1e-4)
+
+    gradient = jax.grad(lambda x: mapped(x).sum())(x)
+    np.testing.assert_allclose(gradient, jax.grad(lambda x: whole(x).sum())(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "MIN", "ARGMAX", "LOG_SUM_EXP", "MULTIPLY"])
+def test_sharded_inputs_give_the_same_answer(function: str):
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    sizes = [16, 8, 4, 4]
+    x = np.random.default_rng(0).integers(1, 5, sizes).astype(np.float32)
+    x[9, 3, 1, 1] = np.nan
+    for axes in ([0], [2, 3], [0, 1, 2, 3]):
+        op = reduce(sizes, axes, "SUM")
+        output = op.output_tensor
+        if function == "ARGMAX":
+            output = TensorDesc("UINT32", output.sizes)
+        op = Reduce(
+            function=function, input_tensor=op.input_tensor, output_tensor=output, axes=axes
+        )
+        sharded = jax.device_put(x, jax.sharding.NamedSharding(mesh, P("d")))
+        np.testing.assert_allclose(jax.jit(op)(sharded), op(x), rtol=1e-6)
+
+
+def test_split_returns_a_tuple_of_arrays():
+    op = Split(
+        input_tensor=TensorDesc("INT8", [5]),
+        output_tensors=[TensorDesc("INT8", [2]), TensorDesc("INT8", [3])],
+        axis=0,
+    )
+    x = np.arange(5, dtype=np.int8)
+    a, b = op(x)
+    assert isinstance(a, jax.Array)
+    np.testing.assert_array_equal(np.concatenate([a, b]), x)
+
+
+def test_importing_starts_no_backend():
+    program = (
+        "import jax, dml_jax, dml_jax.dispatch.model\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge._backends, xla_bridge._backends\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_core_needs_only_its_dependencies():
+    """Importing the package, and running an operator, imports nothing that an extra brings."""
+    program = (
+        "import sys, numpy, dml_jax\n"
+        "extras = {'click', 'rich', 'rapidjson', 'PIL'} & set(sys.modules)\n"
+        "assert not extras, extras\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
