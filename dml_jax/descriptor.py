@@ -197,9 +197,11 @@ class Descriptor:
             except DmlError as error:
                 faults += error.moved(cls.c_name, f.c_name)
                 broken.add(f.name)
-            if f.count and isinstance(given, list) and value.get(f.count, len(given)) != len(given):
+            count = value.get(f.count) if f.count else None
+            counted = type(count) is int and isinstance(given, list) and count == len(given)
+            if f.count in value and isinstance(given, list) and not counted:
                 rule = f"be {len(given)} (the elements of {f.c_name})"
-                faults.append(Fault(cls.c_name, f.count, rule, value[f.count]))
+                faults.append(Fault(cls.c_name, str(f.count), rule, count))
         self = object.__new__(cls)
         self._complete(values, faults, broken)
         return self

@@ -32,7 +32,8 @@ class Enumeration(enum.IntEnum):
             if found is not None:
                 return found
         names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))
-        hint = nearest(value, cls.by_name()) if isinstance(value, str) else ""
+        suffix = value.removeprefix(cls.prefix + "_") if isinstance(value, str) else ""
+        hint = nearest(suffix, cls.by_name())
         raise DmlError([Fault(cls.prefix, "", f"be one of {names}{hint}", value)])
 
     @classmethod

@@ -75,7 +75,10 @@ def _join(path: str, field: str) -> str:
 
 def abbreviate(value: object, limit: int = 80) -> str:
     """A value as an error message shows it: on one line, and not longer than a line."""
-    text = str(value) if isinstance(value, Unquoted) else repr(value)
+    try:
+        text = str(value) if isinstance(value, Unquoted) else repr(value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"
 

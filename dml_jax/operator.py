@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import jax
 from jax import lax
+from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.support import Support
 from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc, TensorFlags, shown_array
 
@@ -125,8 +126,11 @@ class Operator(Descriptor):
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
         by = self.support.by
+        unsupported: set[str] = set()
         if by is None or by in present:
-            faults += self.support.faults(self.c_name, tensors, present[by] if by else None)
+            found = self.support.faults(self.c_name, tensors, present[by] if by else None)
+            unsupported = {fault.field for fault in found}
+            faults += found
         if len(present) != len(self.fields):
             return
         expect = Expect(self.c_name)
@@ -147,12 +151,13 @@ class Operator(Descriptor):
             if TensorFlags.OWNED_BY_DML in tensor.flags:
                 rule = "be NONE (OWNED_BY_DML is for inputs)"
                 expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
-        found = len(expect.faults)
+        before = len(expect.faults)
         if countable:
             self.check(expect)
-            if len(expect.faults) == found:
+            if len(expect.faults) == before:
                 self._check_sizes(expect)
-        faults += expect.faults
+        # A rank or type that no row has is said once, by the row.
+        faults += (fault for fault in expect.faults if fault.field not in unsupported)
 
     def _check_sizes(self, expect: Expect) -> None:
         expected = {}
@@ -199,7 +204,7 @@ class Operator(Descriptor):
         lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
         return {level: self.refused_at(level) for level in lower}
 
-    def __call__(self, *arrays: jax.Array) -> Any:
+    def __call__(self, *arrays: ArrayLike) -> Any:
         self._check_arrays(arrays)
         return _apply(self, *arrays)
 
@@ -247,7 +252,7 @@ class Operator(Descriptor):
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
-def _apply(op: Operator, *arrays: jax.Array) -> Any:
+def _apply(op: Operator, *arrays: Any) -> Any:
     # Eagerly, one compiled program; inlined where it is traced, so that XLA sees no call.
     with jax.named_scope(op.c_name):
         strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
@@ -259,7 +264,9 @@ def operator_type(name: Any) -> type[Operator]:
     """The operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
     full = name if str(name).startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
     if full not in OPERATORS:
-        rule = f"be an operator that is built ({', '.join(OPERATORS)}){nearest(full, OPERATORS)}"
+        known = [known.removeprefix("DML_OPERATOR_") for known in OPERATORS]
+        hint = nearest(full.removeprefix("DML_OPERATOR_"), known)
+        rule = f"be an operator that is built ({', '.join(known)}){hint}"
         raise DmlError([Fault("", "type", rule, name)])
     return OPERATORS[full]
 
@@ -271,9 +278,12 @@ def operator_from_json(value: Any) -> Operator:
     """
     if not isinstance(value, Mapping):
         raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
-    value = dict(value)
-    name = value.pop("Type", None) or value.pop("type", None)
-    if not isinstance(name, str):
-        raise DmlError([Fault("DML_OPERATOR_DESC", "Type", "be an operator's name", name)])
-    desc = value.get("Desc", value.get("desc", value))
-    return operator_type(name).from_json(desc)
+    for pair in (("Type", "type"), ("Desc", "desc")):
+        if all(name in value for name in pair):
+            rule = f"stand alone, not beside {pair[0]}"
+            raise DmlError([Fault("", pair[1], rule, value[pair[1]])])
+    name = value.get("Type", value.get("type", NOTHING))
+    if not isinstance(name, str) or name is NOTHING:
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
+    return operator_type(name).from_json(fields.get("Desc", fields.get("desc", fields)))

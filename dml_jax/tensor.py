@@ -98,9 +98,13 @@ class TensorDesc:
 
         def integers(field: str, values: Any) -> Sizes | None:
             try:
-                return tuple(map(operator.index, values))
+                values = tuple(values)
+                if bool not in map(type, values):
+                    return tuple(map(operator.index, values))
             except TypeError:
-                expect(False, field, "be a list of integers", values)
+                pass
+            expect(False, field, "be a list of integers", values)
+            return None
 
         try:
             data_type = TensorDataType.of(data_type)
@@ -146,7 +150,7 @@ class TensorDesc:
                     expect(total <= most, "TotalTensorSizeInBytes", rule, total)
             total_tensor_size_in_bytes = total
         alignment = guaranteed_base_offset_alignment
-        if alignment != 0:
+        if alignment != 0 or isinstance(alignment, bool):
             rule = f"be 0 or a power of two of at least {element_size} bytes (an element)"
             good = is_uint(alignment) and alignment & (alignment - 1) == 0
             good = good and element_size <= alignment <= UINT_MAX
@@ -272,16 +276,20 @@ class TensorDesc:
             if name not in value:
                 faults.append(Fault(_STRUCT, name, "be given", NOTHING))
         sizes, count = value.get("Sizes"), value.get("DimensionCount")
-        if "DimensionCount" in value and isinstance(sizes, list) and count != len(sizes):
+        counted = type(count) is int and isinstance(sizes, list) and count == len(sizes)
+        if "DimensionCount" in value and isinstance(sizes, list) and not counted:
             rule = f"be {len(sizes)} (the elements of Sizes)"
             faults.append(Fault(_STRUCT, "DimensionCount", rule, count))
+        total = value.get("TotalTensorSizeInBytes")
+        if total == 0 and type(total) is int:
+            total = None  # DxDispatch computes it then
         try:
             tensor = cls(
                 value.get("DataType", TensorDataType.FLOAT32),
                 value.get("Sizes", (1,)),
                 value.get("Strides"),
                 value.get("Flags", TensorFlags.NONE),
-                value.get("TotalTensorSizeInBytes") or None,
+                total,
                 value.get("GuaranteedBaseOffsetAlignment", 0),
             )
         except DmlError as error:

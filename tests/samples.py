@@ -150,17 +150,14 @@ def draw_clip(draw: Draw, type_: str) -> ElementWiseClip:
 
 def clip(op: ElementWiseClip, x: np.ndarray) -> Arrays:
     """Exact, in Python's own numbers."""
-    if np.issubdtype(x.dtype, np.integer):
-        limits = np.iinfo(x.dtype)
 
-        def cast(value: float) -> int:
-            whole = limits.max if value == np.inf else limits.min if value == -np.inf else value
-            return max(int(limits.min), min(int(limits.max), math.trunc(whole)))
-    else:
-
-        def cast(value: float) -> float:
+    def cast(value: float) -> float:
+        if not np.issubdtype(x.dtype, np.integer):
             with np.errstate(over="ignore"):
                 return float(x.dtype.type(value))
+        limits = np.iinfo(x.dtype)
+        whole = limits.max if value == np.inf else limits.min if value == -np.inf else value
+        return max(int(limits.min), min(int(limits.max), math.trunc(whole)))
 
     low, high = cast(op.min), cast(op.max)
     s = op.scale_bias

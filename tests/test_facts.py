@@ -82,7 +82,7 @@ def test_data_types_have_their_bits():
 def test_members_are_taken_by_member_suffix_and_full_name(cls: type[Enumeration]):
     for member in cls:
         assert cls.of(member) is cls.of(member.suffix) is cls.of(member.full_name) is member
-    for wrong in (member.suffix.lower() + "_", "", 1, None, [], cls.prefix):
+    for wrong in ("sum_", "", 1, None, [], cls.prefix):
         with pytest.raises(DmlError, match=f"{cls.prefix}: expected value to be one of"):
             cls.of(wrong)  # pyright: ignore[reportArgumentType]
 
@@ -93,10 +93,10 @@ EXAMPLES = dict(examples())
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES.keys())
 def test_worked_example(example: Example):
     op, inputs, outputs = example
-    for call in (op, jax.jit(op), jax.jit(lambda op, *xs: op(*xs), static_argnums=0)):
-        results = call(*inputs) if call is op or call.__name__ != "<lambda>" else call(op, *inputs)
+    for call in (op, jax.jit(op)):
+        results = call(*inputs)
+        assert isinstance(results, tuple) == any(f.is_array for f in op.fields if f.tensor)
         results = results if isinstance(results, tuple) else (results,)
-        assert isinstance(op(*inputs), tuple) == op._returns_tuple
         for result, output in zip(results, outputs, strict=True):
             assert result.dtype == output.dtype
             np.testing.assert_array_equal(result, output)

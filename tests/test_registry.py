@@ -120,7 +120,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     op, sample = data.draw(operators(name)), SAMPLES[name]
     arrays = [random_array(sample, t, seed + i) for i, t in enumerate(op.inputs)]
 
-    def call(*xs: jax.Array) -> tuple[jax.Array, ...]:
+    def call(*xs: jax.typing.ArrayLike) -> tuple[jax.Array, ...]:
         results = op(*xs)
         return results if isinstance(results, tuple) else (results,)
 
@@ -218,7 +218,7 @@ def test_wrong_arrays_are_refused(name: str, data: st.DataObject):
     other = np.float16 if arrays[0].dtype != np.float16 else np.float32
     for wrong in (arrays[0].astype(other), arrays[0][None], arrays[0].tolist(), 1.0, None):
         with pytest.raises(DmlError) as refused:
-            op(wrong, *arrays[1:])
+            op(wrong, *arrays[1:])  # pyright: ignore[reportArgumentType]
         assert (refused.value.operator, refused.value.field) == (name, path)
     with pytest.raises(DmlError, match="number of arrays"):
         op(*arrays, arrays[0])

@@ -47,7 +47,7 @@ def test_defaults_and_properties():
     assert desc.packed_strides == (6, 6, 3, 1)
     assert desc.flags == TensorFlags.NONE
     assert desc.dtype == np.float32
-    assert desc == TensorDesc(TensorDataType.FLOAT32, np.array([1, 1, 2, 3]))
+    assert desc == TensorDesc(TensorDataType.FLOAT32, tuple(np.array([1, 1, 2, 3])))
     assert desc != TensorDesc("FLOAT32", [1, 1, 2, 3], [6, 6, 3, 1])
     with pytest.raises(AttributeError, match="immutable"):
         desc.sizes = (1,)

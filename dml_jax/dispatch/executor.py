@@ -298,14 +298,15 @@ def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> No
     partial = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=".dml-jax-", dir=target.parent)
         partial = Path(name)
         with os.fdopen(handle, "wb") as file:
             if suffix == ".npy":
                 np.save(file, values.reshape(command.dimensions or -1), allow_pickle=False)
             elif suffix in IMAGE_TYPES:
                 kind = "PNG" if suffix == ".png" else "JPEG"
-                _picture(values.reshape(command.dimensions), kind == "JPEG").save(file, kind)
+                picture = _picture(values.reshape(command.dimensions), kind == "JPEG")
+                picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
             else:
                 file.write(values.tobytes())
         umask = os.umask(0)

@@ -26,9 +26,15 @@ from dml_jax.dispatch.resources import (
     parse_resource,
 )
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, UINT_MAX, TensorDesc, round_up
+from dml_jax.tensor import (
+    DIMENSION_COUNT_MAX,
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    UINT_MAX,
+    TensorDesc,
+    round_up,
+)
 
 _EXECUTION_FLAGS = (
     "NONE",
@@ -185,7 +191,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 def _parse_dispatchable(name: str, value: Any) -> Dispatchable:
     context = f"Dispatchable '{name}'"
     try:
-        kind = _object(value).get("type", value.get("Type"))
+        kind = _object(value).get("type", value.get("Type", NOTHING))
     except DmlError as error:
         raise error.within(context) from None
     if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
@@ -254,7 +260,7 @@ def _parse_source(value: Any) -> Binding:
 
 def _parse_command(value: Mapping[str, Any], context: str, names: _Names) -> Command | None:
     kinds = {"dispatch": _parse_dispatch, "print": _parse_print, "writefile": _parse_write_file}
-    kind = value.get("type")
+    kind = value.get("type", NOTHING)
     if not isinstance(kind, str) or kind.lower() not in kinds:
         rule = f"be dispatch, print or writeFile{nearest(kind, kinds)}"
         raise DmlError([Fault("", "type", rule, kind, (context,))])
@@ -288,8 +294,11 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
     suffix = Path(target).suffix.lower()
     element = resource.data_type.element_size
     faults: list[Fault] = []
-    if not Path(target).name:
+    if not Path(target).name or "\0" in target:
         faults.append(Fault("", "targetPath", "name a file", target))
+    if len(dimensions) > DIMENSION_COUNT_MAX:
+        rule = f"have at most {DIMENSION_COUNT_MAX} elements"
+        faults.append(Fault("", "dimensions", rule, dimensions))
     if (suffix == ".npy" or suffix in IMAGE_TYPES) and not element:
         rule = f"have an element type for a {suffix} file"
         faults.append(Fault("", f"resource '{resource.name}'", rule, resource.data_type.shown()))
@@ -413,6 +422,8 @@ def _offset(
 def _check_overlaps(
     operator: Operator, bound: list[BoundTensor], expect: Callable[..., bool]
 ) -> None:
+    # What is owned is read from the copy made at initialisation.
+    bound = [b for b in bound if TensorFlags.OWNED_BY_DML not in b.tensor.flags]
     for index, a in enumerate(bound):
         for b in bound[:index]:
             apart = a.resource != b.resource or a.end <= b.offset or b.end <= a.offset

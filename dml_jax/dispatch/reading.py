@@ -50,11 +50,11 @@ def read_json(path: Path) -> Any:
     except UnicodeDecodeError as error:
         fault = Fault("", "the text", "be UTF-8", Unquoted(f"byte {error.start}: {error.reason}"))
     except RecursionError:
-        fault = Fault("", "the nesting", "be at most 1000 deep", Unquoted("more"))
-    except rapidjson.JSONDecodeError as error:
-        fault = Fault("", "the text", "be JSON", Unquoted(_placed(str(error), text)))
+        fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
     except DmlError as error:
         raise error.within(where) from None
+    except ValueError as error:  # also of numbers with thousands of digits
+        fault = Fault("", "the text", "be JSON", Unquoted(_placed(str(error), text)))
     raise DmlError([fault]).within(where)
 
 
@@ -115,7 +115,8 @@ class Reader:
         except DmlError as error:
             inside = f"{self.path}.{name}".strip(".")
             for fault in error.faults:
-                self.faults += DmlError([fault]).moved(fault.operator, inside)
+                operator = fault.operator if fault.operator.startswith("DML_OPERATOR_") else ""
+                self.faults += DmlError([fault]).moved(operator, inside)
             return None if default is NOTHING else default
 
 

@@ -1,8 +1,10 @@
 """The initial contents of a model's resources: parsed and measured first, made when needed."""
 
+import contextlib
+import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from dml_jax.dispatch.reading import (
     unsigned,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.tensor import UINT_MAX, round_up
 
 UINT64_MAX = 2**64 - 1
@@ -54,7 +56,7 @@ class Resource:
         try:
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
         except DmlError as error:
-            raise error.within(self.context) from None
+            raise DmlError(error.moved("", "initialValues")).within(self.context) from None
         buffer[self.offset : self.offset + values.size] = values
         return buffer
 
@@ -120,21 +122,23 @@ def _parse_values(
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
         return _Values(data_type, array.nbytes, lambda: array)
     if value == "deferred":
-        raise refused("be given (deferred values are for ONNX models)", value)
+        raise refused("be values (deferred ones are for ONNX models)", value)
     if not isinstance(value, Mapping):
-        raise refused("be a list, or an object with value, valueStart or sourcePath", value)
+        raise refused(
+            "be a list, or an object with valueCount and value, valueStart or sourcePath", value
+        )
     if "sourcePath" in value:
         return _file(value, data_type, folder, resample)
     if "valueStart" in value:
         return _sequence(value, data_type)
     if "value" in value or "valueCount" in value:
         return _constant(value, data_type)
-    raise refused("have value, valueStart or sourcePath", value)
+    raise refused("have valueCount and value, valueStart and valueDelta, or sourcePath", value)
 
 
 def _typed(data_type: TensorDataType) -> TensorDataType:
     if data_type.element_size == 0:
-        rule = "have an initialValuesDataType of whole bytes"
+        rule = "come with an initialValuesDataType of whole bytes"
         raise refused(rule, data_type.shown())
     return data_type
 
@@ -206,36 +210,54 @@ def _mixed(values: list[Any]) -> np.ndarray:
     return np.frombuffer(b"".join(list_of(element)(values)), np.uint8)
 
 
+@contextlib.contextmanager
+def _reading(source: str, kind: str) -> Iterator[None]:
+    """What goes wrong inside is said of the file, without the reading library's traceback."""
+    field = f"sourcePath {abbreviate(source)}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield
+    except DmlError as error:
+        raise DmlError(error.moved("", field)) from None
+    except Exception as error:  # the libraries that parse pictures and arrays raise of any kind
+        text = Unquoted(getattr(error, "strerror", None) or error or type(error).__name__)
+        raise DmlError([Fault("", field, f"be a readable {kind} file", text)]) from None
+
+
 def _file(
     value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
 ) -> _Values:
+    source = ""
     with Reader(value, ("sourcePath",)) as fields:
         source = fields.take("sourcePath", string)
-    path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
-    if path is None:
-        rule = f"exist in {folder or '.'} or in the current directory"
-        raise DmlError([Fault("", "sourcePath", rule, source)])
-    if not path.is_file():
-        raise DmlError([Fault("", "sourcePath", "be a file", source)])
-    kind = path.suffix.lower()
-    read = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
-    try:
-        return read(path, data_type, resample)
-    except DmlError as error:
-        raise DmlError(error.moved("", f"sourcePath '{source}'")) from None
-    except (OSError, ValueError, SyntaxError, EOFError, Warning, TypeError) as error:
-        text = Unquoted(getattr(error, "strerror", None) or error)
-        rule = f"be a readable {kind or 'raw'} file"
-        raise DmlError([Fault("", f"sourcePath '{source}'", rule, text)]) from None
+    kind = Path(source).suffix.lower()
+    parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
+    with _reading(source, kind or "raw"):
+        path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
+        if path is None:
+            raise refused("exist, in the model's folder or the current one", NOTHING)
+        if not path.is_file():
+            raise refused("be a file", Unquoted("a folder or a device"))
+        parsed = parse(path, data_type, resample)
+
+    def make() -> np.ndarray:
+        with _reading(source, kind or "raw"):
+            return parsed.make()
+
+    return dataclasses.replace(parsed, make=make)
 
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     def load() -> np.ndarray:
         # Mapped: a header that promises more than the file holds is refused, not allocated.
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.lib.format.open_memmap(path, mode="r")
 
     array = load()
-    stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
+    try:
+        stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
+    except DmlError as error:
+        raise refused("hold numbers of a type that DirectML has", error.value) from None
     if data_type not in (UNKNOWN, stored):
         raise refused(f"hold {data_type}, as initialValuesDataType says", stored.shown())
     if array.size == 0:
@@ -246,26 +268,33 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
 def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     element, size = _typed(data_type).element_size, path.stat().st_size
     if size == 0 or size % element:
-        raise refused(f"be a positive multiple of {element} bytes ({data_type})", size)
-    return _Values(data_type, size, lambda: np.fromfile(path, np.uint8, count=size))
+        rule = f"hold a positive multiple of {element} bytes ({data_type})"
+        raise refused(rule, Unquoted(f"{size} bytes"))
+
+    def make() -> np.ndarray:
+        data = np.fromfile(path, np.uint8, count=size)
+        if data.size != size:
+            raise refused(f"hold {size} bytes, as it did", Unquoted(f"{data.size} bytes"))
+        return data
+
+    return _Values(data_type, size, make)
 
 
 def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> _Values:
     image_class = pillow()
     if data_type.name not in IMAGE_DATA_TYPES:
         names = ", ".join(IMAGE_DATA_TYPES)
-        raise refused(f"have an initialValuesDataType of {names}", data_type.shown())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", image_class.DecompressionBombWarning)
-        with image_class.open(path) as header:
-            channels, height, width = resample or (3, header.height, header.width)
+        raise refused(f"come with an initialValuesDataType of {names}", data_type.shown())
+    with image_class.open(path) as header:
+        channels, height, width = resample or (3, header.height, header.width)
 
     def make() -> np.ndarray:
-        try:
-            with image_class.open(path) as opened:
-                image = opened.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
-        except (OSError, ValueError, SyntaxError) as error:
-            raise refused("be a readable image", Unquoted(error)) from None
+        with image_class.open(path) as opened:
+            image = opened
+            if opened.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
+                deep = np.asarray(opened).astype(np.float32)
+                image = image_class.fromarray(np.rint(deep / 257).astype(np.uint8))
+            image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
         if image.size != (width, height):
             image = image.resize((width, height), image_class.Resampling.BICUBIC)
         pixels = np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)

@@ -1,0 +1,1276 @@
+"""Valid models: what they read, compute, print and write, and the options of the command line."""
+
+import json
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from dml_jax.cli import cli
+from dml_jax.dispatch.executor import Executor, Timing
+from dml_jax.dispatch.model import load_model, parse_model
+
+Json = dict[str, Any]
+X, Y = "InputTensor", "OutputTensor"
+ONCE = Timing()
+
+
+def buffer(values: Any, data_type: str | None = "FLOAT32", **fields: Any) -> Json:
+    named = {} if data_type is None else {"initialValuesDataType": data_type}
+    return {"initialValues": values, **named, **fields}
+
+
+def tensor(sizes: Sequence[int], data_type: str = "FLOAT32", **fields: Any) -> Json:
+    return {"DataType": data_type, "Sizes": list(sizes), **fields}
+
+
+def clip(tensors: Json, low: Any, high: Any, **fields: Any) -> Json:
+    return {"type": "ELEMENT_WISE_CLIP", "desc": {**tensors, "Min": low, "Max": high, **fields}}
+
+
+def copying(source: Json, target: Json) -> Json:
+    """An operator that copies one tensor to another of the same sizes, whatever their strides."""
+    desc = {X: source, Y: target, "Repeats": [1] * len(source["Sizes"])}
+    return {"type": "TILE", "desc": desc}
+
+
+def dispatch(name: str, **bindings: Any) -> Json:
+    return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+
+
+def show(name: str, **fields: Any) -> Json:
+    return {"type": "print", "resource": name, **fields}
+
+
+def model_of(resources: Json, dispatchables: Json, *commands: Json) -> Json:
+    return {"resources": resources, "dispatchables": dispatchables, "commands": list(commands)}
+
+
+def reduce_model() -> Json:
+    """The example of DxDispatch's guide: the sums of the rows of 1..9."""
+    desc = {
+        X: tensor([1, 1, 3, 3]),
+        Y: tensor([1, 1, 3, 1]),
+        "Function": "DML_REDUCE_FUNCTION_SUM",
+        "AxisCount": 1,
+        "Axes": [3],
+    }
+    return model_of(
+        {
+            "input": buffer([1, 2, 3, 4, 5, 6, 7, 8, 9]),
+            "output": buffer({"valueCount": 3, "value": 0}),
+        },
+        {"sum": {"type": "DML_OPERATOR_REDUCE", "desc": desc}},
+        dispatch("sum", InputTensor="input", OutputTensor="output"),
+        show("input"),
+        show("output"),
+    )
+
+
+def run(model: Json, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
+    """The lines that a model's run reports."""
+    lines: list[str] = []
+    Executor(parse_model(model, folder), jax.devices()[0], lines.append, timing).run()
+    return lines
+
+
+def shown(model: Json, folder: Path = Path()) -> dict[str, str]:
+    """What the last print of each resource shows."""
+    prefix = re.compile(r"Resource '(.*?)': (.*)")
+    found = filter(None, map(prefix.fullmatch, run(model, folder)))
+    return {match[1]: match[2] for match in found}
+
+
+def printed(resource: Json, folder: Path = Path()) -> str:
+    return shown(model_of({"r": resource}, {}, show("r")), folder)["r"]
+
+
+def contents(resource: Json, dtype: Any = np.uint8, folder: Path = Path()) -> np.ndarray:
+    """All of a resource's bytes, padding included, as elements of a type."""
+    parsed = parse_model(model_of({"r": resource}, {}), folder)
+    return parsed.resources["r"].bytes().view(dtype)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split(", ")]
+
+
+@pytest.fixture(autouse=True)
+def current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory; models lie in another one, `folder`."""
+    path = tmp_path / "current"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "model"
+    path.mkdir()
+    return path
+
+
+# Initial values.
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "expected"),
+    [
+        ("FLOAT32", {"valueCount": 4, "value": 0}, "0, 0, 0, 0"),
+        ("FLOAT32", {"valueCount": 2, "value": -1.5}, "-1.5, -1.5"),
+        ("FLOAT16", {"valueCount": 3, "value": "-INF"}, "-inf, -inf, -inf"),
+        ("INT64", {"valueCount": 1, "value": -(2**63)}, "-9223372036854775808"),
+        ("UINT64", {"valueCount": 1, "value": 2**64 - 1}, "18446744073709551615"),
+        ("FLOAT32", {"valueCount": 4, "valueStart": 1, "valueDelta": 2.5}, "1, 3.5, 6, 8.5"),
+        ("FLOAT64", {"valueCount": 3, "valueStart": 1, "valueDelta": -1}, "1, 0, -1"),
+        ("UINT8", {"valueCount": 3, "valueStart": 250, "valueDelta": 5}, "250, 255, 4"),
+        ("INT8", {"valueCount": 3, "valueStart": 120, "valueDelta": 10}, "120, -126, -116"),
+        ("INT16", {"valueCount": 1, "valueStart": 7, "valueDelta": 3}, "7"),
+        ("FLOAT32", {"valueCount": 3, "valueStart": 0, "valueDelta": "inf"}, "0, inf, inf"),
+        (
+            "FLOAT16",
+            [65504, -65504, 4, 3, -4, -6, "nan", "inf", "-inf"],
+            "65504, -65504, 4, 3, -4, -6, nan, inf, -inf",
+        ),
+        ("FLOAT32", ["NaN", "NAN", "Inf", "INF", "-Inf", "-INF"], "nan, nan, inf, inf, -inf, -inf"),
+        ("FLOAT64", ["nAn", "iNf", "-iNF"], "nan, inf, -inf"),
+        ("INT8", [-128, 65, 127], "-128, 65, 127"),
+        ("UINT8", [0, 65, 255], "0, 65, 255"),
+        ("DML_TENSOR_DATA_TYPE_UINT16", [0, 65535], "0, 65535"),
+        ("INT32", [-(2**31), 2**31 - 1], "-2147483648, 2147483647"),
+    ],
+)
+def test_initial_values(data_type: str, values: Any, expected: str):
+    assert printed(buffer(values, data_type)) == expected
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32", "FLOAT64"])
+def test_a_sequence_accumulates_in_its_type(data_type: str):
+    dtype = np.dtype(data_type.lower())
+    expected = [dtype.type(1)]
+    while len(expected) < 3000:
+        expected.append(expected[-1] + dtype.type(0.1))
+    values = {"valueCount": 3000, "valueStart": 1, "valueDelta": 0.1}
+    np.testing.assert_array_equal(contents(buffer(values, data_type), dtype), expected)
+
+
+def test_a_list_is_packed():
+    # The guide's example.
+    values = [
+        {"name": "elementCount", "type": "UINT32", "value": 6},
+        {"name": "alpha", "type": "FLOAT32", "value": 6},
+        {"name": "beta", "type": "FLOAT32", "value": 2.3},
+    ]
+    expected = struct.pack("<Iff", 6, 6, 2.3) + bytes(244)
+    assert contents(buffer(values, "UNKNOWN", sizeInBytes=256)).tobytes() == expected
+    assert contents(buffer(values, None)).tobytes() == expected[:12]
+
+
+def test_a_list_of_types_of_all_sizes():
+    values = [
+        {"type": "UINT8", "value": 1},
+        {"type": "FLOAT16", "value": -2},
+        {"type": "DML_TENSOR_DATA_TYPE_INT64", "value": -3},
+        {"type": "FLOAT64", "value": "inf"},
+    ]
+    expected = struct.pack("<Beqd", 1, -2, -3, float("inf"))
+    assert contents(buffer(values, "UNKNOWN")).tobytes() == expected + bytes(1)
+
+
+@pytest.mark.parametrize(
+    ("values", "fields", "expected"),
+    [
+        ([1, 2, 3], {}, [1, 2, 3]),
+        ([1, 2, 3], {"sizeInBytes": 12}, [1, 2, 3]),
+        ([1, 2, 3], {"sizeInBytes": 20}, [1, 2, 3, 0, 0]),
+        ([1, 2, 3], {"sizeInBytes": 17}, [1, 2, 3, 0, 0]),
+        ([1, 2], {"sizeInBytes": 20, "initialValuesOffsetInBytes": 8}, [0, 0, 1, 2, 0]),
+        ([1, 2], {"initialValuesOffsetInBytes": 4}, [0, 1, 2]),
+    ],
+)
+def test_size_and_offset(values: list[int], fields: Json, expected: list[int]):
+    resource = buffer(values, "INT32", **fields)
+    assert contents(resource, np.int32).tolist() == expected
+    # What is printed is what was initialised.
+    assert printed(resource) == ", ".join(map(str, values))
+
+
+@pytest.mark.parametrize(("data_type", "count", "size"), [("UINT8", 5, 8), ("FLOAT16", 5, 12)])
+def test_a_buffer_is_rounded_up_to_4_bytes_but_not_printed_so(
+    data_type: str, count: int, size: int
+):
+    resource = buffer([1] * count, data_type)
+    assert len(contents(resource)) == size
+    assert printed(resource) == "1, 1, 1, 1, 1"
+
+
+NPY_TYPES = ["f4", "f2", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"]
+
+
+@pytest.mark.parametrize("kind", NPY_TYPES)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_npy(kind: str, order: str, folder: Path):
+    values = np.array([[0, 1, 2], [100, 101, 127]], order + kind)
+    np.save(folder / "v.npy", values)
+    resource = buffer({"sourcePath": "v.npy"}, None)
+    assert printed(resource, folder) == "0, 1, 2, 100, 101, 127"
+    native = values.astype(kind)
+    np.testing.assert_array_equal(contents(resource, kind, folder)[:6], native.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">i2"])
+def test_npy_in_fortran_order_is_read_row_major(dtype: str, folder: Path):
+    values = np.asfortranarray(np.arange(24).reshape(2, 3, 4).astype(dtype))
+    np.save(folder / "v.npy", values)
+    expected = ", ".join(map(str, range(24)))
+    assert printed(buffer({"sourcePath": "v.npy"}, None), folder) == expected
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_npy_of_every_version(version: tuple[int, int], folder: Path):
+    with (folder / "v.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.arange(3, dtype=np.int32), version)
+    assert printed(buffer({"sourcePath": "v.npy"}, "INT32"), folder) == "0, 1, 2"
+
+
+def test_npy_of_a_scalar(folder: Path):
+    np.save(folder / "v.npy", np.float32(2.5))
+    assert printed(buffer({"sourcePath": "v.npy"}, None), folder) == "2.5"
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "UNKNOWN", None])
+def test_npy_says_its_type_itself(data_type: str | None, folder: Path):
+    np.save(folder / "V.NPY", np.array([1, 2], np.float32))
+    (folder / "V.NPY.npy").rename(folder / "V.NPY")
+    assert printed(buffer({"sourcePath": "V.NPY"}, data_type), folder) == "1, 2"
+
+
+@pytest.mark.parametrize("name", ["v.dat", "v.bin", "v", "v.raw"])
+def test_raw(name: str, folder: Path):
+    (folder / name).write_bytes(struct.pack("<3h", 1, -2, 300))
+    resource = buffer({"sourcePath": name}, "INT16")
+    assert printed(resource, folder) == "1, -2, 300"
+    assert contents(resource, np.int16, folder).tolist() == [1, -2, 300, 0]
+
+
+def test_a_file_is_looked_for_beside_the_model_first(folder: Path, current: Path):
+    (folder / "both.bin").write_bytes(b"\x01")
+    (current / "both.bin").write_bytes(b"\x02")
+    (current / "here.bin").write_bytes(b"\x03")
+    (folder / "below").mkdir()
+    (folder / "below" / "v.bin").write_bytes(b"\x04")
+    for name, expected in (
+        ("both.bin", "1"),
+        ("here.bin", "3"),
+        ("below/v.bin", "4"),
+        ("../current/both.bin", "2"),
+        (str(current / "both.bin"), "2"),
+    ):
+        assert printed(buffer({"sourcePath": name}, "UINT8"), folder) == expected
+
+
+PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4) * 10  # height, width, channels
+
+
+@pytest.mark.parametrize(
+    ("channels", "resample"),
+    [(3, None), (1, [1, 1, 2, 3]), (3, [1, 3, 2, 3]), (4, [1, 4, 2, 3])],
+)
+@pytest.mark.parametrize("data_type", ["UINT8", "FLOAT32", "FLOAT16"])
+def test_a_picture_becomes_planes(
+    channels: int, resample: list[int] | None, data_type: str, folder: Path
+):
+    pixels = PIXELS[..., :channels]
+    Image.fromarray(pixels.squeeze() if channels == 1 else pixels).save(folder / "p.png")
+    fields = {} if resample is None else {"resampleSize": resample, "resampleMode": "scale"}
+    dtype = np.dtype(data_type.lower())
+    resource = buffer({"sourcePath": "p.png"}, data_type, **fields)
+    found = contents(resource, dtype, folder)[: pixels.size]
+    planes = pixels.transpose(2, 0, 1).reshape(-1)
+    if data_type != "UINT8":
+        planes = (planes / 255).astype(dtype)
+    tolerance = 0 if data_type == "UINT8" else np.finfo(dtype).eps
+    np.testing.assert_allclose(found.astype(float), planes.astype(float), rtol=tolerance)
+
+
+def test_a_grey_picture_fills_three_channels(folder: Path):
+    Image.fromarray(np.array([[7, 200]], np.uint8)).save(folder / "p.png")
+    found = printed(buffer({"sourcePath": "p.png"}, "UINT8"), folder)
+    assert found == "7, 200, 7, 200, 7, 200"
+
+
+def test_an_opaque_picture_has_full_alpha(folder: Path):
+    Image.fromarray(np.full((1, 1, 3), 9, np.uint8)).save(folder / "p.png")
+    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 1, 1])
+    assert printed(resource, folder) == "9, 9, 9, 255"
+
+
+def test_a_picture_of_16_bits_keeps_its_brightness(folder: Path):
+    grey = np.arange(0, 256, 15, dtype=np.uint16)
+    Image.fromarray((grey * 257).reshape(1, -1)).save(folder / "p.png")
+    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 1, 1, len(grey)])
+    assert numbers(printed(resource, folder)) == grey.tolist()
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.jpg", "p.jpeg", "P.PNG", "P.JPG"])
+@pytest.mark.parametrize("size", [[1, 3, 5, 7], [1, 3, 40, 30]])
+def test_a_picture_is_resampled(name: str, size: list[int], folder: Path):
+    # One colour, which every way of scaling keeps.
+    Image.new("RGB", (16, 16), (255, 128, 0)).save(folder / name)
+    resource = buffer({"sourcePath": name}, "UINT8", resampleSize=size, resampleMode="scale")
+    count = size[2] * size[3]
+    planes = contents(resource, np.uint8, folder)[: 3 * count].reshape(3, count).astype(int)
+    np.testing.assert_allclose(planes, [[255] * count, [128] * count, [0] * count], atol=2)
+
+
+def test_a_picture_is_resampled_to_height_and_width(folder: Path):
+    # Black above, white below: told apart from left and right, and still above after scaling.
+    halves = np.repeat(np.array([0, 255], np.uint8), 8)[:, None] * np.ones((1, 4), np.uint8)
+    Image.fromarray(halves).save(folder / "p.png")
+    resource = buffer({"sourcePath": "p.png"}, "FLOAT32", resampleSize=[1, 1, 8, 2])
+    found = contents(resource, np.float32, folder).reshape(8, 2)
+    np.testing.assert_allclose(found[:3], 0, atol=0.1)
+    np.testing.assert_allclose(found[5:], 1, atol=0.1)
+
+
+# The text of a model.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + json.dumps(reduce_model()),
+        "// first\n" + json.dumps(reduce_model()) + " /* last */\n",
+        json.dumps(reduce_model()).replace("]", ",]").replace("}", " , /* comma */ }"),
+        json.dumps(reduce_model(), indent=8).replace("\n", "\r\n"),
+    ],
+    ids=["bom", "comments", "trailing-commas", "windows-lines"],
+)
+def test_json_as_rapidjson_takes_it(text: str, folder: Path):
+    (folder / "m.json").write_bytes(text.encode())
+    lines: list[str] = []
+    Executor(load_model(folder / "m.json"), jax.devices()[0], lines.append).run()
+    assert lines[-1] == "Resource 'output': 6, 15, 24"
+
+
+def test_names_may_be_any_text(folder: Path):
+    name = "größe 'π'/\u200b:"
+    (folder / "m.json").write_text(
+        json.dumps(model_of({name: buffer([1])}, {}, show(name)), ensure_ascii=False), "utf-8"
+    )
+    lines: list[str] = []
+    Executor(load_model(folder / "m.json"), jax.devices()[0], lines.append).run()
+    assert lines == [f"Resource '{name}': 1"]
+
+
+def test_an_empty_model_runs():
+    assert run(model_of({}, {})) == []
+
+
+# Printing.
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "expected"),
+    [
+        ("FLOAT32", 0.1, "0.1"),
+        ("FLOAT32", 1 / 3, "0.333333"),
+        ("FLOAT32", 2 / 3, "0.666667"),
+        ("FLOAT32", 1e20, "1e+20"),
+        ("FLOAT32", -1e-20, "-1e-20"),
+        ("FLOAT32", 123456, "123456"),
+        ("FLOAT32", 999999, "999999"),
+        ("FLOAT32", 1000000, "1e+06"),
+        ("FLOAT32", 1234567, "1.23457e+06"),
+        ("FLOAT32", 16777216, "1.67772e+07"),
+        ("FLOAT32", 0.0001, "0.0001"),
+        ("FLOAT32", 0.00001, "1e-05"),
+        ("FLOAT32", -0.0, "-0"),
+        ("FLOAT32", 100, "100"),
+        ("FLOAT32", 2.50, "2.5"),
+        ("FLOAT32", 3.4028235e38, "3.40282e+38"),
+        ("FLOAT32", 1e-45, "1.4013e-45"),
+        ("FLOAT16", 0.1, "0.0999756"),
+        ("FLOAT16", 65504, "65504"),
+        ("FLOAT16", 1e-7, "1.19209e-07"),
+        ("FLOAT64", 1e300, "1e+300"),
+        ("FLOAT64", 1e-300, "1e-300"),
+        ("FLOAT64", 3.14159265358979, "3.14159"),
+        ("INT8", 65, "65"),
+        ("UINT8", 10, "10"),
+        ("INT64", 2**63 - 1, "9223372036854775807"),
+    ],
+)
+def test_printed_as_a_cpp_stream(data_type: str, value: float, expected: str):
+    assert printed(buffer([value], data_type)) == expected
+
+
+def test_verbose_print_shows_index_value_and_bits():
+    values = [0, 1, -2, "nan", "inf", 0.1, 1e20, -0.0, 2, 3, 4]
+    lines = run(model_of({"r": buffer(values)}, {}, show("r", verbose=True)))
+    assert lines[0] == "Resource 'r':"
+    assert len(lines) == 12
+    texts = ["0", "1", "-2", "nan", "inf", "0.1", "1e+20", "-0", "2", "3", "4"]
+    for index, (line, value, text) in enumerate(zip(lines[1:], values, texts, strict=True)):
+        match = re.fullmatch(r"\[ *(\d+)\] (\S+) \(0x([0-9A-F]{8})\)", line)
+        assert match, line
+        assert (int(match[1]), match[2]) == (index, text)
+        bits = np.float32(value).view(np.uint32)
+        assert int(match[3], 16) == bits
+
+
+def test_verbose_print_has_as_many_digits_as_the_type():
+    for data_type, values, expected in (
+        ("UINT8", [65], "[0] 65 (0x41)"),
+        ("INT16", [-2], "[0] -2 (0xFFFE)"),
+        ("FLOAT64", [1], "[0] 1 (0x3FF0000000000000)"),
+    ):
+        model = model_of({"r": buffer(values, data_type)}, {}, show("r", verbose=True))
+        assert run(model)[1:] == [expected]
+
+
+def test_a_list_is_printed_as_bytes():
+    values = [{"type": "UINT16", "value": 258}, {"type": "UINT8", "value": 3}]
+    assert printed(buffer(values, "UNKNOWN")) == "2, 1, 3"
+
+
+# Writing files.
+
+
+def writing(resource: Json, target: str, *dimensions: int) -> list[str]:
+    """Runs a model that writes one resource; the lines it reports."""
+    command: Json = {"type": "writeFile", "resource": "r", "targetPath": target}
+    if dimensions:
+        command["dimensions"] = list(dimensions)
+    return run(model_of({"r": resource}, {}, command))
+
+
+def test_write_npy(current: Path):
+    lines = writing(buffer([1, 2, 3, 4, 5], "FLOAT16"), "out.npy")
+    assert lines == ["Resource 'r' written to 'out.npy'"]
+    found = np.load(current / "out.npy")
+    assert (found.dtype, found.tolist()) == (np.float16, [1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("kind", NPY_TYPES)
+def test_write_npy_with_dimensions(kind: str, current: Path):
+    data_type = np.dtype(kind).name.upper()
+    writing(buffer([1, 2, 3, 4, 5, 6], data_type), "OUT.NPY", 1, 3, 2)
+    found = np.load(current / "OUT.NPY")
+    assert (found.dtype, found.tolist()) == (np.dtype(kind), [[[1, 2], [3, 4], [5, 6]]])
+
+
+@pytest.mark.parametrize("name", ["out.dat", "out.bin", "out"])
+def test_write_raw(name: str, current: Path):
+    writing(buffer([1, -2, 3], "INT32"), name)
+    assert (current / name).read_bytes() == struct.pack("<3i", 1, -2, 3)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("data_type", ["UINT8", "FLOAT32", "FLOAT16", "FLOAT64"])
+def test_write_png(channels: int, data_type: str, current: Path):
+    pixels = PIXELS[..., :channels]
+    planes = pixels.transpose(2, 0, 1).reshape(-1)
+    values = planes.tolist() if data_type == "UINT8" else (planes / 255).tolist()
+    writing(buffer(values, data_type), "out.png", 1, channels, 2, 3)
+    with Image.open(current / "out.png") as image:
+        assert image.mode == {1: "L", 3: "RGB", 4: "RGBA"}[channels]
+        np.testing.assert_array_equal(np.asarray(image).reshape(2, 3, channels), pixels)
+
+
+def test_write_png_clamps(current: Path):
+    writing(buffer([-1, 2, "nan", "inf", "-inf", 0.5]), "out.png", 1, 1, 1, 6)
+    with Image.open(current / "out.png") as image:
+        found = np.asarray(image)[0].tolist()
+    assert found[:5] == [0, 255, 0, 255, 0]
+    assert found[5] in (127, 128)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("name", ["out.jpg", "out.jpeg"])
+def test_write_jpg(channels: int, name: str, current: Path):
+    colour = [200, 100, 50, 255][:channels]
+    values = np.repeat(np.array(colour) / 255, 64).tolist()
+    writing(buffer(values), name, 1, channels, 8, 8)
+    with Image.open(current / name) as image:
+        assert image.format == "JPEG"
+        assert image.size == (8, 8)
+        found = np.asarray(image).reshape(8, 8, -1)[..., :channels].astype(int)
+    expected = np.broadcast_to(colour[: min(channels, 3)], (8, 8, min(channels, 3)))
+    np.testing.assert_allclose(found, expected, atol=3)
+
+
+def test_write_makes_folders_and_leaves_no_other_file(folder: Path, current: Path):
+    writing(buffer([1]), "a/b/c.npy")
+    writing(buffer([1]), str(folder / "d" / "e.bin"))
+    assert [p.name for p in sorted(current.rglob("*"))] == ["a", "b", "c.npy"]
+    assert [p.name for p in sorted(folder.rglob("*"))] == ["d", "e.bin"]
+
+
+def test_write_replaces_a_file(current: Path):
+    (current / "out.bin").write_bytes(b"something that is longer")
+    writing(buffer([1, 2], "UINT8"), "out.bin")
+    assert (current / "out.bin").read_bytes() == b"\x01\x02"
+    assert names_in(current) == ["out.bin"]
+
+
+def test_write_a_name_as_long_as_file_systems_take(current: Path):
+    name = "n" * 251 + ".bin"
+    writing(buffer([1], "UINT8"), name)
+    assert names_in(current) == [name]
+
+
+def test_write_gives_a_file_the_usual_permissions(current: Path):
+    (current / "usual").write_bytes(b"")
+    writing(buffer([1]), "out.bin")
+    assert (current / "out.bin").stat().st_mode == (current / "usual").stat().st_mode
+
+
+def test_what_was_written_can_be_read(folder: Path):
+    values = [0.5, -1, 1e20, "inf", "nan"]
+    writing(buffer(values), str(folder / "v.npy"), 5, 1)
+    read = printed(buffer({"sourcePath": "v.npy"}, None), folder)
+    assert read == "0.5, -1, 1e+20, inf, nan"
+
+
+# Dispatches.
+
+
+def test_the_guides_example():
+    found = shown(reduce_model())
+    assert found == {"input": "1, 2, 3, 4, 5, 6, 7, 8, 9", "output": "6, 15, 24"}
+
+
+def doubling(count: int = 3) -> Json:
+    """Doubles `x` in place."""
+    tensors = {X: tensor([count]), Y: tensor([count])}
+    return clip(tensors, "-inf", "INF", ScaleBias={"Scale": 2, "Bias": 0})
+
+
+def test_in_place_and_state_is_kept():
+    double = dispatch("double", InputTensor="x", OutputTensor="x")
+    commands = [show("x"), double, show("x"), double, double, show("x")]
+    lines = run(model_of({"x": buffer([1, 2, -3])}, {"double": doubling()}, *commands))
+    values = [line for line in lines if line.startswith("Resource")]
+    assert values == [f"Resource 'x': {v}" for v in ("1, 2, -3", "2, 4, -6", "8, 16, -24")]
+
+
+@pytest.mark.parametrize(("iterations", "repeat"), [(1, 1), (3, 1), (1, 4), (3, 2)])
+def test_every_iteration_runs(iterations: int, repeat: int):
+    double = dispatch("double", InputTensor="x", OutputTensor="x")
+    model = model_of({"x": buffer([1, 1, 1])}, {"double": doubling()}, double, show("x"))
+    lines = run(model, timing=Timing(iterations, repeat))
+    expected = 2 ** (iterations * repeat)
+    assert lines[-1] == f"Resource 'x': {expected}, {expected}, {expected}"
+
+
+def split_model(bindings: Json, at_dispatchable: Json | None = None) -> Json:
+    """Splits 1, 2, 3, 4 into 1 and 2, 3, 4; `a` and `b` are -1 where nothing is written."""
+    desc = {
+        X: tensor([4]),
+        "OutputCount": 2,
+        "OutputTensors": [tensor([1]), tensor([3])],
+        "Axis": 0,
+    }
+    split: Json = {"type": "SPLIT", "desc": desc}
+    if at_dispatchable is not None:
+        split["bindings"] = at_dispatchable
+    resources = {
+        "x": buffer([1, 2, 3, 4]),
+        "y": buffer([5, 6, 7, 8]),
+        "a": buffer([-1] * 8),
+        "b": buffer([-1] * 4),
+    }
+    return model_of(
+        resources,
+        {"split": split},
+        {"type": "dispatch", "dispatchable": "split", "bindings": bindings},
+        show("a"),
+        show("b"),
+    )
+
+
+A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
+
+
+@pytest.mark.parametrize(
+    ("bindings", "at_dispatchable", "a", "b"),
+    [
+        ({X: "x", "OutputTensors": ["a", "b"]}, None, A, B),
+        ({X: ["x"], "OutputTensors": ["a", {"name": "b"}]}, None, A, B),
+        ({X: {"name": "x"}, "OutputTensors": ["a", "b"]}, None, A, B),
+        ({}, {X: "x", "OutputTensors": ["a", "b"]}, A, B),
+        ({X: "x"}, {"OutputTensors": ["a", "b"]}, A, B),
+        (
+            {X: "y"},
+            {X: "x", "OutputTensors": ["a", "b"]},
+            "5, -1, -1, -1, -1, -1, -1, -1",
+            "6, 7, 8, -1",
+        ),
+        (
+            {X: "x", "OutputTensors": [{"name": "a", "elementOffset": 4}, "a"]},
+            None,
+            "2, 3, 4, -1, 1, -1, -1, -1",
+            "-1, -1, -1, -1",
+        ),
+        (
+            {
+                X: {"name": "x", "elementCount": 4, "elementOffset": 0, "format": "R32_FLOAT"},
+                "OutputTensors": [
+                    {"name": "a", "elementCount": 1, "elementStride": 4},
+                    {"name": "a", "elementCount": 3, "elementOffset": 4},
+                ],
+            },
+            None,
+            "1, -1, -1, -1, 2, 3, 4, -1",
+            "-1, -1, -1, -1",
+        ),
+    ],
+)
+def test_bindings(bindings: Json, at_dispatchable: Json | None, a: str, b: str):
+    assert shown(split_model(bindings, at_dispatchable)) == {"a": a, "b": b}
+
+
+def test_no_bindings_at_the_dispatch_where_the_dispatchable_has_them_all():
+    model = split_model({}, {X: "x", "OutputTensors": ["a", "b"]})
+    del model["commands"][0]["bindings"]
+    assert shown(model) == {"a": A, "b": B}
+
+
+def test_an_offset_counts_elements_of_the_resource():
+    # 16 bytes in: 16 UINT8, 8 FLOAT16, 2 UINT64.
+    for data_type, offset in (("UINT8", 16), ("FLOAT16", 8), ("FLOAT32", 4), ("UINT64", 2)):
+        values = {"valueCount": 2 * offset, "valueStart": 0, "valueDelta": 1}
+        model = model_of(
+            {"x": buffer(values, data_type), "y": buffer([0], data_type)},
+            {"copy": copying(tensor([1], data_type), tensor([1], data_type))},
+            dispatch("copy", InputTensor={"name": "x", "elementOffset": offset}, OutputTensor="y"),
+            show("y"),
+        )
+        assert shown(model) == {"y": str(offset)}
+
+
+def test_an_offset_into_a_list_has_a_size_of_its_own():
+    values = [{"type": "FLOAT32", "value": v} for v in range(8)]
+    source = {"name": "x", "elementOffset": 1, "elementSizeInBytes": 16}
+    model = model_of(
+        {"x": buffer(values, "UNKNOWN"), "y": buffer([0, 0])},
+        {"copy": copying(tensor([2]), tensor([2]))},
+        dispatch("copy", InputTensor=source, OutputTensor="y"),
+        show("y"),
+    )
+    assert shown(model) == {"y": "4, 5"}
+
+
+def test_in_place_on_a_part():
+    part = {"name": "x", "elementOffset": 4, "elementCount": 3}
+    model = model_of(
+        {"x": buffer([1] * 12)},
+        {"double": doubling()},
+        dispatch("double", InputTensor=part, OutputTensor=part),
+        show("x"),
+    )
+    assert shown(model) == {"x": "1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1"}
+
+
+def test_input_and_output_apart_in_one_resource():
+    model = model_of(
+        {"x": buffer([1, 2, 3, 4, 5, 6, 7, 8])},
+        {"copy": copying(tensor([3]), tensor([3]))},
+        dispatch("copy", InputTensor="x", OutputTensor={"name": "x", "elementOffset": 4}),
+        show("x"),
+    )
+    assert shown(model) == {"x": "1, 2, 3, 4, 1, 2, 3, 8"}
+
+
+def test_two_inputs_outputs_and_dispatches_of_one_dispatchable():
+    copy = {"copy": copying(tensor([2]), tensor([2]))}
+    resources = {name: buffer(v) for name, v in (("x", [1, 2]), ("y", [3, 4]), ("z", [0, 0]))}
+    model = model_of(
+        resources,
+        copy,
+        dispatch("copy", InputTensor="x", OutputTensor="z"),
+        dispatch("copy", InputTensor="y", OutputTensor="x"),
+        dispatch("copy", InputTensor="z", OutputTensor="y"),
+        show("x"),
+        show("y"),
+    )
+    assert shown(model) == {"x": "3, 4", "y": "1, 2"}
+
+
+# Strides, and types of memory.
+
+
+def copied(source: Json, target: Json, values: Sequence[int], count: int) -> list[float]:
+    """What a copy between tensors of these layouts leaves in a resource of `count` times -1."""
+    model = model_of(
+        {"x": buffer(list(values)), "y": buffer([-1] * count)},
+        {"copy": copying(source, target)},
+        dispatch("copy", InputTensor="x", OutputTensor="y"),
+        show("y"),
+    )
+    return numbers(shown(model)["y"])
+
+
+def test_transposed_input():
+    values = np.arange(6)
+    found = copied(tensor([2, 3], Strides=[1, 2]), tensor([2, 3]), values.tolist(), 6)
+    assert found == values.reshape(3, 2).T.reshape(-1).tolist()
+
+
+def test_transposed_output():
+    values = np.arange(6)
+    found = copied(tensor([2, 3]), tensor([2, 3], Strides=[1, 2]), values.tolist(), 6)
+    assert found == values.reshape(2, 3).T.reshape(-1).tolist()
+
+
+def test_broadcast_input():
+    found = copied(tensor([2, 3], Strides=[0, 1]), tensor([2, 3]), [7, 8, 9], 6)
+    assert found == [7, 8, 9, 7, 8, 9]
+    assert copied(tensor([3], Strides=[0]), tensor([3]), [7], 3) == [7, 7, 7]
+
+
+def test_overlapping_windows_as_input():
+    found = copied(tensor([3, 2], Strides=[1, 1]), tensor([3, 2]), [1, 2, 3, 4], 6)
+    assert found == [1, 2, 2, 3, 3, 4]
+
+
+def test_padding_is_skipped_and_kept():
+    source = tensor([2, 2], Strides=[3, 1])
+    target = tensor([2, 2], Strides=[4, 2])
+    found = copied(source, target, [1, 2, 99, 3, 4], 8)
+    assert found == [1, -1, 2, -1, 3, -1, 4, -1]
+
+
+def test_a_size_above_the_least_is_kept_too():
+    target = tensor([2], TotalTensorSizeInBytes=16)
+    assert copied(tensor([2]), target, [1, 2], 4) == [1, 2, -1, -1]
+
+
+def test_in_place_with_strides():
+    strided = tensor([2, 2], Strides=[4, 1])
+    model = model_of(
+        {"x": buffer([1, 2, 3, 4, 5, 6])},
+        {"cut": clip({X: strided, Y: strided}, 0, 1.5)},
+        dispatch("cut", InputTensor="x", OutputTensor="x"),
+        show("x"),
+    )
+    assert shown(model) == {"x": "1, 1.5, 3, 4, 1.5, 1.5"}
+
+
+def test_reduce_a_transposed_tensor():
+    model = reduce_model()
+    model["dispatchables"]["sum"]["desc"][X]["Strides"] = [9, 9, 1, 3]
+    assert shown(model)["output"] == "12, 15, 18"  # the sums of the columns of 1..9
+
+
+def reinterpreted(
+    source: tuple[str, list[Any]], moved: tuple[str, int], target: tuple[str, list[Any]]
+) -> str:
+    """What `target` shows once elements of `moved`'s type are copied to it from `source`."""
+    described = tensor([moved[1]], moved[0])
+    model = model_of(
+        {"x": buffer(source[1], source[0]), "y": buffer(target[1], target[0])},
+        {"copy": copying(described, described)},
+        dispatch("copy", InputTensor="x", OutputTensor="y"),
+        show("y"),
+    )
+    return shown(model)["y"]
+
+
+@pytest.mark.parametrize(
+    ("source", "moved", "target", "expected"),
+    [
+        (("FLOAT32", [1, -2]), ("UINT8", 8), ("UINT8", [9] * 8), "0, 0, 128, 63, 0, 0, 0, 192"),
+        (("FLOAT32", [1, -2]), ("INT32", 2), ("INT32", [9, 9]), "1065353216, -1073741824"),
+        (("UINT8", [0, 0, 128, 63]), ("FLOAT32", 1), ("FLOAT32", [9]), "1"),
+        (("FLOAT32", [0, 1.875]), ("UINT64", 1), ("FLOAT64", [9]), "1"),
+        (("UINT32", [0, 0x3FF00000]), ("INT64", 1), ("FLOAT64", [9]), "1"),
+        (("FLOAT64", [1]), ("UINT32", 2), ("UINT32", [9, 9]), "0, 1072693248"),
+        (("INT64", [-1]), ("INT16", 4), ("INT8", [9] * 8), "-1, -1, -1, -1, -1, -1, -1, -1"),
+        (("FLOAT16", [1, 2]), ("UINT32", 1), ("FLOAT16", [9, 9]), "1, 2"),
+        # The rest of the resource is kept, down to the byte.
+        (("UINT8", [1, 2, 3, 4]), ("UINT8", 3), ("UINT8", [9] * 5), "1, 2, 3, 9, 9"),
+        (("UINT8", [1, 2, 3, 4]), ("UINT8", 1), ("UINT32", [0x08070605]), str(0x08070601)),
+        (("FLOAT16", [1]), ("FLOAT16", 1), ("UINT32", [0xFFFFFFFF]), str(0xFFFF3C00)),
+        (("UINT16", [1, 2, 3]), ("UINT16", 3), ("UINT64", [2**64 - 1]), str(0xFFFF000300020001)),
+        (("UINT32", [5]), ("UINT32", 1), ("FLOAT64", [1, 1]), "1, 1"),
+    ],
+)
+def test_memory_bound_as_another_type(
+    source: tuple[str, list[Any]],
+    moved: tuple[str, int],
+    target: tuple[str, list[Any]],
+    expected: str,
+):
+    assert reinterpreted(source, moved, target) == expected
+
+
+def test_float64_in_memory_of_other_types():
+    desc = {
+        X: tensor([3], "FLOAT64"),
+        "OutputTensors": [tensor([1], "FLOAT64"), tensor([2], "FLOAT64")],
+        "Axis": 0,
+    }
+    model = model_of(
+        {
+            # 1, -2 and 0.5, as pairs of their halves.
+            "x": buffer([0, 0x3FF00000, 0, 0xC0000000, 0, 0x3FE00000], "UINT32"),
+            "y": buffer([0, 0], "FLOAT32"),
+            "z": buffer([0, 0, 9], "FLOAT64"),
+        },
+        {"split": {"type": "SPLIT", "desc": desc}},
+        dispatch("split", InputTensor="x", OutputTensors=["y", "z"]),
+        show("y"),
+        show("z"),
+    )
+    assert shown(model) == {"y": "0, 1.875", "z": "-2, 0.5, 9"}
+
+
+def test_memory_of_no_whole_number_of_elements():
+    model = model_of(
+        {
+            "x": buffer([1.5], "FLOAT64", sizeInBytes=12),
+            "y": buffer([0], "FLOAT64", sizeInBytes=20),
+        },
+        {"copy": copying(tensor([1], "UINT64"), tensor([1], "UINT64"))},
+        dispatch("copy", InputTensor="x", OutputTensor="y"),
+        show("x"),
+        show("y"),
+    )
+    assert shown(model) == {"x": "1.5", "y": "1.5"}
+
+
+def test_computing_beyond_what_was_initialised():
+    model = model_of(
+        {"x": buffer([1, 2, 3, 4]), "y": buffer([9], sizeInBytes=16)},
+        {"copy": copying(tensor([4]), tensor([4])), "back": copying(tensor([4]), tensor([4]))},
+        dispatch("copy", InputTensor="x", OutputTensor="y"),
+        dispatch("back", InputTensor="y", OutputTensor="x"),
+        show("x"),
+        show("y"),
+    )
+    # Only what was initialised is printed, but all of it is there.
+    assert shown(model) == {"x": "1, 2, 3, 4", "y": "1"}
+
+
+def test_owned_tensors_are_copied_when_the_operator_is_initialised():
+    owned = {**copying(tensor([3], Flags="OWNED_BY_DML"), tensor([3])), "bindings": {X: "w"}}
+    model = model_of(
+        {"w": buffer([1, 2, 3]), "y": buffer([0, 0, 0]), "z": buffer([0, 0, 0])},
+        {"owned": owned, "double": doubling(), "plain": copying(tensor([3]), tensor([3]))},
+        dispatch("double", InputTensor="w", OutputTensor="w"),
+        dispatch("owned", OutputTensor="y"),
+        dispatch("plain", InputTensor="w", OutputTensor="z"),
+        show("w"),
+        show("y"),
+        show("z"),
+    )
+    assert shown(model) == {"w": "2, 4, 6", "y": "1, 2, 3", "z": "2, 4, 6"}
+
+
+def test_owned_tensors_at_an_offset():
+    source = {"name": "w", "elementOffset": 4}
+    tensors = copying(tensor([2], Flags=["OWNED_BY_DML"]), tensor([2]))
+    model = model_of(
+        {"w": buffer([1, 2, 3, 4, 5, 6]), "y": buffer([0, 0])},
+        {"owned": {**tensors, "bindings": {X: source}}},
+        dispatch("owned", OutputTensor="y"),
+        show("y"),
+    )
+    assert shown(model) == {"y": "5, 6"}
+
+
+def test_owned_memory_may_be_the_output_too():
+    # What is read is the copy, so that no tensor overlaps another.
+    owned = {**copying(tensor([3], Flags="OWNED_BY_DML"), tensor([3])), "bindings": {X: "w"}}
+    model = model_of(
+        {"w": buffer([1, 2, 3]), "y": buffer([0, 0, 0])},
+        {"owned": owned, "double": doubling()},
+        dispatch("double", InputTensor="w", OutputTensor="w"),
+        dispatch("owned", OutputTensor="w"),
+        show("w"),
+    )
+    assert shown(model) == {"w": "1, 2, 3"}
+
+
+# The ways to write a dispatchable.
+
+REDUCED = {
+    X: tensor([1, 1, 3, 3]),
+    Y: tensor([1, 1, 3, 1]),
+    "Function": "SUM",
+    "AxisCount": 1,
+    "Axes": [3],
+}
+FULL_TENSOR = {
+    "Type": "DML_TENSOR_TYPE_BUFFER",
+    "Desc": {
+        "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+        "Flags": "DML_TENSOR_FLAG_NONE",
+        "DimensionCount": 4,
+        "Sizes": [1, 1, 3, 3],
+        "Strides": [9, 9, 3, 1],
+        "TotalTensorSizeInBytes": 36,
+        "GuaranteedBaseOffsetAlignment": 0,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "dispatchable",
+    [
+        {"type": "DML_OPERATOR_REDUCE", "desc": REDUCED},
+        {"type": "REDUCE", "desc": REDUCED},
+        {"Type": "REDUCE", "Desc": REDUCED},
+        {"type": "DML_OPERATOR_REDUCE", **REDUCED},
+        {"Type": "DML_OPERATOR_REDUCE", **REDUCED},
+        {"type": "REDUCE", **REDUCED, "bindings": {}, "dmlCompileType": "DmlCompileGraph"},
+        {"type": "REDUCE", "desc": {**REDUCED, "Function": "DML_REDUCE_FUNCTION_SUM"}},
+        {"type": "REDUCE", "desc": {k: v for k, v in REDUCED.items() if k != "AxisCount"}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: FULL_TENSOR}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: FULL_TENSOR["Desc"]}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: {**tensor([1, 1, 3, 3]), "Type": "BUFFER"}}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: tensor([1, 1, 3, 3], Strides=None)}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: tensor([1, 1, 3, 3], Flags=["NONE"])}},
+        {"type": "REDUCE", "desc": REDUCED, "dmlCompileType": "DmlCompileOp"},
+        {"type": "REDUCE", "desc": REDUCED, "executionFlags": "DESCRIPTORS_VOLATILE"},
+        {
+            "type": "REDUCE",
+            "desc": REDUCED,
+            "executionFlags": ["DML_EXECUTION_FLAG_DISABLE_META_COMMANDS", "NONE"],
+        },
+        {"$note": "ours", "type": "REDUCE", "desc": REDUCED},
+    ],
+)
+def test_the_ways_to_write_a_dispatchable(dispatchable: Json):
+    model = reduce_model()
+    model["dispatchables"]["sum"] = dispatchable
+    assert shown(model)["output"] == "6, 15, 24"
+
+
+def test_optional_fields_may_be_null():
+    tensors = {X: tensor([3]), Y: tensor([3])}
+    model = model_of(
+        {"x": buffer([-5, 1, 5])},
+        {"cut": clip(tensors, -2, 2.5, ScaleBias=None)},
+        dispatch("cut", InputTensor="x", OutputTensor="x"),
+        show("x"),
+    )
+    assert shown(model) == {"x": "-2, 1, 2.5"}
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", "0, 2, 1, 3, 4, 6, 5, 7"),
+        ("COLUMN_ROW_DEPTH", "0, 4, 1, 5, 2, 6, 3, 7"),
+    ],
+)
+def test_enumerations_by_name_and_by_suffix(order: str, expected: str):
+    """[1, 8, 1, 1] -> [1, 2, 2, 2], by the page: channels are (i, j, c), or (c, i, j)."""
+    desc = {X: tensor([1, 8, 1, 1]), Y: tensor([1, 2, 2, 2]), "BlockSize": 2, "Order": order}
+    values = np.arange(8)
+    planes = values.reshape((2, 2, 2))
+    by_page = planes if order == "COLUMN_ROW_DEPTH" else planes.transpose(2, 0, 1)
+    model = model_of(
+        {"x": buffer(values.tolist()), "y": buffer([0] * 8)},
+        {"d": {"type": "DEPTH_TO_SPACE1", "desc": desc}},
+        dispatch("d", InputTensor="x", OutputTensor="y"),
+        show("y"),
+    )
+    assert numbers(shown(model)["y"]) == by_page.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("change", [str.upper, str.title, str.lower])
+def test_command_types_in_any_case(change: Callable[[str], str], current: Path):
+    model = reduce_model()
+    model["commands"].append({"type": "writeFile", "resource": "output", "targetPath": "o.npy"})
+    for command in model["commands"]:
+        command["type"] = change(command["type"])
+    assert shown(model)["output"] == "6, 15, 24"
+    assert np.load(current / "o.npy").tolist() == [6, 15, 24]
+
+
+def test_a_thread_group_count_is_ignored():
+    model = reduce_model()
+    model["commands"][0]["threadGroupCount"] = [2, 1, 1]
+    assert shown(model)["output"] == "6, 15, 24"
+
+
+# The command line.
+
+MS = r"\d+\.\d{4} ms"
+
+
+def invoke(*args: str, model: Json | None = None) -> Result:
+    """Runs `run` with these options on a model, by default the guide's example."""
+    path = Path("model.json")
+    path.write_text(json.dumps(reduce_model() if model is None else model))
+    return CliRunner().invoke(cli, ["run", str(path), *args])
+
+
+def lines_of(*args: str, model: Json | None = None) -> list[str]:
+    result = invoke(*args, model=model)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout.splitlines()
+
+
+def assert_matches(lines: list[str], *patterns: str) -> None:
+    assert len(lines) == len(patterns), lines
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line), (line, pattern)
+
+
+DATA = ("Resource 'input': 1, 2, 3, 4, 5, 6, 7, 8, 9", "Resource 'output': 6, 15, 24")
+RUNNING = "Running on 'cpu:0'"
+
+
+def test_the_report():
+    summary = rf"Dispatch 'sum': 1 iterations, {MS} median"
+    assert_matches(lines_of(), RUNNING, summary, *DATA)
+    assert_matches(lines_of("-v", "0"), RUNNING, summary, *DATA)
+
+
+def test_the_report_of_a_process():
+    Path("m.json").write_text(json.dumps(reduce_model()))
+    command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    summary = rf"Dispatch 'sum': 1 iterations, {MS} median"
+    assert_matches(done.stdout.splitlines(), RUNNING, summary, *DATA)
+
+
+def test_64_bit_types_of_a_process():
+    values = {"x": buffer([2**62, -1], "INT64"), "y": buffer([0.1], "FLOAT64")}
+    copies = {"c": copying(tensor([2], "INT64"), tensor([2], "INT64"))}
+    double = dispatch("c", InputTensor="x", OutputTensor="z")
+    resources = {**values, "z": buffer([0, 0], "INT64")}
+    Path("m.json").write_text(json.dumps(model_of(resources, copies, double, show("z"), show("y"))))
+    command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-2:] == [
+        "Resource 'z': 4611686018427387904, -1",
+        "Resource 'y': 0.1",
+    ]
+
+
+def test_files_are_relative_to_the_model_and_to_the_current_directory(folder: Path, current: Path):
+    np.save(folder / "v.npy", np.arange(3, dtype=np.int32))
+    write = {"type": "writeFile", "resource": "r", "targetPath": "out/r.npy"}
+    model = model_of({"r": buffer({"sourcePath": "v.npy"}, None)}, {}, write)
+    (folder / "m.json").write_text(json.dumps(model))
+    result = CliRunner().invoke(cli, ["run", str(folder / "m.json")])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [RUNNING, "Resource 'r' written to 'out/r.npy'"]
+    assert np.load(current / "out" / "r.npy").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("option", ["-i", "--dispatch_iterations"])
+def test_iterations(option: str):
+    lines = lines_of(option, "7")
+    assert re.fullmatch(rf"Dispatch 'sum': 7 iterations, {MS} median", lines[1])
+
+
+def timings(part: str, count: int) -> str:
+    samples = ", ".join(rf"{MS} {what}" for what in ("average", "min", "median", "max"))
+    return rf"Timings \({part}\) +: {count} samples, {samples}"
+
+
+@pytest.mark.parametrize(
+    ("args", "cold", "hot"),
+    [
+        (["-i", "10"], 1, 9),
+        (["-i", "10", "-w", "0"], 0, 10),
+        (["-i", "10", "-w", "3"], 3, 7),
+        (["-i", "10", "--warmup_samples", "9"], 9, 1),
+        # One sample is always hot, so that there is a median.
+        (["-i", "3", "-w", "5"], 2, 1),
+        (["-i", "1"], 0, 1),
+        (["-i", "2", "-r", "3"], 1, 1),
+    ],
+)
+def test_cold_and_hot_timings(args: list[str], cold: int, hot: int):
+    lines = lines_of("-v", "1", *args)
+    parts = [timings("Cold", cold)] * (cold > 0) + [timings("Hot", hot)]
+    head = [RUNNING, rf"Initialize 'sum': {MS}", rf"Dispatch 'sum': {cold + hot} iterations"]
+    assert_matches(lines, *head, *parts, *DATA)
+
+
+def test_the_timings_of_every_iteration():
+    lines = lines_of("--timing_verbosity", "2", "-i", "3")
+    each = [rf"iteration {index}: {MS}" for index in range(3)]
+    head = [RUNNING, rf"Initialize 'sum': {MS}", "Dispatch 'sum': 3 iterations"]
+    parts = [timings("Cold", 1), timings("Hot", 2), "The timings of each iteration:"]
+    assert_matches(lines, *head, *parts, *each, *DATA)
+
+
+def test_the_median_is_one_of_the_samples():
+    lines = lines_of("-v", "2", "-i", "6", "-w", "0")
+    samples = sorted(float(line.split()[2]) for line in lines if line.startswith("iteration "))
+    hot = next(line for line in lines if line.startswith("Timings"))
+    average, least, median, most = map(float, re.findall(r"(\d+\.\d+) ms", hot))
+    assert (least, most) == (samples[0], samples[-1])
+    assert median in samples[2:4]
+    assert average == pytest.approx(sum(samples) / 6, abs=1e-4)
+
+
+@pytest.mark.parametrize("milliseconds", ["0", "20"])
+def test_milliseconds_to_run(milliseconds: str):
+    lines = lines_of("-t", milliseconds, "-i", "100000")
+    match = re.fullmatch(rf"Dispatch 'sum': (\d+) iterations, {MS} median", lines[1])
+    assert match
+    assert 1 <= int(match[1]) < 100000
+
+
+def test_interval():
+    start = time.perf_counter()
+    lines = lines_of("-I", "30", "-i", "4")
+    assert time.perf_counter() - start >= 0.09  # three intervals from the first to the last
+    assert lines[1].startswith("Dispatch 'sum': 4 iterations")
+
+
+def test_interrupted():
+    Path("m.json").write_text(json.dumps(reduce_model()))
+    command = [sys.executable, "-m", "dml_jax", "run", "m.json", "-t", "1000000000"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{RUNNING}\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "Interrupted.\n")
+
+
+def test_every_dispatch_reports():
+    model = reduce_model()
+    model["commands"].insert(1, model["commands"][0])
+    lines = lines_of(model=model)
+    assert sum(line.startswith("Dispatch 'sum': 1 iterations, ") for line in lines) == 2
+
+
+def test_adapter_by_part_of_its_name():
+    last = f"cpu:{jax.devices('cpu')[-1].id}"
+    assert lines_of("-a", last)[0] == f"Running on '{last}'"
+    assert lines_of("--adapter", "CPU")[0] == RUNNING
+    assert lines_of("-a", last)[-1] == DATA[1]
+
+
+def test_show_adapters():
+    result = CliRunner().invoke(cli, ["run", "-s"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    for device in jax.devices():
+        assert f"cpu:{device.id}" in lines
+    assert "-Platform: cpu (cpu)" in lines
+
+
+def test_show_dependencies():
+    result = CliRunner().invoke(cli, ["run", "-S"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"jax: {jax.__version__}" in result.stdout.splitlines()
+    assert f"numpy: {np.__version__}" in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("option", ["--check", "--hlo"])
+def test_nothing_runs(option: str, current: Path):
+    model = reduce_model()
+    model["commands"].append({"type": "writeFile", "resource": "output", "targetPath": "o.npy"})
+    text = "\n".join(lines_of(option, model=model))
+    for line in ("Running on", "Dispatch 'sum'", "Resource"):
+        assert line not in text
+    assert names_in(current) == ["model.json"]
+
+
+def test_check_shows_the_operators():
+    model = reduce_model()
+    tile = copying(tensor([2, 5], "INT64", Strides=[8, 1]), tensor([2, 5], "INT64"))
+    model["dispatchables"]["copied"] = tile
+    lines = lines_of("--check", model=model)
+    row = next(line for line in lines if "sum" in line)
+    for cell in ("REDUCE", "FLOAT32[1,1,3,3]", "FLOAT32[1,1,3,1]", "1_0"):
+        assert cell in row
+    row = next(line for line in lines if "copied" in line)
+    # TILE takes 64-bit integers, and ranks other than 4, from feature level 4_1 on.
+    for cell in ("TILE", "INT64[2,5]", "4_1"):
+        assert cell in row
+
+
+def test_hlo_shows_the_program_of_each_dispatchable():
+    lines = lines_of("--hlo")
+    assert lines[0] == "Dispatchable 'sum':"
+    assert lines[1].startswith("HloModule")
+    assert any("reduce" in line for line in lines)
+
+
+@pytest.mark.parametrize("level", ["1_0", "DML_FEATURE_LEVEL_1_0", "2_1", "6_4"])
+def test_feature_level_that_takes_the_model(level: str):
+    assert lines_of("--feature-level", level)[-1] == DATA[1]
+
+
+@pytest.mark.parametrize(
+    ("dispatchable", "level", "fragments"),
+    [
+        (
+            {"type": "REDUCE", "desc": {**REDUCED, "Function": "L1"}},
+            "1_0",
+            None,
+        ),
+        (
+            {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}},
+            "2_1",
+            ("InputTensor.DimensionCount", "be 4", "2_1", "got 1"),
+        ),
+        (
+            {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}},
+            "3_0",
+            None,
+        ),
+        (
+            {
+                "type": "REDUCE",
+                "desc": {
+                    **REDUCED,
+                    X: tensor([1, 1, 3, 3], "INT32"),
+                    Y: tensor([1, 1, 3, 1], "INT32"),
+                },
+            },
+            "1_0",
+            ("InputTensor.DataType", "FLOAT32, FLOAT16", "1_0", "got INT32"),
+        ),
+    ],
+)
+def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...] | None):
+    model = reduce_model()
+    model["dispatchables"]["sum"] = dispatchable
+    result = invoke("--feature-level", level, model=model)
+    assert result.exit_code == (0 if fragments is None else 1)
+    if fragments is not None:
+        assert result.stdout == ""
+        line = result.stderr.splitlines()[0]
+        for fragment in ("Dispatchable 'sum'", "DML_OPERATOR_REDUCE", *fragments):
+            assert fragment in line
+
+
+def test_help_names_every_option():
+    result = CliRunner().invoke(cli, ["run", "-h"])
+    assert result.exit_code == 0
+    for option in ("-i", "-r", "-t", "-I", "-w", "-v", "-a", "-s", "-S", "--check", "--hlo"):
+        assert option in result.stdout
