@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from jax import lax
@@ -16,6 +16,15 @@ from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc, TensorFlags, shown_ar
 
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
+
+
+class BindPoint(NamedTuple):
+    """A name that memory is bound to: one tensor, or an array of them."""
+
+    name: str
+    tensors: tuple[TensorDesc, ...]
+    output: bool
+    is_array: bool
 
 
 class Expect:
@@ -112,6 +121,14 @@ class Operator(Descriptor):
                     yield f"{f.c_name}[{index}]", f.name, tensor
             else:
                 yield f.c_name, f.name, value
+
+    def bind_points(self) -> Iterator[BindPoint]:
+        """Where memory is bound: the tensor fields that are given, by their C names."""
+        for f in self.fields:
+            value = getattr(self, f.name)
+            if f.tensor is not None and value is not None:
+                tensors = value if f.is_array else (value,)
+                yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     @functools.cached_property
     def inputs(self) -> tuple[TensorDesc, ...]:

@@ -349,7 +349,7 @@ def _bind(
 ) -> tuple[BoundTensor, ...] | None:
     """Each tensor of the operator with the bytes it lies in, by DirectML's binding rules."""
     operator = dispatchable.operator
-    points = {f.c_name: f for f in operator.fields if f.tensor and getattr(operator, f.name)}
+    points = {point.name: point for point in operator.bind_points()}
     faults: list[Fault] = []
     bound: list[BoundTensor] = []
 
@@ -363,8 +363,7 @@ def _bind(
         expect(name in points, "bindings", f"name tensors of the operator{hint}", name)
     complete = True
     for path, point in points.items():
-        value = getattr(operator, point.name)
-        tensors = value if point.is_array else (value,)
+        tensors = point.tensors
         owned = any(TensorFlags.OWNED_BY_DML in tensor.flags for tensor in tensors)
         if owned:
             rule = "be bound at the dispatchable only (its Flags say OWNED_BY_DML)"
@@ -386,8 +385,7 @@ def _bind(
             else:
                 resource = names.resources[source.resource]
                 offset = _offset(place, tensor, source, resource, expect)
-                output = bool(point.tensor and point.tensor.output)
-                bound.append(BoundTensor(place, tensor, output, resource.name, offset))
+                bound.append(BoundTensor(place, tensor, point.output, resource.name, offset))
     _check_overlaps(operator, bound, expect)
     if faults:
         raise DmlError(faults)
