@@ -11,24 +11,48 @@ from dml_jax.enums import (
 )
 from dml_jax.errors import DmlError, Fault
 from dml_jax.operator import OPERATORS, Operator, operator_from_json
-from dml_jax.operators import DepthToSpace1, ElementWiseClip, Reduce, Split, Tile
+from dml_jax.operators import (
+    Argmax,
+    Argmin,
+    DepthToSpace,
+    DepthToSpace1,
+    ElementWiseClip,
+    ElementWiseClip1,
+    ElementWiseClipGrad,
+    ElementWiseClipGrad1,
+    Join,
+    Reduce,
+    SpaceToDepth,
+    SpaceToDepth1,
+    Split,
+    Tile,
+)
 from dml_jax.tensor import TensorDesc, calc_buffer_tensor_size
 
 __version__ = "0.1.0"
 
 __all__ = [
     "OPERATORS",
+    "Argmax",
+    "Argmin",
     "AxisDirection",
     "DepthSpaceOrder",
+    "DepthToSpace",
     "DepthToSpace1",
     "DmlError",
     "ElementWiseClip",
+    "ElementWiseClip1",
+    "ElementWiseClipGrad",
+    "ElementWiseClipGrad1",
     "Fault",
     "FeatureLevel",
+    "Join",
     "Operator",
     "Reduce",
     "ReduceFunction",
     "ScaleBias",
+    "SpaceToDepth",
+    "SpaceToDepth1",
     "Split",
     "TensorDataType",
     "TensorDesc",

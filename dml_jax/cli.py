@@ -243,7 +243,11 @@ def _show_dependencies() -> None:
     from importlib import metadata
 
     for package in ("dml-jax", "jax", "jaxlib", "numpy", "click", "rich", "python-rapidjson"):
-        click.echo(f"{package}: {metadata.version(package)}")
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            version = "not installed"
+        click.echo(f"{package}: {version}")
 
 
 def _progress(milliseconds_to_run: float | None) -> Callable[[Iterable[int], str], Iterable[int]]:

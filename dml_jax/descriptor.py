@@ -193,7 +193,7 @@ class Descriptor:
             if given is MISSING or (given is None and f.optional):
                 continue
             try:
-                values[f.name] = f.kind.from_json(given)
+                values[f.name] = f.kind.from_json(given, value)
             except DmlError as error:
                 faults += error.moved(cls.c_name, f.c_name)
                 broken.add(f.name)

@@ -8,7 +8,7 @@ what of it takes part in equality.
 import math
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -44,7 +44,8 @@ class Kind:
     def to_json(self, value: Any) -> Any:
         return value
 
-    def from_json(self, value: Any) -> Any:
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
+        """The value that JSON holds; `siblings` are the fields beside it."""
         return self.convert(value)
 
 
@@ -88,10 +89,62 @@ class Real(Kind):
     def to_json(self, value: float) -> float | str:
         return value if math.isfinite(value) else str(value)
 
-    def from_json(self, value: Any) -> float:
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> float:
         if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
             return float(value)
         return self.convert(value)
+
+
+# Which member of DML_SCALAR_UNION holds a type; FLOAT16 has none of its own, and lies in its bits.
+_UNION_MEMBERS = {
+    "FLOAT64": "Float64",
+    "FLOAT32": "Float32",
+    "FLOAT16": "UInt16",
+    **{f"{u}INT{n}": f"{u and 'U'}Int{n}" for u in ("", "U") for n in (8, 16, 32, 64)},
+}
+
+
+@dataclass(frozen=True)
+class Scalar(Kind):
+    """DML_SCALAR_UNION: a number of the type that another field names, kept as it is given.
+
+    In JSON a number, or {"Int64": 5} as the union has it; FLOAT16 as the number or as its bits.
+    """
+
+    type_field: str
+
+    def convert(self, value: Any) -> float | int:
+        if isinstance(value, (np.integer, np.floating)):
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise refuse("be a number", value)
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise refuse("fit 64 bits", value)
+        return value
+
+    def key(self, value: float | int) -> Any:
+        return value if isinstance(value, int) else struct.pack("<d", value)
+
+    def shown(self, value: float | int) -> str:
+        return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+
+    def to_json(self, value: float | int) -> float | int | str:
+        return value if math.isfinite(value) else str(value)
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> float | int:
+        if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+            return float(value)
+        if not isinstance(value, Mapping):
+            return self.convert(value)
+        name = str(siblings.get(self.type_field)).removeprefix("DML_TENSOR_DATA_TYPE_")
+        member = _UNION_MEMBERS.get(name)
+        if list(value) != [member]:
+            raise refuse(f"be a number, or an object with {member} ({self.type_field})", value)
+        number = self.convert(value[member])
+        if name == "FLOAT16":
+            bits = Integer(0, 2**16 - 1).convert(number)
+            return float(np.uint16(bits).view(np.float16))
+        return number
 
 
 @dataclass(frozen=True)
@@ -124,7 +177,7 @@ class Tensor(Kind):
     def to_json(self, value: TensorDesc) -> dict[str, Any]:
         return value.to_json()
 
-    def from_json(self, value: Any) -> TensorDesc:
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> TensorDesc:
         return TensorDesc.from_json(value)
 
 
@@ -146,8 +199,8 @@ class Array(Kind):
     def to_json(self, value: tuple[Any, ...]) -> list[Any]:
         return list(map(self.element.to_json, value))
 
-    def from_json(self, value: Any) -> tuple[Any, ...]:
-        return self._each(self.element.from_json, value)
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> tuple[Any, ...]:
+        return self._each(lambda v: self.element.from_json(v, siblings), value)
 
     def _each(self, convert: Any, values: Any) -> tuple[Any, ...]:
         if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
@@ -178,7 +231,7 @@ class Structure(Kind):
     def to_json(self, value: Any) -> dict[str, Any]:
         return value.to_json()
 
-    def from_json(self, value: Any) -> Any:
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
         return self.descriptor.from_json(value)
 
 

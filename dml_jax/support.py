@@ -53,6 +53,8 @@ class Support:
     def __init__(self, groups: Mapping[Enumeration | None, tuple[Any, ...]], by: str | None = None):
         self.by = by
         self._declared = groups
+        self.groups: dict[Enumeration | None, tuple[Row, ...]] = {}
+        self.introduced = FeatureLevel.LEVEL_1_0
 
     def resolved(self, fields: list[str]) -> "Support":
         """The same for an operator with these tensor fields; a row that misses one fails."""
@@ -70,15 +72,16 @@ class Support:
                 {f: tuple(map(TensorDataType.of, t.split())) for f, t in spread(types).items()},
             )
 
-        self.groups = {
+        support = Support(self._declared, self.by)
+        support.groups = groups = {
             key: tuple(sorted((row(*r) for r in rows), key=lambda r: -r.level))
             for key, rows in self._declared.items()
         }
-        members = next(iter(self.groups))
-        if members is not None and set(self.groups) != set(type(members)):
+        members = next(iter(groups))
+        if members is not None and set(groups) != set(type(members)):
             raise TypeError(f"support by {self.by!r} misses some of {list(type(members))}")
-        self.introduced = min(row.level for rows in self.groups.values() for row in rows)
-        return self
+        support.introduced = min(row.level for rows in groups.values() for row in rows)
+        return support
 
     def faults(
         self,

@@ -13,13 +13,23 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dml_jax import (
+    Argmax,
+    Argmin,
+    AxisDirection,
     DepthSpaceOrder,
+    DepthToSpace,
     DepthToSpace1,
     ElementWiseClip,
+    ElementWiseClip1,
+    ElementWiseClipGrad,
+    ElementWiseClipGrad1,
+    Join,
     Operator,
     Reduce,
     ReduceFunction,
     ScaleBias,
+    SpaceToDepth,
+    SpaceToDepth1,
     Split,
     TensorDesc,
     Tile,
@@ -86,6 +96,16 @@ def split(op: Split, x: np.ndarray) -> Arrays:
     return np.split(x, ends[:-1], op.axis)
 
 
+# JOIN
+
+
+def draw_join(draw: Draw, type_: str) -> Join:
+    split = draw_split(draw, type_)
+    return Join(
+        input_tensors=split.output_tensors, output_tensor=split.input_tensor, axis=split.axis
+    )
+
+
 # TILE
 
 
@@ -100,36 +120,73 @@ def draw_tile(draw: Draw, type_: str) -> Tile:
     )
 
 
-# DEPTH_TO_SPACE1
+# DEPTH_TO_SPACE, SPACE_TO_DEPTH
 
 
-def draw_depth_to_space(draw: Draw, type_: str) -> DepthToSpace1:
+def draw_blocks(op: Any, draw: Draw, type_: str) -> Operator:
     n, c, h, w, block = (draw(st.integers(1, 4)) for _ in range(5))
-    return DepthToSpace1(
-        input_tensor=TensorDesc(type_, [n, c * block * block, h, w]),
-        output_tensor=TensorDesc(type_, [n, c, h * block, w * block]),
-        block_size=block,
-        order=draw(st.sampled_from(DepthSpaceOrder)),
-    )
+    deep = TensorDesc(type_, [n, c * block * block, h, w])
+    wide = TensorDesc(type_, [n, c, h * block, w * block])
+    first, second = (deep, wide) if issubclass(op, DepthToSpace) else (wide, deep)
+    order = {"order": draw(st.sampled_from(DepthSpaceOrder))} if op.__name__[-1] == "1" else {}
+    return op(input_tensor=first, output_tensor=second, block_size=block, **order)
 
 
-def depth_to_space(op: DepthToSpace1, x: np.ndarray) -> Arrays:
-    """The page's formula, an element at a time."""
-    out = np.zeros(op.output_tensor.sizes, x.dtype)
-    block, channels = op.block_size, op.output_tensor.sizes[1]
-    for c, y, x_ in np.ndindex(*op.output_tensor.sizes[1:]):
-        i, j = y % block, x_ % block
-        if op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
-            depth = (i * block + j) * channels + c
-        else:
+def block_pixels(op: Any, shape: tuple[int, ...]):
+    """The page's formula: (channel in depth, row, column, channel, row, column in space)."""
+    block, channels = op.block_size, shape[1]
+    for c, y, x in np.ndindex(*shape[1:]):
+        i, j = y % block, x % block
+        if getattr(op, "order", None) == DepthSpaceOrder.COLUMN_ROW_DEPTH:
             depth = (c * block + i) * block + j
-        out[:, c, y, x_] = x[:, depth, y // block, x_ // block]
+        else:
+            depth = (i * block + j) * channels + c
+        yield depth, y // block, x // block, c, y, x
+
+
+def depth_to_space(op: DepthToSpace, x: np.ndarray) -> Arrays:
+    out = np.zeros(op.output_tensor.sizes, x.dtype)
+    for d, h, w, c, i, j in block_pixels(op, out.shape):
+        out[:, c, i, j] = x[:, d, h, w]
     return [out]
+
+
+def space_to_depth(op: SpaceToDepth, x: np.ndarray) -> Arrays:
+    out = np.zeros(op.output_tensor.sizes, x.dtype)
+    for d, h, w, c, i, j in block_pixels(op, x.shape):
+        out[:, d, h, w] = x[:, c, i, j]
+    return [out]
+
+
+def blocks(op: Any, reference: Callable[..., Arrays]) -> Sample:
+    order = {"order": "COLUMN_ROW_DEPTH"} if op.__name__[-1] == "1" else {}
+    return Sample(
+        lambda draw, type_: draw_blocks(op, draw, type_),
+        reference,
+        lambda rank, types, _: op(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            block_size=1,
+            **order,
+        ),
+        ALL,
+    )
 
 
 # ELEMENT_WISE_CLIP
 
 BOUNDS = st.floats(-300, 300, width=32) | st.sampled_from([-np.inf, np.inf, 2.5, -2.5, 3e38])
+
+
+def cast_bound(bound: float, dtype: np.dtype) -> float | int:
+    """As the pages cast: toward zero, then into the type's range; floats to the nearest."""
+    if not np.issubdtype(dtype, np.integer):
+        with np.errstate(over="ignore"):
+            return float(dtype.type(bound))
+    limits = np.iinfo(dtype)
+    if math.isinf(bound):
+        return int(limits.max if bound > 0 else limits.min)
+    return max(int(limits.min), min(int(limits.max), int(bound)))
 
 
 def draw_clip(draw: Draw, type_: str) -> ElementWiseClip:
@@ -150,20 +207,103 @@ def draw_clip(draw: Draw, type_: str) -> ElementWiseClip:
 
 def clip(op: ElementWiseClip, x: np.ndarray) -> Arrays:
     """Exact, in Python's own numbers."""
-
-    def cast(value: float) -> float:
-        if not np.issubdtype(x.dtype, np.integer):
-            with np.errstate(over="ignore"):
-                return float(x.dtype.type(value))
-        limits = np.iinfo(x.dtype)
-        whole = limits.max if value == np.inf else limits.min if value == -np.inf else value
-        return max(int(limits.min), min(int(limits.max), math.trunc(whole)))
-
-    low, high = cast(op.min), cast(op.max)
+    low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
     s = op.scale_bias
-    values = [v if s is None else cast(v * s.scale + s.bias) for v in x.ravel().tolist()]
+    values = x.ravel().tolist()
+    if s is not None:
+        values = [cast_bound(v * s.scale + s.bias, x.dtype) for v in values]
     clipped = [v if v != v else max(low, min(v, high)) for v in values]
     return [np.array(clipped, x.dtype).reshape(x.shape)]
+
+
+def draw_exact_bounds(draw: Draw, type_: str) -> dict[str, Any]:
+    dtype = np.dtype(type_.lower())
+    if np.issubdtype(dtype, np.floating):
+        bounds = BOUNDS
+    else:
+        limits = np.iinfo(dtype)
+        bounds = st.integers(int(limits.min), int(limits.max)) | st.integers(0, 9)
+    return {"min_max_data_type": type_, "min": draw(bounds), "max": draw(bounds)}
+
+
+def draw_clip1(draw: Draw, type_: str) -> ElementWiseClip1:
+    tensor = TensorDesc(type_, sizes(draw))
+    bounds = draw_exact_bounds(draw, type_)
+    return ElementWiseClip1(input_tensor=tensor, output_tensor=tensor, **bounds)
+
+
+def clip1(op: ElementWiseClip1, x: np.ndarray) -> Arrays:
+    low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
+    clipped = [max(low, min(v, high)) for v in x.ravel().tolist()]
+    return [np.array(clipped, x.dtype).reshape(x.shape)]
+
+
+def draw_grad(op: Any, draw: Draw, type_: str) -> Operator:
+    tensor = TensorDesc(type_, sizes(draw))
+    if op is ElementWiseClipGrad1:
+        bounds = draw_exact_bounds(draw, type_)
+    else:
+        bounds = {"min": draw(BOUNDS), "max": draw(BOUNDS)}
+    return op(
+        input_tensor=tensor, input_gradient_tensor=tensor, output_gradient_tensor=tensor, **bounds
+    )
+
+
+def clip_grad(op: Any, x: np.ndarray, gradient: np.ndarray) -> Arrays:
+    """0 where clipping leaves a bound standing, else the gradient."""
+    low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
+    passed = [low < v < high for v in x.ravel().tolist()]
+    return [np.where(np.reshape(passed, x.shape), gradient, np.zeros_like(gradient))]
+
+
+def grad(op: Any) -> Sample:
+    exact = op is ElementWiseClipGrad1
+    return Sample(
+        lambda draw, type_: draw_grad(op, draw, type_),
+        clip_grad,
+        lambda rank, types, _: op(
+            input_tensor=ones(rank, types["input_tensor"]),
+            input_gradient_tensor=ones(rank, types["input_gradient_tensor"]),
+            output_gradient_tensor=ones(rank, types["output_gradient_tensor"]),
+            **({"min_max_data_type": types["output_gradient_tensor"]} if exact else {}),
+            min=0,
+            max=1,
+        ),
+        [*FLOATS, *INTEGERS],
+    )
+
+
+# ARGMAX, ARGMIN
+
+
+def draw_arg(op: Any, draw: Draw, type_: str) -> Operator:
+    shape = sizes(draw)
+    axes = draw_axes(draw, len(shape))
+    output = draw(st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"]))
+    return op(
+        input_tensor=TensorDesc(type_, shape),
+        output_tensor=TensorDesc(output, reduced(shape, axes)),
+        axes=axes,
+        axis_direction=draw(st.sampled_from(AxisDirection)),
+    )
+
+
+def indices(op: Any, pick: Callable[..., Any]) -> Sample:
+    def reference(op: Any, x: np.ndarray) -> Arrays:
+        last = op.axis_direction == AxisDirection.DECREASING
+        return [arg(pick, x, op.axes, last).astype(op.output_tensor.dtype)]
+
+    return Sample(
+        lambda draw, type_: draw_arg(op, draw, type_),
+        reference,
+        lambda rank, types, _: op(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            axes=[0],
+            axis_direction="INCREASING",
+        ),
+        [*FLOATS, *INTEGERS],
+    )
 
 
 # REDUCE
@@ -264,17 +404,36 @@ SAMPLES: dict[str, Sample] = {
         ),
         [*FLOATS, *INTEGERS],
     ),
-    "DML_OPERATOR_DEPTH_TO_SPACE1": Sample(
-        draw_depth_to_space,
-        depth_to_space,
-        lambda rank, types, _: DepthToSpace1(
-            input_tensor=ones(rank, types["input_tensor"]),
+    "DML_OPERATOR_JOIN": Sample(
+        draw_join,
+        lambda op, *xs: [np.concatenate(xs, op.axis)],
+        lambda rank, types, _: Join(
+            input_tensors=[ones(rank, types["input_tensors"])],
             output_tensor=ones(rank, types["output_tensor"]),
-            block_size=1,
-            order=DepthSpaceOrder.DEPTH_COLUMN_ROW,
+            axis=0,
         ),
         ALL,
     ),
+    "DML_OPERATOR_DEPTH_TO_SPACE": blocks(DepthToSpace, depth_to_space),
+    "DML_OPERATOR_DEPTH_TO_SPACE1": blocks(DepthToSpace1, depth_to_space),
+    "DML_OPERATOR_SPACE_TO_DEPTH": blocks(SpaceToDepth, space_to_depth),
+    "DML_OPERATOR_SPACE_TO_DEPTH1": blocks(SpaceToDepth1, space_to_depth),
+    "DML_OPERATOR_ELEMENT_WISE_CLIP1": Sample(
+        draw_clip1,
+        clip1,
+        lambda rank, types, _: ElementWiseClip1(
+            input_tensor=ones(rank, types["input_tensor"]),
+            output_tensor=ones(rank, types["output_tensor"]),
+            min_max_data_type=types["output_tensor"],
+            min=0,
+            max=1,
+        ),
+        [*FLOATS, *INTEGERS],
+    ),
+    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD": grad(ElementWiseClipGrad),
+    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD1": grad(ElementWiseClipGrad1),
+    "DML_OPERATOR_ARGMAX": indices(Argmax, np.argmax),
+    "DML_OPERATOR_ARGMIN": indices(Argmin, np.argmin),
     "DML_OPERATOR_ELEMENT_WISE_CLIP": Sample(
         draw_clip,
         clip,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from facts import DOCUMENTED
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, SAMPLES, random_array
 
@@ -256,10 +256,10 @@ def test_fields_of_other_kinds_are_refused_by_name(name: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_scopes_name_the_operator(name: str):
-    fields = [f.name for f in OPERATORS[name].fields if f.tensor]
-    group = None if OPERATORS[name].support.by is None else "MAX"
-    op = SAMPLES[name].at(4, dict.fromkeys(fields, "FLOAT32"), group)
+@settings(max_examples=3)
+@given(data=st.data())
+def test_scopes_name_the_operator(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
     lowered = jax.jit(op).lower(*(jnp.zeros(t.sizes, t.dtype) for t in op.inputs))
     # A copy lowers to nothing, and has no place for a name.
     text = lowered.as_text(debug_info=True)

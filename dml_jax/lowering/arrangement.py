@@ -1,4 +1,4 @@
-"""Elements moved, not changed: split, tile, depth to space."""
+"""Elements moved, not changed: split, join, tile, depth to space and back."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,11 @@ from jax import lax
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """Consecutive pieces of `sizes` along `axis`."""
     return lax.split(x, sizes, axis)
+
+
+def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """The concatenation along `axis`."""
+    return lax.concatenate(xs, axis)
 
 
 def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
@@ -40,3 +45,12 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     else:
         x = x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
     return x.reshape(n, c, h * block, w * block)
+
+
+def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
+    n, c, height, width = x.shape
+    h, w = height // block, width // block
+    x = x.reshape(n, c, h, block, w, block)
+    order = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
+    return x.transpose(order).reshape(n, c * block**2, h, w)

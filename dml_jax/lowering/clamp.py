@@ -1,6 +1,7 @@
 """Clipping, and the linear map before it."""
 
 import math
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,12 @@ def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
     return lax.select(x <= low_, low_, x)
 
 
+def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float | int) -> jax.Array:
+    """`gradient` where x lies strictly between the bounds, else 0; where x is NaN, `gradient`."""
+    low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
+    return lax.select((x <= low_) | (x >= high_), lax.full_like(gradient, 0), gradient)
+
+
 def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     """A FLOAT bound in the type that it clips.
 
@@ -33,13 +40,24 @@ def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     return min(max(math.trunc(bound), int(limits.min)), int(limits.max))
 
 
-def scale_bias(x: jax.Array, scale: float, bias: float) -> jax.Array:
-    """`x * scale + bias`, rounded once to x's type.
+class Linear(Protocol):
+    """`x * scale + bias`."""
+
+    @property
+    def scale(self) -> float: ...
+    @property
+    def bias(self) -> float: ...
+
+
+def scaled(x: jax.Array, map_: Linear | None) -> jax.Array:
+    """`x * scale + bias`, rounded once to x's type; x itself where there is no map.
 
     Computed in float32, for 64-bit types in float64; integers truncate toward zero and saturate.
     """
+    if map_ is None:
+        return x
     wide = jnp.float64 if x.dtype.itemsize == 8 else jnp.float32
-    y = lax.convert_element_type(x, wide) * wide(scale) + wide(bias)
+    y = lax.convert_element_type(x, wide) * wide(map_.scale) + wide(map_.bias)
     if jnp.issubdtype(x.dtype, jnp.integer):
         return saturate(y, x.dtype)
     return lax.convert_element_type(y, x.dtype)

@@ -1,14 +1,42 @@
-"""Operators that move elements: SPLIT, TILE, DEPTH_TO_SPACE1."""
+"""Operators that move elements: SPLIT, JOIN, TILE, depth to space and back."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
-from dml_jax.fields import Count, Input, Output, Outputs, UInt, UInts
+from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
 from dml_jax.lowering import arrangement
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
+from dml_jax.tensor import TensorDesc
+
+_TYPES_OF_1_0 = "FLOAT32 FLOAT16 INT32 INT16 UINT32 UINT16"  # of SPLIT and JOIN
+
+
+def _expect_pieces(
+    expect: Expect, axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc], names: str
+) -> None:
+    """Pieces that make up a whole along an axis; `names`: of the whole's and the pieces' fields."""
+    whole_name, pieces_name = names.split()
+    rank = whole.dimension_count
+    rule = f"be in [0, {rank - 1}] ({whole_name}.DimensionCount is {rank})"
+    valid = expect(axis < rank, "Axis", rule, axis)
+    if valid and all(piece.dimension_count == rank for piece in pieces):
+        total = sum(piece.sizes[axis] for piece in pieces)
+        rule = f"add up to {whole.sizes[axis]} ({whole_name}.Sizes[{axis}])"
+        expect(total == whole.sizes[axis], f"{pieces_name}[*].Sizes[{axis}]", rule, total)
+
+
+def _piece_sizes(axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc]) -> list[Sequence[int]]:
+    """Each piece's sizes: the whole's, but on the axis its own."""
+    sizes, rank = whole.sizes, whole.dimension_count
+    return [
+        (*sizes[:axis], piece.sizes[axis], *sizes[axis + 1 :])
+        if piece.dimension_count == rank
+        else sizes
+        for piece in pieces
+    ]
 
 
 class Split(Operator, op="SPLIT"):
@@ -34,34 +62,70 @@ class Split(Operator, op="SPLIT"):
         ("4_1", (1, 8), ALL_TYPES),
         ("3_0", (1, 8), TO_32_BITS),
         ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, "FLOAT32 FLOAT16 INT32 INT16 UINT32 UINT16"),
+        ("1_0", 4, _TYPES_OF_1_0),
     )
 
     def check(self, expect: Expect) -> None:
-        axis, sizes, pieces = self.axis, self.input_tensor.sizes, self.output_tensors
-        rule = f"be in [0, {len(sizes) - 1}] (InputTensor.DimensionCount is {len(sizes)})"
-        valid = expect(axis < len(sizes), "Axis", rule, axis)
-        if valid and all(len(piece.sizes) == len(sizes) for piece in pieces):
-            total = sum(piece.sizes[axis] for piece in pieces)
-            rule = f"add up to {sizes[axis]} (InputTensor.Sizes[{axis}])"
-            expect(total == sizes[axis], f"OutputTensors[*].Sizes[{axis}]", rule, total)
+        names = "InputTensor OutputTensors"
+        _expect_pieces(expect, self.axis, self.input_tensor, self.output_tensors, names)
 
     def expected_sizes(self) -> dict[str, list[Sequence[int]]]:
-        sizes, axis = self.input_tensor.sizes, self.axis
-        return {
-            "output_tensors": [
-                (*sizes[:axis], piece.sizes[axis], *sizes[axis + 1 :])
-                if len(piece.sizes) == len(sizes)
-                else sizes
-                for piece in self.output_tensors
-            ]
-        }
+        sizes = _piece_sizes(self.axis, self.input_tensor, self.output_tensors)
+        return {"output_tensors": sizes}
 
     def because(self, field: str, dimension: int) -> str:
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not split"
 
     def lower(self, x):
         return arrangement.split(x, [t.sizes[self.axis] for t in self.output_tensors], self.axis)
+
+
+class Join(Operator, op="JOIN"):
+    """Joins tensors along an axis into one.
+
+    `output_tensor[..., start[k] + i, ...] = input_tensors[k][..., i, ...]` with i on `axis` and
+    `start[k]` the sum of the sizes of the inputs before it. The inverse of SPLIT.
+
+    Fields:
+        input_tensors: one or more tensors, of the output's sizes but for `axis`.
+        output_tensor: their concatenation.
+        axis: the dimension to join; in [0, rank - 1].
+
+    Source: DML_JOIN_OPERATOR_DESC. Choice: ranks 4 to 5 at feature level 3_0, as its page says.
+    """
+
+    input_tensors: Inputs
+    output_tensor: Output
+    axis: UInt
+
+    support = rows(
+        ("4_1", (1, 8), ALL_TYPES),
+        ("3_0", (4, 5), TO_32_BITS),
+        ("2_1", 4, TO_32_BITS),
+        ("1_0", 4, _TYPES_OF_1_0),
+    )
+
+    def check(self, expect: Expect) -> None:
+        rank = self.input_tensors[0].dimension_count
+        rule = f"be in [0, {rank - 1}] (InputTensors[0].DimensionCount is {rank})"
+        expect(self.axis < rank, "Axis", rule, self.axis)
+
+    def expected_sizes(self) -> dict[str, object]:
+        first, axis = self.input_tensors[0], self.axis
+        alike = [t for t in self.input_tensors if t.dimension_count == first.dimension_count]
+        total = sum(t.sizes[axis] for t in alike)
+        return {
+            "input_tensors": _piece_sizes(axis, first, self.input_tensors),
+            "output_tensor": (*first.sizes[:axis], total, *first.sizes[axis + 1 :]),
+        }
+
+    def because(self, field: str, dimension: int) -> str:
+        if dimension == self.axis:
+            return f"(the sum of InputTensors[*].Sizes[{dimension}])"
+        return f"(InputTensors[0].Sizes[{dimension}]) since dimension {dimension} is not joined"
+
+    def lower(self, *xs):
+        return arrangement.join(xs, self.axis)
 
 
 class Tile(Operator, op="TILE"):
@@ -105,26 +169,111 @@ class Tile(Operator, op="TILE"):
         return arrangement.tile(x, self.repeats)
 
 
-class DepthToSpace1(Operator, op="DEPTH_TO_SPACE1"):
-    """Moves channels into blocks of pixels; the inverse of SPACE_TO_DEPTH1.
+class _Blocks(Operator):
+    """What depth to space and its inverse share: a block of pixels is a pixel's channels."""
 
-    With B = `block_size` and C output channels, `output_tensor[n, c, h*B + i, w*B + j]` is
-    `input_tensor[n, (i*B + j)*C + c, h, w]` for DEPTH_COLUMN_ROW and
-    `input_tensor[n, (c*B + i)*B + j, h, w]` for COLUMN_ROW_DEPTH.
+    input_tensor: Input
+    output_tensor: Output
+    block_size: UInt
+
+    changes: ClassVar[tuple[str, ...]]  # of N, C, H and W from input to output, as messages say it
+    support = rows(
+        ("5_0", 4, ALL_TYPES),
+        ("2_1", 4, TO_32_BITS),
+        ("1_0", 4, FLOATS),
+    )
+
+    @property
+    def depth_first(self) -> bool:
+        """Whether channels are numbered [block, block, channel], or [channel, block, block]."""
+        return True
+
+    def expect_multiples(self, expect: Expect, dimensions: Sequence[int], of: int) -> None:
+        sizes, block = self.input_tensor.sizes, self.block_size
+        valid = expect(block >= 1, "BlockSize", "be at least 1", block)
+        rank = len(sizes)
+        valid &= expect(rank == 4, "InputTensor.DimensionCount", "be 4", rank)
+        for d in dimensions if valid else ():
+            rule = f"be a multiple of {of} ({'BlockSize' if of == block else 'BlockSize squared'})"
+            expect(sizes[d] % of == 0, f"InputTensor.Sizes[{d}]", rule, sizes[d])
+
+    def because(self, field: str, dimension: int) -> str:
+        return f"(InputTensor.Sizes[{dimension}]{self.changes[dimension]})"
+
+
+class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
+    """Moves channels into blocks of pixels; the inverse of SPACE_TO_DEPTH.
+
+    With B = `block_size` and C output channels,
+    `output_tensor[n, c, h*B + i, w*B + j] = input_tensor[n, (i*B + j)*C + c, h, w]`.
 
     Fields:
         input_tensor: [N, C * B * B, H, W].
         output_tensor: [N, C, H * B, W * B].
         block_size: the side of a block in pixels. Choice: at least 1, and its square divides the
             input's channels exactly; the page leaves a remainder open.
+
+    Source: DML_DEPTH_TO_SPACE_OPERATOR_DESC.
+    """
+
+    changes = ("", " / (BlockSize * BlockSize)", " * BlockSize", " * BlockSize")
+
+    def check(self, expect: Expect) -> None:
+        self.expect_multiples(expect, [1], self.block_size**2)
+
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        n, depth, h, w = self.input_tensor.sizes
+        block = self.block_size
+        return {"output_tensor": [n, depth // block**2, h * block, w * block]}
+
+    def lower(self, x):
+        return arrangement.depth_to_space(x, self.block_size, self.depth_first)
+
+
+class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
+    """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE.
+
+    With B = `block_size` and C input channels,
+    `output_tensor[n, (i*B + j)*C + c, h, w] = input_tensor[n, c, h*B + i, w*B + j]`.
+
+    Fields:
+        input_tensor: [N, C, H * B, W * B].
+        output_tensor: [N, C * B * B, H, W]. Choice: the page's formula for these sizes is that of
+            DEPTH_TO_SPACE; its example has these.
+        block_size: the side of a block in pixels. Choice: at least 1, and it divides height and
+            width exactly.
+
+    Source: DML_SPACE_TO_DEPTH_OPERATOR_DESC.
+    """
+
+    changes = ("", " * BlockSize * BlockSize", " / BlockSize", " / BlockSize")
+
+    def check(self, expect: Expect) -> None:
+        self.expect_multiples(expect, [2, 3], self.block_size)
+
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        n, c, h, w = self.input_tensor.sizes
+        block = self.block_size
+        return {"output_tensor": [n, c * block**2, h // block, w // block]}
+
+    def lower(self, x):
+        return arrangement.space_to_depth(x, self.block_size, self.depth_first)
+
+
+class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
+    """DEPTH_TO_SPACE with a choice of how channels are numbered; the inverse of SPACE_TO_DEPTH1.
+
+    With B = `block_size` and C output channels, `output_tensor[n, c, h*B + i, w*B + j]` is
+    `input_tensor[n, (i*B + j)*C + c, h, w]` for DEPTH_COLUMN_ROW and
+    `input_tensor[n, (c*B + i)*B + j, h, w]` for COLUMN_ROW_DEPTH.
+
+    Fields:
+        input_tensor, output_tensor, block_size: as for DEPTH_TO_SPACE.
         order: how a pixel's channels are numbered.
 
     Source: DML_DEPTH_TO_SPACE1_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    block_size: UInt
     order: DepthSpaceOrder = field(converter=DepthSpaceOrder.of)
 
     support = rows(
@@ -132,27 +281,29 @@ class DepthToSpace1(Operator, op="DEPTH_TO_SPACE1"):
         ("2_1", 4, TO_32_BITS),
     )
 
-    def check(self, expect: Expect) -> None:
-        expect_block(expect, self.block_size, self.input_tensor.sizes)
-
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        n, depth, h, w = self.input_tensor.sizes
-        block = self.block_size
-        return {"output_tensor": [n, depth // block**2, h * block, w * block]}
-
-    def because(self, field: str, dimension: int) -> str:
-        change = ("", " / (BlockSize * BlockSize)", " * BlockSize", " * BlockSize")[dimension]
-        return f"(InputTensor.Sizes[{dimension}]{change})"
-
-    def lower(self, x):
-        depth_first = self.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
-        return arrangement.depth_to_space(x, self.block_size, depth_first)
+    @property
+    def depth_first(self) -> bool:
+        return self.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
 
 
-def expect_block(expect: Expect, block: int, sizes: Sequence[int]) -> None:
-    """A block size that the channels of [N, C, H, W] divide into."""
-    valid = expect(block >= 1, "BlockSize", "be at least 1", block)
-    valid &= expect(len(sizes) == 4, "InputTensor.DimensionCount", "be 4 (N, C, H, W)", len(sizes))
-    if valid:
-        rule = f"be a multiple of {block**2} (BlockSize * BlockSize)"
-        expect(sizes[1] % block**2 == 0, "InputTensor.Sizes[1]", rule, sizes[1])
+class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
+    """SPACE_TO_DEPTH with a choice of how channels are numbered; the inverse of DEPTH_TO_SPACE1.
+
+    With B = `block_size` and C input channels, `input_tensor[n, c, h*B + i, w*B + j]` becomes
+    `output_tensor[n, (i*B + j)*C + c, h, w]` for DEPTH_COLUMN_ROW and
+    `output_tensor[n, (c*B + i)*B + j, h, w]` for COLUMN_ROW_DEPTH.
+
+    Fields:
+        input_tensor, output_tensor, block_size: as for SPACE_TO_DEPTH.
+        order: how a pixel's channels are numbered.
+
+    Source: DML_SPACE_TO_DEPTH1_OPERATOR_DESC.
+    """
+
+    order: DepthSpaceOrder = field(converter=DepthSpaceOrder.of)
+
+    support = DepthToSpace1.support
+
+    @property
+    def depth_first(self) -> bool:
+        return self.order == DepthSpaceOrder.DEPTH_COLUMN_ROW

@@ -1,16 +1,72 @@
-"""Operators that map each element by itself: ELEMENT_WISE_CLIP."""
+"""Operators that map each element by itself: clipping, and its gradient."""
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
-from dml_jax.descriptor import ScaleBias
-from dml_jax.fields import Float, Input, Output
+import numpy as np
+
+from dml_jax.descriptor import ScaleBias, field
+from dml_jax.enums import TensorDataType
+from dml_jax.fields import Float, Input, Output, Scalar
 from dml_jax.lowering import clamp
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
 
+Bound = Annotated[float, Scalar("MinMaxDataType")]
 
-class ElementWiseClip(Operator, op="ELEMENT_WISE_CLIP"):
+
+class _Clipping(Operator):
+    """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
+
+    in_place = True
+
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        return {name: self.inputs[0].sizes for name in self._tensor_fields[1:]}
+
+    def because(self, field: str, dimension: int) -> str:
+        return f"(InputTensor.Sizes[{dimension}])"
+
+    def check(self, expect: Expect) -> None:
+        for name in ("min", "max"):
+            bound = getattr(self, name)
+            expect(not math.isnan(bound), name.capitalize(), "not be NaN", bound)
+
+    def bounds(self) -> list[float | int]:
+        """Min and Max in the tensors' type."""
+        dtype = self.inputs[0].dtype
+        return [clamp.cast_bound(getattr(self, name), dtype) for name in ("min", "max")]
+
+
+class _ExactClipping(_Clipping):
+    """Bounds in the tensor's own type, which MinMaxDataType repeats."""
+
+    def check(self, expect: Expect) -> None:
+        super().check(expect)
+        tensor, data_type = self.outputs[0], self.__dict__["min_max_data_type"]
+        rule = f"be {tensor.data_type} (the output's DataType)"
+        expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
+        if np.issubdtype(tensor.dtype, np.integer):
+            limits = np.iinfo(tensor.dtype)
+            rule = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
+            for name in ("min", "max"):
+                bound = getattr(self, name)
+                fits = bound == bound and not math.isinf(bound) and bound == int(bound)
+                expect(fits and limits.min <= bound <= limits.max, name.capitalize(), rule, bound)
+
+    def bounds(self) -> list[float | int]:
+        dtype = self.inputs[0].dtype
+        exact = int if np.issubdtype(dtype, np.integer) else lambda bound: to_float(bound, dtype)
+        return [exact(getattr(self, name)) for name in ("min", "max")]
+
+
+def to_float(bound: float, dtype: np.dtype) -> float:
+    """The nearest float of the type, ties to even; beyond its range infinity."""
+    with np.errstate(over="ignore"):
+        return float(dtype.type(bound))
+
+
+class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     """Clamps each element to [min, max].
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
@@ -34,7 +90,6 @@ class ElementWiseClip(Operator, op="ELEMENT_WISE_CLIP"):
     min: Float
     max: Float
 
-    in_place = True
     support = rows(
         ("5_0", (1, 8), ALL_BUT_FLOAT64),
         ("3_0", (1, 8), TO_32_BITS),
@@ -42,18 +97,88 @@ class ElementWiseClip(Operator, op="ELEMENT_WISE_CLIP"):
         ("1_0", 4, FLOATS),
     )
 
-    def check(self, expect: Expect) -> None:
-        for name, bound in (("Min", self.min), ("Max", self.max)):
-            expect(not math.isnan(bound), name, "not be NaN", bound)
+    def lower(self, x):
+        return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        return {"output_tensor": self.input_tensor.sizes}
 
-    def because(self, field: str, dimension: int) -> str:
-        return f"(InputTensor.Sizes[{dimension}])"
+class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
+    """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact.
+
+    `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
+
+    Fields:
+        input_tensor, output_tensor, scale_bias: as for ELEMENT_WISE_CLIP.
+        min_max_data_type: the type of the bounds, which is the tensors'.
+        min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
+            a float type rounds to nearest even. NaN is refused.
+
+    Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
+    """
+
+    input_tensor: Input
+    output_tensor: Output
+    scale_bias: ScaleBias | None = None
+    min_max_data_type: TensorDataType = field(converter=TensorDataType.of)
+    min: Bound
+    max: Bound
+
+    support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
 
     def lower(self, x):
-        if self.scale_bias is not None:
-            x = clamp.scale_bias(x, self.scale_bias.scale, self.scale_bias.bias)
-        low, high = (clamp.cast_bound(bound, x.dtype) for bound in (self.min, self.max))
-        return clamp.clip(x, low, high)
+        return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
+
+
+class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
+    """The gradient of ELEMENT_WISE_CLIP, given that of its output.
+
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. Choice: a NaN element
+    passes the gradient, since both comparisons are false.
+
+    Fields:
+        input_tensor: what was clipped.
+        input_gradient_tensor: the gradient of what came out; of the same type and sizes.
+        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
+        min, max: as for ELEMENT_WISE_CLIP; min >= max gives 0.
+
+    Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
+    """
+
+    input_tensor: Input
+    input_gradient_tensor: Input
+    output_gradient_tensor: Output
+    min: Float
+    max: Float
+
+    support = rows(
+        ("5_0", (1, 8), ALL_BUT_FLOAT64),
+        ("3_1", (1, 8), TO_32_BITS),
+    )
+
+    def lower(self, x, gradient):
+        return clamp.clip_grad(x, gradient, *self.bounds())
+
+
+class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
+    """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
+
+    `output = 0 if x <= min or x >= max else gradient`.
+
+    Fields:
+        input_tensor, input_gradient_tensor, output_gradient_tensor: as for
+            ELEMENT_WISE_CLIP_GRAD.
+        min_max_data_type, min, max: as for ELEMENT_WISE_CLIP1.
+
+    Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
+    """
+
+    input_tensor: Input
+    input_gradient_tensor: Input
+    output_gradient_tensor: Output
+    min_max_data_type: TensorDataType = field(converter=TensorDataType.of)
+    min: Bound
+    max: Bound
+
+    support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
+
+    def lower(self, x, gradient):
+        return clamp.clip_grad(x, gradient, *self.bounds())

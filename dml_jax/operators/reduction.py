@@ -1,13 +1,13 @@
-"""Operators that combine the elements along axes into one: REDUCE."""
+"""Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN."""
 
 from collections.abc import Sequence
 
 from dml_jax.descriptor import field
-from dml_jax.enums import ReduceFunction
+from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.fields import Axes, Input, Output
 from dml_jax.lowering import reduction
 from dml_jax.operator import Expect, Operator
-from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by
+from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, rows
 
 F = ReduceFunction
 
@@ -30,7 +30,32 @@ def _indexed(types: str, indices: str) -> dict[str, str]:
     return {"input_tensor": types, "output_tensor": indices}
 
 
-class Reduce(Operator, op="REDUCE"):
+class _OverAxes(Operator):
+    """A reduction keeps the rank; what is reduced has size 1."""
+
+    def check(self, expect: Expect) -> None:
+        axes, rank = self._axes, self.inputs[0].dimension_count
+        for k, axis in enumerate(axes):
+            rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
+            expect(axis < rank, f"Axes[{k}]", rule, axis)
+            first = axes.index(axis)
+            expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        sizes, axes = self.inputs[0].sizes, self._axes
+        return {"output_tensor": [1 if d in axes else size for d, size in enumerate(sizes)]}
+
+    def because(self, field: str, dimension: int) -> str:
+        if dimension in self._axes:
+            return f"since dimension {dimension} is reduced"
+        return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
+
+    @property
+    def _axes(self) -> Sequence[int]:
+        return self.__dict__["axes"]
+
+
+class Reduce(_OverAxes, op="REDUCE"):
     """Combines the elements along `axes` into one; the rank is kept.
 
     SUM, MULTIPLY, MIN, MAX as they say; AVERAGE `sum(x) / N`; L1 `sum(|x|)`; L2 `sqrt(sum(x^2))`;
@@ -94,36 +119,59 @@ class Reduce(Operator, op="REDUCE"):
     def same_data_type(self) -> tuple[str, ...]:
         return () if self.function in INDEX_FUNCTIONS else super().same_data_type()
 
-    def check(self, expect: Expect) -> None:
-        expect_axes(expect, self.axes, self.input_tensor.dimension_count)
-
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        return {"output_tensor": reduced(self.input_tensor.sizes, self.axes)}
-
-    def because(self, field: str, dimension: int) -> str:
-        return because_reduced(self.axes, dimension)
-
     def lower(self, x):
         if self.function in INDEX_FUNCTIONS:
             return INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
         return FUNCTIONS[self.function](x, self.axes)
 
 
-def expect_axes(expect: Expect, axes: Sequence[int], rank: int) -> None:
-    """Axes of a tensor of this rank, each named once."""
-    for k, axis in enumerate(axes):
-        rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
-        expect(axis < rank, f"Axes[{k}]", rule, axis)
-        first = axes.index(axis)
-        expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+class _Arg(_OverAxes):
+    """The signature and support of ARGMAX and ARGMIN."""
+
+    input_tensor: Input
+    output_tensor: Output
+    axes: Axes
+    axis_direction: AxisDirection = field(converter=AxisDirection.of)
+
+    support = rows(
+        ("4_1", (1, 8), _indexed(ALL_BUT_FLOAT64, INDICES)),
+        ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
+    )
+
+    def same_data_type(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def last(self) -> bool:
+        """Whether the largest index wins among equals."""
+        return self.axis_direction == AxisDirection.DECREASING
 
 
-def reduced(sizes: Sequence[int], axes: Sequence[int]) -> list[int]:
-    """The sizes with 1 for each of the axes."""
-    return [1 if d in axes else size for d, size in enumerate(sizes)]
+class Argmax(_Arg, op="ARGMAX"):
+    """The index of the largest element along `axes`; the rank is kept.
+
+    Choices: the index counts row-major within the reduced dimensions in increasing order, whatever
+    the order of `axes`; the first NaN where there is one (the last with DECREASING); -0.0 and 0.0
+    are equal. It has no gradient.
+
+    Fields:
+        input_tensor: the tensor to search.
+        output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
+        axes: the dimensions to reduce: one or more, each once, in any order.
+        axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
+
+    Source: DML_ARGMAX_OPERATOR_DESC.
+    """
+
+    def lower(self, x):
+        return reduction.argmax(x, self.axes, self.output_tensor.dtype, self.last)
 
 
-def because_reduced(axes: Sequence[int], dimension: int) -> str:
-    if dimension in axes:
-        return f"since dimension {dimension} is reduced"
-    return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
+class Argmin(_Arg, op="ARGMIN"):
+    """The index of the smallest element along `axes`; otherwise as ARGMAX.
+
+    Source: DML_ARGMIN_OPERATOR_DESC.
+    """
+
+    def lower(self, x):
+        return reduction.argmin(x, self.axes, self.output_tensor.dtype, self.last)

@@ -1,0 +1,200 @@
+"""What the operators of one family say of each other, and the bounds that are exact."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dml_jax import (
+    Argmax,
+    Argmin,
+    DepthToSpace,
+    DepthToSpace1,
+    DmlError,
+    ElementWiseClip,
+    ElementWiseClip1,
+    ElementWiseClipGrad,
+    Join,
+    Reduce,
+    SpaceToDepth,
+    SpaceToDepth1,
+    Split,
+    TensorDesc,
+    operator_from_json,
+)
+
+T = TensorDesc
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_join_of_split(axis: int):
+    x = np.random.default_rng(0).integers(0, 99, (6, 7, 8)).astype(np.int32)
+    sizes = [1, 2, x.shape[axis] - 3]
+    pieces = [T("INT32", [n if d == axis else s for d, s in enumerate(x.shape)]) for n in sizes]
+    split = Split(input_tensor=T.of(x), output_tensors=pieces, axis=axis)
+    join = Join(input_tensors=pieces, output_tensor=T.of(x), axis=axis)
+    np.testing.assert_array_equal(join(*split(x)), x)
+
+
+@pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_space_to_depth_undoes_depth_to_space(order: str, block: int):
+    x = np.random.default_rng(0).standard_normal((2, 5 * block**2, 3, 4)).astype(np.float32)
+    wide = T("FLOAT32", [2, 5, 3 * block, 4 * block])
+    there = DepthToSpace1(input_tensor=T.of(x), output_tensor=wide, block_size=block, order=order)
+    back = SpaceToDepth1(input_tensor=wide, output_tensor=T.of(x), block_size=block, order=order)
+    np.testing.assert_array_equal(back(there(x)), x)
+    np.testing.assert_array_equal(there(back(there(x))), there(x))
+    if order == "DEPTH_COLUMN_ROW":
+        plain = DepthToSpace(input_tensor=T.of(x), output_tensor=wide, block_size=block)
+        np.testing.assert_array_equal(plain(x), there(x))
+        plain = SpaceToDepth(input_tensor=wide, output_tensor=T.of(x), block_size=block)
+        np.testing.assert_array_equal(plain(there(x)), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (0.1, 0.7), (1, -1), (0, 0), (-np.inf, 0.5)])
+def test_gradient_of_clip_is_clip_grad(dtype: type, low: float, high: float):
+    rng = np.random.default_rng(1)
+    special = [low, high, np.nan, np.inf, -np.inf, -0.0, 0.0]
+    x = np.concatenate([rng.standard_normal(200), special]).astype(dtype)
+    gradient = rng.standard_normal(x.shape).astype(dtype)
+    tensor = T.of(x)
+    clip = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=low, max=high)
+    grad = ElementWiseClipGrad(
+        input_tensor=tensor,
+        input_gradient_tensor=tensor,
+        output_gradient_tensor=tensor,
+        min=low,
+        max=high,
+    )
+    _, pullback = jax.vjp(clip, jnp.asarray(x))
+    (by_autodiff,) = pullback(jnp.asarray(gradient))
+    assert np.asarray(by_autodiff).tobytes() == np.asarray(grad(x, gradient)).tobytes()
+
+
+@pytest.mark.parametrize(("op", "function"), [(Argmax, "ARGMAX"), (Argmin, "ARGMIN")])
+@pytest.mark.parametrize("length", [1, 2, 7, 33, 64, 1000])
+def test_axis_direction(op: type, function: str, length: int):
+    """INCREASING is REDUCE's; DECREASING counts from the other end."""
+    rng = np.random.default_rng(length)
+    x = rng.integers(0, 3, (40, length)).astype(np.float32)
+    x[::4, rng.integers(0, length)] = np.nan
+    x[1::4, rng.integers(0, length)] = np.nan
+    tensors = {"input_tensor": T.of(x), "output_tensor": T("INT32", [40, 1]), "axes": [1]}
+    first = op(**tensors, axis_direction="INCREASING")(x)
+    np.testing.assert_array_equal(first, Reduce(function=function, **tensors)(x))
+    last = op(**tensors, axis_direction="DECREASING")(x)
+    np.testing.assert_array_equal(
+        last, length - 1 - np.asarray(op(**tensors, axis_direction="INCREASING")(x[:, ::-1]))
+    )
+
+
+def clip1(data_type: str, low, high, size: int = 1) -> ElementWiseClip1:
+    tensor = T(data_type, [size])
+    return ElementWiseClip1(
+        input_tensor=tensor, output_tensor=tensor, min_max_data_type=data_type, min=low, max=high
+    )
+
+
+def test_64_bit_bounds_are_exact():
+    x = np.array([0, 2**53 + 2, 2**62], np.int64)
+    assert np.asarray(clip1("INT64", 2**53 + 1, 2**53 + 1, 3)(x)).tolist() == [2**53 + 1] * 3
+    y = np.array([2**64 - 1], np.uint64)
+    assert np.asarray(clip1("UINT64", 0, 2**64 - 2)(y)).tolist() == [2**64 - 2]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "low", "high", "fields"),
+    [
+        ("INT32", 0.5, 3, ["Min"]),
+        ("INT32", 0, 2**31, ["Max"]),
+        ("UINT8", -1, 256, ["Min", "Max"]),
+        ("INT8", float("-inf"), float("inf"), ["Min", "Max"]),
+        ("FLOAT32", float("nan"), 1, ["Min"]),
+        ("INT64", 0, 10**400, ["Max"]),
+        ("INT64", "0", True, ["Min", "Max"]),
+    ],
+)
+def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
+    with pytest.raises(DmlError) as refused:
+        clip1(data_type, low, high)
+    assert sorted({fault.field for fault in refused.value.faults}) == sorted(fields)
+
+
+def test_whole_floats_are_integers():
+    assert np.asarray(clip1("INT16", 2.0, 5.0)(np.array([9], np.int16))).tolist() == [5]
+
+
+def test_the_bounds_type_is_the_outputs():
+    tensor = T("FLOAT32", [1])
+    with pytest.raises(DmlError, match=r"MinMaxDataType to be FLOAT32 .*, got INT32"):
+        ElementWiseClip1(
+            input_tensor=tensor, output_tensor=tensor, min_max_data_type="INT32", min=0, max=1
+        )
+
+
+@pytest.mark.parametrize(
+    ("data_type", "json", "expected"),
+    [
+        ("INT64", {"Int64": 2**53 + 1}, 2**53 + 1),
+        ("FLOAT32", {"Float32": 0.5}, 0.5),
+        ("FLOAT16", {"UInt16": 0x3C00}, 1.0),
+        ("FLOAT16", 0.25, 0.25),
+        ("FLOAT32", "-Inf", float("-inf")),
+        ("UINT8", 7, 7),
+    ],
+)
+def test_scalars_in_json(data_type: str, json, expected):
+    tensor = {"DataType": data_type, "Sizes": [1]}
+    desc = {"InputTensor": tensor, "OutputTensor": tensor, "MinMaxDataType": data_type}
+    op = operator_from_json(
+        {"Type": "ELEMENT_WISE_CLIP1", "Desc": {**desc, "Min": json, "Max": json}}
+    )
+    assert isinstance(op, ElementWiseClip1)
+    assert (op.min, op.max) == (expected, expected)
+    for wrong in ({"Int8": 1, "Int16": 1}, {"Bytes": [1]}, {}, [1], None, {"Float": 1}):
+        with pytest.raises(DmlError, match="Min"):
+            operator_from_json(
+                {"Type": "ELEMENT_WISE_CLIP1", "Desc": {**desc, "Min": wrong, "Max": json}}
+            )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "output", "axis", "faults"),
+    [
+        ([[2, 3], [2, 4]], [2, 6], 1, {"OutputTensor.Sizes[1]": 6}),
+        ([[2, 3], [3, 4]], [2, 7], 1, {"InputTensors[1].Sizes[0]": 3}),
+        (
+            [[2, 3], [4]],
+            [2, 7],
+            1,
+            {"InputTensors[1].DimensionCount": 1, "OutputTensor.Sizes[1]": 7},
+        ),
+        ([[2, 3], [2, 4]], [2, 7], 2, {"Axis": 2}),
+        ([[2, 3]], [2, 3, 1], 0, {"OutputTensor.DimensionCount": 3}),
+    ],
+)
+def test_join_of_what_does_not_fit(sizes, output, axis: int, faults: dict):
+    with pytest.raises(DmlError) as refused:
+        Join(
+            input_tensors=[T("FLOAT32", s) for s in sizes],
+            output_tensor=T("FLOAT32", output),
+            axis=axis,
+        )
+    assert {fault.field: fault.value for fault in refused.value.faults} == faults
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "block", "message"),
+    [
+        (SpaceToDepth, [1, 1, 4, 6], 4, "InputTensor.Sizes[3] to be a multiple of 4 (BlockSize)"),
+        (SpaceToDepth, [1, 1, 5, 7], 2, "InputTensor.Sizes[2] to be a multiple of 2 (BlockSize)"),
+        (DepthToSpace, [1, 6, 4, 4], 2, "InputTensor.Sizes[1] to be a multiple of 4 (BlockSize sq"),
+        (DepthToSpace, [1, 6, 4, 4], 0, "BlockSize to be at least 1, got 0"),
+    ],
+)
+def test_blocks_that_do_not_fit(op: type, sizes: list[int], block: int, message: str):
+    with pytest.raises(DmlError) as refused:
+        op(input_tensor=T("FLOAT32", sizes), output_tensor=T("FLOAT32", sizes), block_size=block)
+    assert message in str(refused.value)
