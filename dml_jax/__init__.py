@@ -1,5 +1,6 @@
 """DirectML's operators on XLA: descriptors that are checked, and are pure JAX functions."""
 
+from dml_jax.compiled import BindingTable, Buffer, BufferBinding, Compiled, compile
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import (
     AxisDirection,
@@ -10,6 +11,18 @@ from dml_jax.enums import (
     TensorFlags,
 )
 from dml_jax.errors import DmlError, Fault
+from dml_jax.functional import (
+    argmax,
+    argmin,
+    clip,
+    clip_grad,
+    depth_to_space,
+    join,
+    reduce,
+    space_to_depth,
+    split,
+    tile,
+)
 from dml_jax.operator import OPERATORS, Operator, operator_from_json
 from dml_jax.operators import (
     Argmax,
@@ -36,6 +49,10 @@ __all__ = [
     "Argmax",
     "Argmin",
     "AxisDirection",
+    "BindingTable",
+    "Buffer",
+    "BufferBinding",
+    "Compiled",
     "DepthSpaceOrder",
     "DepthToSpace",
     "DepthToSpace1",
@@ -58,6 +75,17 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "Tile",
+    "argmax",
+    "argmin",
     "calc_buffer_tensor_size",
+    "clip",
+    "clip_grad",
+    "compile",
+    "depth_to_space",
+    "join",
     "operator_from_json",
+    "reduce",
+    "space_to_depth",
+    "split",
+    "tile",
 ]

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 from jax import lax
@@ -40,7 +40,101 @@ class Expect:
         return holds
 
 
-class Operator(Descriptor):
+class Bindable:
+    """What is called with arrays, and has names that memory is bound to: an operator, or a graph.
+
+    A subclass gives `tensors`, `bind_points` and `refused_at`.
+    """
+
+    c_name: ClassVar[str]
+    in_place: ClassVar[bool] = False
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """(path, field, tensor) of all tensors, of the outputs or of the inputs."""
+        raise NotImplementedError
+
+    def bind_points(self) -> Iterator[BindPoint]:
+        """Where memory is bound, by name."""
+        raise NotImplementedError
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Why a feature level does not take this description; empty where it does."""
+        raise NotImplementedError
+
+    def __call__(self, *arrays: ArrayLike) -> Any:
+        raise NotImplementedError
+
+    def _described(self) -> Iterator[tuple[str, TensorDesc]]:
+        """(path, tensor) of every tensor that is computed, those inside a graph included."""
+        return ((path, tensor) for path, _, tensor in self.tensors())
+
+    @functools.cached_property
+    def inputs(self) -> tuple[TensorDesc, ...]:
+        """The input tensors, in the order that a call takes arrays."""
+        return tuple(tensor for _, _, tensor in self.tensors(output=False))
+
+    @functools.cached_property
+    def outputs(self) -> tuple[TensorDesc, ...]:
+        """The output tensors, in the order that a call returns them."""
+        return tuple(tensor for _, _, tensor in self.tensors(output=True))
+
+    def validate(self, feature_level: FeatureLevel | str) -> None:
+        """Raises `DmlError` where a feature level ("2_1") does not take this descriptor."""
+        faults = self.refused_at(feature_level)
+        if faults:
+            raise DmlError(faults)
+
+    @functools.cached_property
+    def minimum_feature_level(self) -> FeatureLevel:
+        """The lowest feature level that takes this very descriptor."""
+        return next(level for level in FeatureLevel if not self.refused_at(level))
+
+    @property
+    def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
+        """For each level below `minimum_feature_level`, why it refuses."""
+        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
+        return {level: self.refused_at(level) for level in lower}
+
+    def _check_arrays(self, arrays: Sequence[Any]) -> None:
+        inputs = self.inputs
+        if len(arrays) == len(inputs):
+            for tensor, array in zip(inputs, arrays, strict=True):
+                if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
+                    break
+            else:
+                if not self._has_64_bits or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+                    return
+        raise DmlError(self._array_faults(arrays))
+
+    @functools.cached_property
+    def _has_64_bits(self) -> bool:
+        return any(tensor.data_type.bits == 64 for _, tensor in self._described())
+
+    def _array_faults(self, arrays: Sequence[Any]) -> Iterator[Fault]:
+        name, count = self.c_name, len(self.inputs)
+        if len(arrays) != count:
+            rule = f"be {count}, one for each input tensor"
+            yield Fault(name, "the number of arrays", rule, len(arrays))
+        if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+            for path, tensor in self._described():
+                if tensor.data_type.bits == 64:
+                    rule = (
+                        "have at most 32 bits while 64-bit types are off in JAX (turn them on: "
+                        'jax.config.update("jax_enable_x64", True), or JAX_ENABLE_X64=1)'
+                    )
+                    yield Fault(name, f"{path}.DataType", rule, tensor.data_type.shown())
+        for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
+            if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
+                described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
+                yield Fault(name, path, f"be an array {described}", shown_array(array))
+
+    def describe(self) -> str:
+        """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
+        inputs, outputs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
+        return f"{inputs} -> {outputs}"
+
+
+class Operator(Descriptor, Bindable):
     """A DirectML operator: a checked description, and a function of JAX arrays.
 
     `op(x, ...)` takes one array for each input tensor, in the order of the fields, of exactly the
@@ -58,7 +152,6 @@ class Operator(Descriptor):
     """
 
     support: ClassVar[Support]
-    in_place: ClassVar[bool] = False
     _tensor_fields: ClassVar[tuple[str, ...]]
     _returns_tuple: ClassVar[bool]
 
@@ -105,6 +198,48 @@ class Operator(Descriptor):
 
     # What every operator has.
 
+    @classmethod
+    def infer(cls, *, output_data_type: Any = None, **fields: Any) -> Self:
+        """The descriptor whose outputs follow from the other fields: packed, of the right sizes.
+
+        Args:
+            output_data_type: of the outputs; None is the first input's.
+            fields: all fields but the outputs.
+
+        Raises `DmlError` as the constructor does. Not for operators whose outputs choose their own
+        sizes, such as SPLIT.
+        """
+        partial = object.__new__(cls)
+        given: dict[str, Any] = {}
+        faults: list[Fault] = []
+        for f in cls.fields:
+            if f.tensor and f.tensor.output:
+                continue
+            value = fields.get(f.name, f.default)
+            try:
+                given[f.name] = value if value is None and f.optional else f.kind.convert(value)
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f.c_name)
+        partial.__dict__.update(given)
+        if not faults:
+            tensors = {path: (field, tensor) for path, field, tensor in partial.tensors()}
+            group = given[cls.support.by] if cls.support.by else None
+            faults += cls.support.faults(cls.c_name, tensors, group)
+        if not faults:
+            expect = Expect(cls.c_name)
+            partial.check(expect)
+            faults += expect.faults
+        if faults:
+            raise DmlError(faults)
+        data_type = output_data_type or partial.inputs[0].data_type
+        sizes = partial.expected_sizes()
+        outputs = {
+            f.name: TensorDesc(data_type, tuple(sizes[f.name]))
+            for f in cls.fields
+            if f.tensor and f.tensor.output
+        }
+        return cls(**given, **outputs)
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
 
@@ -129,16 +264,6 @@ class Operator(Descriptor):
             if f.tensor is not None and value is not None:
                 tensors = value if f.is_array else (value,)
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
-
-    @functools.cached_property
-    def inputs(self) -> tuple[TensorDesc, ...]:
-        """The input tensors, in the order that a call takes arrays."""
-        return tuple(tensor for _, _, tensor in self.tensors(output=False))
-
-    @functools.cached_property
-    def outputs(self) -> tuple[TensorDesc, ...]:
-        """The output tensors, in the order that a call returns them."""
-        return tuple(tensor for _, _, tensor in self.tensors(output=True))
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
@@ -204,73 +329,23 @@ class Operator(Descriptor):
         group = getattr(self, self.support.by) if self.support.by else None
         return tuple(self.support.faults(self.c_name, tensors, group, level))
 
-    def validate(self, feature_level: FeatureLevel | str) -> None:
-        """Raises `DmlError` where a feature level ("2_1") does not take this descriptor."""
-        faults = self.refused_at(feature_level)
-        if faults:
-            raise DmlError(faults)
-
-    @functools.cached_property
-    def minimum_feature_level(self) -> FeatureLevel:
-        """The lowest feature level that takes this very descriptor."""
-        return next(level for level in FeatureLevel if not self.refused_at(level))
-
-    @property
-    def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
-        """For each level below `minimum_feature_level`, why it refuses."""
-        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
-        return {level: self.refused_at(level) for level in lower}
-
     def __call__(self, *arrays: ArrayLike) -> Any:
         self._check_arrays(arrays)
         return _apply(self, *arrays)
-
-    def _check_arrays(self, arrays: Sequence[Any]) -> None:
-        inputs = self.inputs
-        if len(arrays) == len(inputs):
-            for tensor, array in zip(inputs, arrays, strict=True):
-                if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
-                    break
-            else:
-                if not self._has_64_bits or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-                    return
-        raise DmlError(self._array_faults(arrays))
-
-    @functools.cached_property
-    def _has_64_bits(self) -> bool:
-        return any(t.data_type.bits == 64 for t in (*self.inputs, *self.outputs))
-
-    def _array_faults(self, arrays: Sequence[Any]) -> Iterator[Fault]:
-        name, count = self.c_name, len(self.inputs)
-        if len(arrays) != count:
-            rule = f"be {count}, one for each input tensor"
-            yield Fault(name, "the number of arrays", rule, len(arrays))
-        if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-            for path, _, tensor in self.tensors():
-                if tensor.data_type.bits == 64:
-                    rule = (
-                        "have at most 32 bits while 64-bit types are off in JAX (turn them on: "
-                        'jax.config.update("jax_enable_x64", True), or JAX_ENABLE_X64=1)'
-                    )
-                    yield Fault(name, f"{path}.DataType", rule, tensor.data_type.shown())
-        for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
-            if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
-                described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
-                yield Fault(name, path, f"be an array {described}", shown_array(array))
 
     def to_json(self) -> dict[str, Any]:
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
         return {"Type": self.c_name, "Desc": super().to_json()}
 
-    def describe(self) -> str:
-        """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
-        inputs, outputs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
-        return f"{inputs} -> {outputs}"
-
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def _apply(op: Operator, *arrays: Any) -> Any:
     # Eagerly, one compiled program; inlined where it is traced, so that XLA sees no call.
+    return trace(op, *arrays)
+
+
+def trace(op: Operator, *arrays: Any) -> Any:
+    """What calling the operator computes, without its checks, and in no program of its own."""
     with jax.named_scope(op.c_name):
         strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
         result = op.lower(*strong)

@@ -11,13 +11,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
 
+from dml_jax.compiled import BindingTable, Buffer
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
-from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.lowering import memory
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,18 @@ class Executor:
         self.track = track
         _check_memory(model, device)
         self.buffers = {
-            name: jax.device_put(_typed(resource.bytes(), resource), device)
+            name: Buffer(jax.device_put(_typed(resource.bytes(), resource), device))
             for name, resource in model.resources.items()
         }
-        self._owned: dict[tuple[str, str], jax.Array] = {}
         # By what a dispatch touches: the same bindings twice are one program.
-        self._compiled: dict[Any, tuple[_Program, jax.stages.Compiled]] = {}
+        self._tables: dict[Any, BindingTable] = {}
         for name, dispatches in self._by_dispatchable():
             start = time.perf_counter()
             for dispatch in dispatches:
-                if (name, dispatch.bound) not in self._compiled:
-                    self._compiled[name, dispatch.bound] = self._compile(dispatch)
+                if (name, dispatch.bound) not in self._tables:
+                    operator = dispatch.dispatchable.operator
+                    table = BindingTable(name, operator, dispatch.bound, self.buffers)
+                    self._tables[name, dispatch.bound] = table
             if timing.verbosity > 0 and dispatches:
                 say(f"Initialize '{name}': {(time.perf_counter() - start) * 1e3:.4f} ms")
 
@@ -83,26 +82,10 @@ class Executor:
             commands = (c for c in self.model.commands if isinstance(c, Dispatch))
             yield name, [c for c in commands if c.dispatchable is dispatchable]
 
-    def _compile(self, dispatch: Dispatch) -> "tuple[_Program, jax.stages.Compiled]":
-        program = _Program(dispatch)
-        for bound in dispatch.bound:
-            if TensorFlags.OWNED_BY_DML in bound.tensor.flags:
-                # DirectML copies such a tensor when the operator is initialised.
-                key = program.name, bound.resource
-                self._owned.setdefault(key, self.buffers[bound.resource].copy())
-        jitted = jax.jit(program, donate_argnums=0, keep_unused=True)
-        return program, jitted.lower(*self._arguments(program)).compile()
-
-    def _arguments(self, program: "_Program") -> tuple[list[jax.Array], list[jax.Array]]:
-        written = [self.buffers[name] for name in program.written]
-        read = [self.buffers[name] for name in program.read]
-        owned = [self._owned[program.name, name] for name in program.owned]
-        return written, read + owned
-
     def hlo(self) -> Iterator[tuple[str, str]]:
         """(dispatchable, optimised HLO) of each program that a dispatch runs."""
-        for program, compiled in self._compiled.values():
-            yield program.name, compiled.as_text() or ""
+        for table in self._tables.values():
+            yield table.name, table.as_text()
 
     def run(self) -> None:
         """Executes the commands. Raises `DmlError` where one fails."""
@@ -118,19 +101,18 @@ class Executor:
                     self.say(f"Resource '{resource.name}' written to '{command.target_path}'")
 
     def _dispatch(self, dispatch: Dispatch) -> None:
-        program, compiled = self._compiled[dispatch.dispatchable.name, dispatch.bound]
+        table = self._tables[dispatch.dispatchable.name, dispatch.bound]
         samples: list[float] = []
         begin = time.perf_counter()
-        for _ in self.track(self._iterations(begin), program.name):
+        for _ in self.track(self._iterations(begin), table.name):
             start = time.perf_counter()
             for _ in range(self.timing.repeat):
-                results = compiled(*self._arguments(program))
-                self.buffers.update(zip(program.written, results, strict=True))
-            jax.block_until_ready([self.buffers[name] for name in program.written])
+                table.dispatch()
+            table.wait()
             elapsed = (time.perf_counter() - start) * 1e3
             samples.append(elapsed / self.timing.repeat)
             time.sleep(max(self.timing.interval - elapsed, 0) / 1e3)
-        self._report(program.name, samples)
+        self._report(table.name, samples)
 
     def _iterations(self, begin: float) -> Iterable[int]:
         limit = self.timing.milliseconds_to_run
@@ -172,7 +154,7 @@ class Executor:
 
     def _values(self, resource: Resource) -> np.ndarray:
         """The logical elements of a resource: what was initialised, without the padding."""
-        data = np.asarray(self.buffers[resource.name]).view(np.uint8)
+        data = np.asarray(self.buffers[resource.name].array).view(np.uint8)
         return _elements(data[resource.offset :][: resource.initial_size], resource)
 
     def _print(self, command: Print) -> None:
@@ -186,57 +168,6 @@ class Executor:
         bits = values.view(f"u{values.itemsize}")
         for index, (value, pattern) in enumerate(zip(values, bits, strict=True)):
             self.say(f"[{index:{width}}] {streamed(value)} (0x{pattern:0{digits}X})")
-
-
-class _Program:
-    """A dispatch as a function of whole resources: (written), (read) -> written, anew.
-
-    What is written is donated, so that a dispatch allocates nothing for it.
-    """
-
-    def __init__(self, dispatch: Dispatch):
-        self.name = dispatch.dispatchable.name
-        self.operator = dispatch.dispatchable.operator
-        self.bound = dispatch.bound
-        owned = {b.path for b in dispatch.bound if TensorFlags.OWNED_BY_DML in b.tensor.flags}
-        self.written = list(dict.fromkeys(b.resource for b in self.bound if b.output))
-        self.owned = list(dict.fromkeys(b.resource for b in self.bound if b.path in owned))
-        self.read = [
-            name
-            for name in dict.fromkeys(b.resource for b in self.bound if b.path not in owned)
-            if name not in self.written
-        ]
-        self._owned_paths = owned
-
-    def __call__(self, written: list[jax.Array], read: list[jax.Array]) -> list[jax.Array]:
-        buffers = dict(zip(self.written + self.read, written + read, strict=False))
-        owned = dict(zip(self.owned, read[len(self.read) :], strict=True))
-        inputs = []
-        for bound in self.bound:
-            if not bound.output:
-                source = owned if bound.path in self._owned_paths else buffers
-                view = _window(source[bound.resource], bound.offset, bound)
-                inputs.append(bound.tensor.read(memory.reinterpret(view, bound.tensor.dtype)))
-        results = self.operator(*inputs)
-        results = results if isinstance(results, tuple) else (results,)
-        outputs = [bound for bound in self.bound if bound.output]
-        for bound, result in zip(outputs, results, strict=True):
-            whole = buffers[bound.resource]
-            view = _window(whole, bound.offset, bound)
-            typed = memory.reinterpret(view, bound.tensor.dtype)
-            new = memory.reinterpret(bound.tensor.write(typed, result), whole.dtype)
-            if new.shape != whole.shape:
-                start = bound.offset // whole.dtype.itemsize
-                new = lax.dynamic_update_slice_in_dim(whole, new, start, 0)
-            buffers[bound.resource] = new
-        return [buffers[name] for name in self.written]
-
-
-def _window(buffer: jax.Array, offset: int, bound: Any) -> jax.Array:
-    """The elements of a resource that a bound tensor's bytes lie in."""
-    size = buffer.dtype.itemsize
-    stop = offset + bound.tensor.implied_size_in_bytes
-    return lax.slice_in_dim(buffer, offset // size, -(-stop // size))
 
 
 def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:

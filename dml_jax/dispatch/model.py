@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
@@ -27,14 +28,9 @@ from dml_jax.dispatch.resources import (
 )
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
-from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import (
-    DIMENSION_COUNT_MAX,
-    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
-    UINT_MAX,
-    TensorDesc,
-    round_up,
-)
+from dml_jax.graph import Graph
+from dml_jax.operator import Bindable, operator_from_json
+from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 _EXECUTION_FLAGS = (
     "NONE",
@@ -64,10 +60,10 @@ Bindings = Mapping[str, list[Binding]]
 
 @dataclass(frozen=True)
 class Dispatchable:
-    """A named operator, with the bindings that hold wherever a dispatch gives no others."""
+    """A named operator or graph, with the bindings that hold where a dispatch gives no others."""
 
     name: str
-    operator: Operator
+    operator: Bindable
     bindings: Bindings
 
     @property
@@ -76,26 +72,11 @@ class Dispatchable:
 
 
 @dataclass(frozen=True)
-class BoundTensor:
-    """A tensor of an operator, and where in which resource it lies."""
-
-    path: str
-    tensor: TensorDesc
-    output: bool
-    resource: str
-    offset: int  # bytes
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.tensor.total_tensor_size_in_bytes
-
-
-@dataclass(frozen=True)
 class Dispatch:
     """Run a dispatchable on the bound resources. `bound` is in the operator's tensor order."""
 
     dispatchable: Dispatchable
-    bound: tuple[BoundTensor, ...]
+    bound: tuple[Bound, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +127,9 @@ def parse_model(value: Any, folder: Path) -> Model:
         dispatchable_items = fields.take("dispatchables", _object)
         command_items = fields.take("commands", list_of(_object))
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
-    dispatchables = each(dispatchable_items, _parse_dispatchable)
+    dispatchables = each(
+        dispatchable_items, lambda name, item: _parse_dispatchable(name, item, folder)
+    )
     # Names whose definitions failed are known, so that one mistake is reported once.
     names = _Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
     commands: list[Command] = []
@@ -188,7 +171,7 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _parse_dispatchable(name: str, value: Any) -> Dispatchable:
+def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
     context = f"Dispatchable '{name}'"
     try:
         kind = _object(value).get("type", value.get("Type", NOTHING))
@@ -197,6 +180,8 @@ def _parse_dispatchable(name: str, value: Any) -> Dispatchable:
     if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
         rule = f"be a DML_OPERATOR_ name ({_OTHER_KINDS[kind.lower()]})"
         raise DmlError([Fault("", "type", rule, kind, (context,))])
+    if isinstance(kind, str) and kind.lower() == "graph":
+        return _parse_graph(name, value, context, folder)
     own = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
     flat = not ("desc" in value or "Desc" in value)
     faults: list[Fault] = []
@@ -217,6 +202,30 @@ def _parse_dispatchable(name: str, value: Any) -> Dispatchable:
     if faults or operator is None:
         raise DmlError(faults).within(context)
     return Dispatchable(name, operator, bindings)
+
+
+def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:
+    """{"type": "graph", "sourcePath"}: what `Graph.save` wrote, bound by the graph's names."""
+
+    def find(source: Any) -> Path:
+        path = next((p for p in (folder / string(source), Path(source)) if p.exists()), None)
+        if path is None:
+            raise refused("exist, in the model's folder or the current one", source)
+        return path
+
+    graph: Any = None
+    known = ("type", "Type", "sourcePath", "bindings", "executionFlags", "dmlCompileType")
+    with Reader(value, known, context) as fields:
+        bindings = fields.take("bindings", _parse_bindings, {})
+        fields.take("executionFlags", _execution_flags, None)
+        fields.take("dmlCompileType", _compile_type, None)
+        path = fields.take("sourcePath", find)
+        if path is not None:
+            try:
+                graph = Graph.load(path)
+            except DmlError as error:
+                fields.faults += error.faults
+    return Dispatchable(name, graph, bindings)
 
 
 def _execution_flags(value: Any) -> None:
@@ -346,12 +355,12 @@ def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
 
 def _bind(
     dispatchable: Dispatchable, at_dispatch: Bindings, names: _Names
-) -> tuple[BoundTensor, ...] | None:
+) -> tuple[Bound, ...] | None:
     """Each tensor of the operator with the bytes it lies in, by DirectML's binding rules."""
     operator = dispatchable.operator
     points = {point.name: point for point in operator.bind_points()}
     faults: list[Fault] = []
-    bound: list[BoundTensor] = []
+    bound: list[Bound] = []
 
     def expect(holds: bool, field: str, rule: str, value: object) -> bool:
         if not holds:
@@ -384,56 +393,28 @@ def _bind(
                 complete = False
             else:
                 resource = names.resources[source.resource]
-                offset = _offset(place, tensor, source, resource, expect)
-                bound.append(BoundTensor(place, tensor, point.output, resource.name, offset))
-    _check_overlaps(operator, bound, expect)
+                size = source.element_size or resource.data_type.element_size
+                offset = source.element_offset * size
+                bound.append(Bound(place, tensor, point.output, resource.name, offset))
+                _check_source(bound[-1], source, size, resource, expect)
+    check_overlaps(bound, operator.in_place, expect)
     if faults:
         raise DmlError(faults)
     return tuple(bound) if complete else None
 
 
-def _offset(
-    place: str, tensor: TensorDesc, source: Binding, resource: Resource, expect: Callable[..., bool]
-) -> int:
-    """The byte at which a tensor starts, its range checked."""
-    size = source.element_size or resource.data_type.element_size
+def _check_source(
+    bound: Bound, source: Binding, size: int, resource: Resource, expect: Callable[..., bool]
+) -> None:
+    """The part of a resource that a binding names exists, and takes the tensor."""
     if source.element_offset or source.element_count:
         rule = "have elementSizeInBytes, since the resource has no element type"
-        expect(size > 0, place, rule, resource.data_type.shown())
-    offset = source.element_offset * size
-    available = max(resource.size_in_bytes - offset, 0)
+        expect(size > 0, bound.path, rule, resource.data_type.shown())
+    available = max(resource.size_in_bytes - bound.offset, 0)
     if source.element_count is not None and size:
         counted = round_up(source.element_count * size, 4)
         rule = f"stay within the {resource.size_in_bytes} bytes of '{resource.name}'"
-        end = Unquoted(f"elements up to byte {offset + counted}")
-        if expect(counted <= round_up(available, 4), place, rule, end):
+        end = Unquoted(f"elements up to byte {bound.offset + counted}")
+        if expect(counted <= round_up(available, 4), bound.path, rule, end):
             available = counted
-    needed = tensor.total_tensor_size_in_bytes
-    rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"
-    expect(available >= needed, place, rule, Unquoted(f"{available} bytes of '{resource.name}'"))
-    alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
-    rule = f"start at a multiple of {alignment} bytes"
-    expect(offset % alignment == 0, place, rule, Unquoted(f"byte {offset}"))
-    return offset
-
-
-def _check_overlaps(
-    operator: Operator, bound: list[BoundTensor], expect: Callable[..., bool]
-) -> None:
-    # What is owned is read from the copy made at initialisation.
-    bound = [b for b in bound if TensorFlags.OWNED_BY_DML not in b.tensor.flags]
-    for index, a in enumerate(bound):
-        for b in bound[:index]:
-            apart = a.resource != b.resource or a.end <= b.offset or b.end <= a.offset
-            if apart or not (a.output or b.output):
-                continue
-            where = Unquoted(f"both in '{a.resource}' at bytes {a.offset} and {b.offset}")
-            if a.output and b.output:
-                expect(False, a.path, f"not overlap {b.path}", where)
-            elif not operator.in_place:
-                rule = f"not overlap {b.path} (the operator does not run in place)"
-                expect(False, a.path, rule, where)
-            else:
-                same = (a.offset, a.end) == (b.offset, b.end)
-                rule = f"lie exactly where {b.path} does, or apart from it"
-                expect(same, a.path, rule, where)
+    check_range(bound, available, expect)

@@ -22,7 +22,7 @@ class _Clipping(Operator):
     in_place = True
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
-        return {name: self.inputs[0].sizes for name in self._tensor_fields[1:]}
+        return dict.fromkeys(self._tensor_fields[1:], self.inputs[0].sizes)
 
     def because(self, field: str, dimension: int) -> str:
         return f"(InputTensor.Sizes[{dimension}])"

@@ -1,0 +1,276 @@
+"""Ahead-of-time compilation, as IDMLDevice::CompileOperator and IDMLBindingTable have it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.typing import ArrayLike
+
+from dml_jax.binding import Bound, check_overlaps, check_range
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.operator import Bindable, Expect
+from dml_jax.tensor import TensorDesc, shown_array
+
+
+class Buffer:
+    """Memory on a device: an array, of any shape, that dispatches replace.
+
+    `buffer.array` is what the memory holds now. An array that was given out before a dispatch that
+    writes the buffer is gone after it: its memory is what the dispatch wrote to.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: ArrayLike):
+        self.array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
+
+    @classmethod
+    def of(cls, tensor: TensorDesc) -> "Buffer":
+        """Zeros, as many as a tensor needs."""
+        count = -(-tensor.total_tensor_size_in_bytes // tensor.data_type.element_size)
+        return cls(jax.numpy.zeros(count, tensor.dtype))
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.array.nbytes
+
+    def __repr__(self) -> str:
+        return f"Buffer({shown_array(self.array)})"
+
+
+@dataclass(frozen=True, eq=False)
+class BufferBinding:
+    """DML_BUFFER_BINDING: a part of a buffer, in bytes; `size_in_bytes` None is up to its end."""
+
+    buffer: Buffer
+    offset: int = 0
+    size_in_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What XLA says that one call takes.
+
+    Attributes:
+        flops: floating-point operations.
+        bytes_accessed: bytes that the program's instructions read and write.
+        bytes_in, bytes_out: bytes of the arguments and of the results.
+        bytes_temporary: bytes of memory beside these, while it runs.
+    """
+
+    flops: float
+    bytes_accessed: float
+    bytes_in: int
+    bytes_out: int
+    bytes_temporary: int
+
+
+class BindingTable:
+    """A function bound to memory: `dispatch()` reads the inputs and replaces the outputs.
+
+    The memory of the outputs is donated to XLA, so that a dispatch allocates nothing for them.
+    Tensors that are OWNED_BY_DML are copied when the table is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        bounds: Iterable[Bound],
+        buffers: Mapping[str, Buffer],
+    ):
+        self.name = name
+        self._function = function
+        self._inputs = [bound for bound in bounds if not bound.output]
+        self._outputs = [bound for bound in bounds if bound.output]
+        written = {bound.memory for bound in self._outputs}
+        keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.owned)
+        self._written = {key: buffers[key] for key in keys if key in written}
+        self._read = {key: buffers[key] for key in keys if key not in written}
+        owned = {bound.memory for bound in self._inputs if bound.owned}
+        self._owned = {key: buffers[key].array.copy() for key in owned}
+        # An output that no input reads is an argument too: its memory is what is written to.
+        program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
+        self._program = program.lower(*self._arguments()).compile()
+
+    def _arguments(self) -> tuple[Any, ...]:
+        held = ({key: b.array for key, b in part.items()} for part in (self._written, self._read))
+        return (*held, self._owned)
+
+    def _run(self, written: Any, read: Any, owned: Any) -> Any:
+        memory = {**written, **read}
+        arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
+        results = self._function(*arrays)
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        for bound, result in zip(self._outputs, results, strict=True):
+            memory[bound.memory] = bound.write(memory[bound.memory], result)
+        return {key: memory[key] for key in written}
+
+    def dispatch(self) -> None:
+        """Runs once. Does not wait for the device; `jax.block_until_ready` on a buffer does."""
+        for key, array in self._program(*self._arguments()).items():
+            self._written[key].array = array
+
+    def wait(self) -> None:
+        """Blocks until what was dispatched is done."""
+        jax.block_until_ready([buffer.array for buffer in self._written.values()])
+
+    def as_text(self) -> str:
+        """The optimised HLO of the whole dispatch, strides and all."""
+        return self._program.as_text() or ""
+
+
+class Compiled:
+    """An operator, a graph or a function of them, compiled for one set of sizes and types.
+
+    Call it with arrays, or `bind` it to memory. Made by `compile`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[tuple[str, TensorDesc]],
+        outputs: Sequence[tuple[str, TensorDesc]],
+        jitted: Any,
+    ):
+        self._function = function
+        self._inputs = inputs
+        self._outputs = outputs
+        self._jitted = jitted
+        self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
+        self._executable = jitted.lower(*self._shapes).compile()
+
+    @property
+    def name(self) -> str:
+        return getattr(self._function, "c_name", getattr(self._function, "__name__", "function"))
+
+    @property
+    def inputs(self) -> tuple[TensorDesc, ...]:
+        return tuple(tensor for _, tensor in self._inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorDesc, ...]:
+        return tuple(tensor for _, tensor in self._outputs)
+
+    def __call__(self, *arrays: ArrayLike) -> Any:
+        """The results, in memory that the call allocates."""
+        return self._executable(*arrays)
+
+    def cost(self) -> Cost:
+        """What XLA says that one call takes."""
+        work = self._executable.cost_analysis() or {}
+        memory = self._executable.memory_analysis()
+        return Cost(
+            flops=work.get("flops", 0.0),
+            bytes_accessed=work.get("bytes accessed", 0.0),
+            bytes_in=memory.argument_size_in_bytes if memory else 0,
+            bytes_out=memory.output_size_in_bytes if memory else 0,
+            bytes_temporary=memory.temp_size_in_bytes if memory else 0,
+        )
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self._executable.as_text() or ""
+
+    def export(self, platforms: Sequence[str] | None = None) -> bytes:
+        """StableHLO that a process with JAX alone runs: `jax.export.deserialize(data).call(x)`.
+
+        Args:
+            platforms: "cpu", "cuda", "rocm", "tpu"; None is the default device's.
+        """
+        from jax import export
+
+        return bytes(export.export(self._jitted, platforms=platforms)(*self._shapes).serialize())
+
+    def bind(
+        self,
+        inputs: Sequence[Buffer | BufferBinding],
+        outputs: Sequence[Buffer | BufferBinding],
+    ) -> BindingTable:
+        """A table of the function on memory, by DirectML's rules.
+
+        Each range is large enough, and starts at a multiple of 16 bytes (more where the tensor
+        guarantees it); outputs overlap nothing, but the same input where the operator runs in
+        place. A buffer may be of another type or shape than the tensor: bytes count. Raises one
+        `DmlError` for all that is wrong.
+        """
+        expect = Expect(self.name)
+        bounds: list[Bound] = []
+        buffers: dict[str, Buffer] = {}
+        names: dict[int, str] = {}
+        for kind, tensors, given, output in (
+            ("inputs", self._inputs, inputs, False),
+            ("outputs", self._outputs, outputs, True),
+        ):
+            count = len(tensors)
+            if not expect(len(given) == count, kind, f"be {count} buffers", len(given)):
+                continue
+            for index, ((path, tensor), value) in enumerate(zip(tensors, given, strict=True)):
+                binding = value if isinstance(value, BufferBinding) else BufferBinding(value)
+                if not isinstance(binding.buffer, Buffer):
+                    expect(False, path, "be bound to a Buffer", shown_array(value))
+                    continue
+                name = names.setdefault(id(binding.buffer), f"{kind}[{index}]")
+                buffers[name] = binding.buffer
+                bound = Bound(path, tensor, output, name, binding.offset)
+                size = binding.buffer.size_in_bytes - binding.offset
+                if binding.size_in_bytes is not None:
+                    within = binding.size_in_bytes <= size
+                    rule = f"stay within the {binding.buffer.size_in_bytes} bytes of its buffer"
+                    end = Unquoted(f"byte {binding.offset + binding.size_in_bytes}")
+                    expect(within, path, rule, end)
+                    size = binding.size_in_bytes
+                # A buffer of, say, 5 float16 has 10 bytes; DirectML would have rounded it up.
+                check_range(bound, _rounded(size), expect)
+                bounds.append(bound)
+        check_overlaps(bounds, getattr(self._function, "in_place", False), expect)
+        if expect.faults:
+            raise DmlError(expect.faults)
+        return BindingTable(self.name, self._function, bounds, buffers)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 4) * 4
+
+
+def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
+    function: Callable[..., Any],
+    *inputs: Any,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    device: Any = None,
+) -> Compiled:
+    """Compiles an operator, a graph, or any function of them, ahead of time.
+
+    Args:
+        function: an operator, a graph, or a function of arrays.
+        inputs: for a function, one `TensorDesc`, array or `jax.ShapeDtypeStruct` an argument; an
+            operator or a graph knows its own.
+        in_shardings: as of `jax.jit`.
+        out_shardings: as of `jax.jit`.
+        device: where to run; None is the default device.
+
+    Raises `DmlError` where the inputs do not fit the function.
+    """
+    if device is not None:
+        in_shardings = jax.sharding.SingleDeviceSharding(device)
+    options: dict[str, Any] = {}
+    if in_shardings is not None:
+        options["in_shardings"] = in_shardings
+    if out_shardings is not None:
+        options["out_shardings"] = out_shardings
+    jitted = jax.jit(lambda *arrays: function(*arrays), **options)
+    if isinstance(function, Bindable):
+        if inputs:
+            rule = "be left out, since the descriptor knows its own"
+            raise DmlError([Fault(function.c_name, "inputs", rule, len(inputs))])
+        described = [(path, t) for path, _, t in function.tensors(output=False)]
+        results = [(path, t) for path, _, t in function.tensors(output=True)]
+    else:
+        tensors = [t if isinstance(t, TensorDesc) else TensorDesc.of(t) for t in inputs]
+        described = [(f"inputs[{i}]", t) for i, t in enumerate(tensors)]
+        shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in tensors]
+        leaves = jax.tree.leaves(jax.eval_shape(function, *shapes))
+        results = [(f"outputs[{i}]", TensorDesc.of(leaf)) for i, leaf in enumerate(leaves)]
+    return Compiled(function, described, results, jitted)

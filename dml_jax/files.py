@@ -1,0 +1,28 @@
+"""Files, written whole or not at all."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from dml_jax.errors import DmlError, Fault, Unquoted
+
+
+def write_whole(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Writes a file beside its target and then renames it, so that no half of one is left there.
+
+    Raises `DmlError` where it cannot be written.
+    """
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            write(file)
+        partial.replace(target)
+    except OSError as error:
+        rule, text = "be one that can be written", Unquoted(error.strerror or error)
+        raise DmlError([Fault("", f"the file '{target}'", rule, text)]) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,218 @@
+"""Compiled operators: call, cost, export, and tables of bound memory."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from dml_jax import (
+    Argmax,
+    Buffer,
+    BufferBinding,
+    DmlError,
+    ElementWiseClip,
+    Reduce,
+    Split,
+    TensorDesc,
+    compile,
+)
+
+T = TensorDesc
+
+
+def clip(tensor: TensorDesc, output: TensorDesc | None = None) -> ElementWiseClip:
+    return ElementWiseClip(input_tensor=tensor, output_tensor=output or tensor, min=-1, max=1)
+
+
+def rows(sizes: list[int]) -> Reduce:
+    return Reduce(
+        function="SUM",
+        input_tensor=T("FLOAT32", sizes),
+        output_tensor=T("FLOAT32", [sizes[0], 1]),
+        axes=[1],
+    )
+
+
+def values(*sizes: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(sizes).astype(np.float32) * 2
+
+
+def test_call_and_cost():
+    compiled = compile(rows([64, 128]))
+    x = values(64, 128)
+    np.testing.assert_allclose(compiled(x), x.sum(1, keepdims=True), rtol=1e-5, atol=1e-4)
+    cost = compiled.cost()
+    assert (cost.bytes_in, cost.bytes_out) == (64 * 128 * 4, 64 * 4)
+    assert 64 * 127 <= cost.flops <= 64 * 128 * 2
+    assert cost.bytes_accessed >= cost.bytes_in + cost.bytes_out
+    assert "HloModule" in compiled.as_text()
+    assert (compiled.inputs, compiled.outputs) == (
+        (T("FLOAT32", [64, 128]),),
+        (T("FLOAT32", [64, 1]),),
+    )
+
+
+def test_a_function_of_operators():
+    op = clip(T("FLOAT32", [4, 8]))
+
+    def function(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return op(x) + y, rows([4, 8])(x)
+
+    compiled = compile(function, T("FLOAT32", [4, 8]), jax.ShapeDtypeStruct((4, 8), np.float32))
+    x, y = values(4, 8), values(4, 8) + 1
+    clipped, summed = compiled(x, y)
+    np.testing.assert_array_equal(clipped, np.clip(x, -1, 1) + y)
+    outputs = [Buffer(jnp.zeros(32, jnp.float32)), Buffer(jnp.zeros((4, 1), jnp.float32))]
+    compiled.bind([Buffer(x), Buffer(y)], outputs).dispatch()
+    np.testing.assert_array_equal(outputs[0].array, np.ravel(clipped))
+    np.testing.assert_array_equal(outputs[1].array, summed)
+
+
+def test_an_operator_knows_its_inputs():
+    with pytest.raises(DmlError, match="inputs to be left out"):
+        compile(rows([2, 2]), T("FLOAT32", [2, 2]))
+
+
+def test_bound_outputs_are_replaced():
+    x = values(4, 8)
+    source, target = Buffer(x), Buffer.of(T("FLOAT32", [4, 8]))
+    table = compile(clip(T("FLOAT32", [4, 8]))).bind([source], [target])
+    before = target.array
+    table.dispatch()
+    np.testing.assert_array_equal(target.array, np.clip(x, -1, 1).ravel())
+    assert before.is_deleted()  # its memory is what the dispatch wrote to
+    assert not source.array.is_deleted()
+    source.array = jnp.asarray(-x)
+    table.dispatch()
+    np.testing.assert_array_equal(target.array, np.clip(-x, -1, 1).ravel())
+
+
+def test_in_place():
+    x = values(16)
+    memory = Buffer(x)
+    table = compile(clip(T("FLOAT32", [16]))).bind([memory], [memory])
+    for _ in range(3):
+        table.dispatch()
+    np.testing.assert_array_equal(memory.array, np.clip(x, -1, 1))
+
+
+def test_parts_of_buffers_strides_and_other_types():
+    """A tensor inside a larger buffer of another type; what lies around it stays."""
+    x = values(3, 4)
+    tensor = T("FLOAT32", [3, 4], strides=[6, 1])
+    memory = np.arange(256, dtype=np.uint8)
+    memory[32 : 32 + 64].view(np.float32)[[0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15]] = x.ravel()
+    target = Buffer(jnp.full(40, 7, jnp.int16))
+    index = Argmax(
+        input_tensor=tensor,
+        output_tensor=T("UINT32", [3, 1]),
+        axes=[1],
+        axis_direction="INCREASING",
+    )
+    table = compile(index).bind(
+        [BufferBinding(Buffer(memory), offset=32)], [BufferBinding(target, 16, 16)]
+    )
+    table.dispatch()
+    expected = np.full(40, 7, np.int16)
+    expected[8 : 8 + 6] = x.argmax(1).astype(np.uint32).view(np.int16)
+    np.testing.assert_array_equal(target.array, expected)
+
+
+def test_owned_inputs_are_copied_when_bound():
+    x = values(8)
+    source, target = Buffer(x), Buffer(np.zeros(8, np.float32))
+    owned = T("FLOAT32", [8], flags="OWNED_BY_DML")
+    table = compile(clip(owned, T("FLOAT32", [8]))).bind([source], [target])
+    source.array = jnp.zeros(8, jnp.float32)
+    table.dispatch()
+    np.testing.assert_array_equal(target.array, np.clip(x, -1, 1))
+
+
+def broken():
+    tensor = T("FLOAT32", [8])
+    one, two = Buffer(np.zeros(64, np.float32)), Buffer(np.zeros(64, np.float32))
+    clipped = clip(tensor)
+    split = Split(
+        input_tensor=tensor,
+        output_tensors=[T("FLOAT32", [4]), T("FLOAT32", [4])],
+        axis=0,
+    )
+    part = BufferBinding
+    aligned = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=64))
+    return [
+        (clipped, [], [two], "inputs to be 1 buffers, got 0"),
+        (clipped, [one], [two, two], "outputs to be 1 buffers, got 2"),
+        (clipped, [np.zeros(8)], [two], "InputTensor to be bound to a Buffer, got float64[8]"),
+        (clipped, [Buffer(np.zeros(7, np.float32))], [two], "at least 32 bytes"),
+        (clipped, [one], [part(two, 240)], "got 16 bytes of 'outputs[0]'"),
+        (clipped, [part(one, 0, 16)], [two], "InputTensor to be bound to at least 32 bytes"),
+        (clipped, [part(one, 0, 512)], [two], "stay within the 256 bytes"),
+        (clipped, [part(one, 8)], [two], "start at a multiple of 16 bytes, got byte 8"),
+        (aligned, [part(one, 32)], [two], "start at a multiple of 64 bytes, got byte 32"),
+        (clipped, [one], [part(one, 16)], "OutputTensor to lie exactly where InputTensor does"),
+        (split, [one], [one, two], "OutputTensors[0] to not overlap InputTensor"),
+        (split, [one], [two, two], "OutputTensors[1] to not overlap OutputTensors[0]"),
+    ]
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_broken_bindings(case: int):
+    op, inputs, outputs, message = broken()[case]
+    with pytest.raises(DmlError) as refused:
+        compile(op).bind(inputs, outputs)
+    assert message in str(refused.value)
+    assert refused.value.operator == op.c_name
+
+
+def test_shardings():
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharding = NamedSharding(mesh, PartitionSpec("d"))
+    compiled = compile(rows([16, 32]), in_shardings=sharding, out_shardings=sharding)
+    x = values(16, 32)
+    result = compiled(jax.device_put(x, sharding))
+    assert result.sharding.is_equivalent_to(sharding, 2)
+    np.testing.assert_allclose(result, x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    assert "all-" not in compiled.as_text()
+
+
+def test_an_exported_program_runs_where_there_is_only_jax(tmp_path):
+    x = values(4, 8)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "program").write_bytes(compile(rows([4, 8])).export())
+    program = (
+        "import sys; sys.modules['dml_jax'] = None\n"
+        "import jax.export, numpy, pathlib\n"
+        "program = jax.export.deserialize(bytearray(pathlib.Path('program').read_bytes()))\n"
+        "numpy.save('y.npy', program.call(numpy.load('x.npy')))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), x.sum(1, keepdims=True), rtol=1e-5)
+
+
+MANY_DISPATCHES = """
+import resource, sys
+import jax, numpy as np
+from dml_jax import Buffer, ElementWiseClip, TensorDesc, compile
+tensor = TensorDesc("FLOAT32", [64, 512, 512])
+op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=1)
+source, target = Buffer(np.ones(tensor.sizes, np.float32)), Buffer.of(tensor)
+table = compile(op).bind([source], [target])
+table.dispatch()
+table.wait()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(1000):
+    table.dispatch()
+table.wait()
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+unit = 1 if sys.platform == "darwin" else 1024
+assert grown * unit <= tensor.total_tensor_size_in_bytes, grown
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell a process's peak memory")
+def test_a_thousand_dispatches_take_no_memory():
+    subprocess.run([sys.executable, "-c", MANY_DISPATCHES], check=True)

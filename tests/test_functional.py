@@ -1,0 +1,130 @@
+"""The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dml_jax
+from dml_jax import DmlError, ScaleBias
+
+N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
+X = jnp.asarray(N)
+
+
+def test_each_function_against_numpy():
+    pieces = dml_jax.split(X, 1, [3, 5])
+    assert isinstance(pieces, tuple)
+    np.testing.assert_array_equal(pieces[0], X[:, :3])
+    np.testing.assert_array_equal(pieces[1], X[:, 3:])
+    np.testing.assert_array_equal(dml_jax.join(pieces, 1), X)
+    np.testing.assert_array_equal(dml_jax.tile(X, [1, 2, 1, 3]), np.tile(N, (1, 2, 1, 3)))
+    np.testing.assert_array_equal(dml_jax.clip(X, -0.5, 0.5), np.clip(N, -0.5, 0.5))
+    doubled = dml_jax.clip(X, -1, 1, ScaleBias(scale=2, bias=0))
+    np.testing.assert_array_equal(doubled, np.clip(N * 2, -1, 1))
+    inside = (N > -0.5) & (N < 0.5)
+    gradient = dml_jax.clip_grad(X, 2 * X, -0.5, 0.5)
+    np.testing.assert_array_equal(gradient, np.where(inside, 2 * N, 0))
+    for order in ("DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"):
+        wide = dml_jax.depth_to_space(X, 2, order)
+        assert wide.shape == (2, 2, 8, 12)
+        np.testing.assert_array_equal(dml_jax.space_to_depth(wide, 2, order), X)
+    np.testing.assert_array_equal(dml_jax.argmax(X, [3]), N.argmax(3, keepdims=True))
+    np.testing.assert_array_equal(dml_jax.argmin(X, [3]), N.argmin(3, keepdims=True))
+    np.testing.assert_array_equal(dml_jax.reduce(X, "MAX", [1, 2]), N.max((1, 2), keepdims=True))
+
+
+def test_defaults_are_directmlx():
+    np.testing.assert_array_equal(
+        dml_jax.depth_to_space(X, 2), dml_jax.depth_to_space(X, 2, "DEPTH_COLUMN_ROW")
+    )
+    everything = dml_jax.reduce(X, "MAX")
+    assert everything.shape == (1, 1, 1, 1)
+    assert everything == N.max()
+    for index in (dml_jax.reduce(X, "ARGMAX"), dml_jax.argmax(X)):
+        assert index.dtype == np.uint32
+        assert int(index.item()) == N.argmax()
+    ties = jnp.array([1, 3, 3], jnp.int8)
+    assert dml_jax.argmax(ties, [0]) == 1
+    assert dml_jax.argmax(ties, [0], "DECREASING", "INT64") == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dml_jax.split(X, 1, [3, 4]), "Sizes[1] to add up to 8"),
+        (lambda: dml_jax.split(X, 4, [1]), "Axis to be in [0, 3]"),
+        (lambda: dml_jax.join([X, X[:1]], 1), "InputTensors[1].Sizes[0] to be 2"),
+        (lambda: dml_jax.tile(X, [1, 2]), "RepeatsCount to be 4"),
+        (lambda: dml_jax.clip(X, np.nan, 1), "Min to not be NaN"),
+        (lambda: dml_jax.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
+        (lambda: dml_jax.space_to_depth(X[0], 2), "InputTensor.DimensionCount to be 4, got 3"),
+        (lambda: dml_jax.reduce(X, "SUMM"), "did you mean 'SUM'"),
+        (lambda: dml_jax.reduce(X, "SUM", [4]), "Axes[0] to be in [0, 3]"),
+        (lambda: dml_jax.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
+        (lambda: dml_jax.argmax(X, [0], "UP"), "AxisDirection to be one of"),
+        (lambda: dml_jax.argmax(X, [0], output_data_type="FLOAT32"), "OutputTensor.DataType"),
+        (lambda: dml_jax.clip(X.astype(complex), 0, 1), "got complex128"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message: str):
+    with pytest.raises(DmlError) as refused:
+        call()
+    assert message in str(refused.value)
+
+
+def test_arrays_of_numpy_are_arrays_too():
+    result = dml_jax.clip(N, 0, 1)  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(result, np.clip(N, 0, 1))
+    with pytest.raises(TypeError, match="an array or an Expression, got a list"):
+        dml_jax.clip([1.0], 0, 1)  # pyright: ignore[reportArgumentType]
+
+
+def test_floats_are_kept_by_their_bits():
+    zeros = jnp.zeros(2, jnp.float32)
+    assert np.signbit(np.asarray(dml_jax.clip(zeros, -0.0, 1))).all()
+    assert not np.signbit(np.asarray(dml_jax.clip(zeros, 0.0, 1))).any()
+    assert np.signbit(np.asarray(dml_jax.clip(zeros, -0.0, 1))).all()
+
+
+def by_hand(x: jax.Array) -> jax.Array:
+    """What the functions below lower to, in jax.lax."""
+    n, c, h, w = x.shape
+    half = lax.full_like(x, 0.5)
+    x = lax.select(x >= half, half, x)
+    x = lax.select(x <= -half, -half, x)
+    x = x.reshape(n, 2, 2, c // 4, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return lax.expand_dims(lax.reduce_sum(x.reshape(n, c // 4, 2 * h, 2 * w), (2, 3)), (2, 3))
+
+
+def by_functions(x: jax.Array) -> jax.Array:
+    x = dml_jax.depth_to_space(dml_jax.clip(x, -0.5, 0.5), 2)
+    return dml_jax.reduce(x, "SUM", [2, 3])
+
+
+def test_they_add_nothing_to_the_program():
+    def program(function) -> str:
+        text = jax.jit(function).lower(X).compile().as_text() or ""
+        text = re.sub(r"(metadata|sharding|frontend_attributes)=\{[^}]*\}", "", text)
+        body = text[text.index("%") :]
+        # Names carry a counter; what is left is opcodes, shapes and how they are wired.
+        names: dict[str, str] = {}
+        return re.sub(r"%[\w.-]+", lambda m: names.setdefault(m[0], f"%{len(names)}"), body)
+
+    def opcodes(text: str) -> list[str]:
+        return re.findall(r"= (\S+ [a-z][\w-]*)\(", text)
+
+    assert opcodes(program(by_functions)) == opcodes(program(by_hand))
+    np.testing.assert_array_equal(jax.jit(by_functions)(X), jax.jit(by_hand)(X))
+
+
+def test_later_calls_trace_and_describe_nothing_anew(monkeypatch):
+    dml_jax.reduce(X, "L1", [1, 3])
+    monkeypatch.setattr(dml_jax.Reduce, "lower", None)
+    monkeypatch.setattr(dml_jax.Reduce, "infer", None)
+    np.testing.assert_allclose(
+        dml_jax.reduce(X, "L1", [1, 3]), np.abs(N).sum((1, 3), keepdims=True), rtol=1e-5
+    )
