@@ -221,3 +221,20 @@ def test_all_faults_at_once():
         "DML_OPERATOR_REDUCE: expected OutputTensor.Sizes[2] to be 3 (InputTensor.Sizes[2]) "
         "since dimension 2 is not reduced, got 1"
     )
+
+
+@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
+@pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=str)
+def test_many_columns(function: str, axes: tuple[int, ...]):
+    """Leading axes of wide tensors are summed in another way on CPU: to the same answer."""
+    x = np.random.default_rng(5).uniform(0.2, 1.5, (3, 2, 2**15 + 1)).astype(np.float32)
+    op = make(function, x, axes)
+    np.testing.assert_allclose(op(x), reduce(op, x)[0], rtol=1e-5, atol=1e-6)
+    few = np.ascontiguousarray(x[..., :64])
+    slopes = [
+        jax.grad(lambda x, op=op: op(x).sum())(jnp.asarray(x))
+        for op, x in ((op, x), (make(function, few, axes), few))
+    ]
+    np.testing.assert_allclose(slopes[0][..., :64], slopes[1], rtol=1e-5)
+    batch = np.stack([x, 2 * x])
+    np.testing.assert_allclose(jax.vmap(op)(batch)[1], op(2 * x), rtol=1e-5, atol=1e-6)

@@ -42,8 +42,35 @@ def _abs(x: jax.Array) -> jax.Array:
     return x * lax.stop_gradient(lax.sign(x))  # the derivative of lax.abs is 1 at 0, this one's 0
 
 
+# Elements beside the leading axes from which a sum over them is a product with ones on CPU.
+MANY_COLUMNS = 2**15
+
+
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return _kept(lax.reduce_sum(x, axes), axes)
+    """The sum in x's own type.
+
+    XLA walks down the columns of a leading axis, on CPU slower than anything else that it does once
+    the columns are many. A product with a row of ones is fast, and partitions into one all-reduce.
+    float32 on 2 cores, jax 0.10.2, ms, reduce_sum and this: 8 x 4194304 179, 5; 64 x 65536 19, 0.5;
+    1024 x 32768 115, 4; 8 x 16384 0.04, 0.03. Of squares, which the product does not fuse: 174, 37;
+    17, 1.3; 112, 33; 0.03, 0.06.
+    """
+    leading = sorted(axes) == list(range(len(axes)))
+    columns = math.prod(x.shape[len(axes) :])
+    if not (_is_float(x) and leading and columns >= MANY_COLUMNS):
+        return _kept(lax.reduce_sum(x, axes), axes)
+
+    def product(x: jax.Array) -> jax.Array:
+        rows = x.reshape(-1, columns)
+        ones = jnp.ones(rows.shape[0], x.dtype)
+        contracted = (((0,), (0,)), ((), ()))
+        total = lax.dot_general(ones, rows, contracted, precision=lax.Precision.HIGHEST)
+        return total.reshape(x.shape[len(axes) :])
+
+    def plain(x: jax.Array) -> jax.Array:
+        return lax.reduce_sum(x, axes)
+
+    return _kept(lax.platform_dependent(x, cpu=product, default=plain), axes)
 
 
 @_accumulated
