@@ -23,6 +23,16 @@ from dml_jax.functional import (
     split,
     tile,
 )
+from dml_jax.graph import (
+    ConstantNode,
+    Expression,
+    Graph,
+    GraphBuilder,
+    InputEdge,
+    IntermediateEdge,
+    OperatorNode,
+    OutputEdge,
+)
 from dml_jax.operator import OPERATORS, Operator, operator_from_json
 from dml_jax.operators import (
     Argmax,
@@ -53,6 +63,7 @@ __all__ = [
     "Buffer",
     "BufferBinding",
     "Compiled",
+    "ConstantNode",
     "DepthSpaceOrder",
     "DepthToSpace",
     "DepthToSpace1",
@@ -61,10 +72,17 @@ __all__ = [
     "ElementWiseClip1",
     "ElementWiseClipGrad",
     "ElementWiseClipGrad1",
+    "Expression",
     "Fault",
     "FeatureLevel",
+    "Graph",
+    "GraphBuilder",
+    "InputEdge",
+    "IntermediateEdge",
     "Join",
     "Operator",
+    "OperatorNode",
+    "OutputEdge",
     "Reduce",
     "ReduceFunction",
     "ScaleBias",

@@ -16,6 +16,9 @@ from dml_jax.errors import DmlError, Fault, nearest
 if TYPE_CHECKING:
     from dml_jax.dispatch.executor import Device
     from dml_jax.dispatch.model import Model
+    from dml_jax.graph import Graph
+    from dml_jax.operator import Bindable
+    from dml_jax.tensor import TensorDesc
 
 
 class _Failure(click.ClickException):
@@ -47,6 +50,7 @@ def cli() -> None:
     dml-jax run model.json             run a DxDispatch model
     dml-jax run model.json --check     check it, without running
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
+    dml-jax show graph.json -o out.svg draw a graph, or a model
     """
     # DirectML has 64-bit types, so the command line has them too.
     jax.config.update("jax_enable_x64", True)
@@ -183,6 +187,34 @@ def run(
         raise _Failure(f"The device failed: {lines[0]}") from None
 
 
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Draw it too, to a .svg or .png file."
+)
+def show(file: Path, output: Path | None) -> None:
+    """Show FILE, a model or a graph: a table of its operators, and with -o a picture."""
+    from dml_jax.dispatch.model import parse_model
+    from dml_jax.dispatch.reading import read_json
+    from dml_jax.graph import Graph
+
+    try:
+        value = read_json(file)
+        if isinstance(value, dict) and "Nodes" in value:
+            shown = Graph.load(file)
+            _show_nodes(shown)
+        else:
+            shown = parse_model(value, file.parent)
+            _show_operators(shown)
+        if output is not None:
+            from dml_jax.drawing import draw, graph_picture, model_picture
+
+            draw(graph_picture(shown) if isinstance(shown, Graph) else model_picture(shown), output)
+            click.echo(f"Drawn to '{output}'")
+    except DmlError as error:
+        raise _failing(error) from None
+
+
 def _check_level(model: "Model", level: FeatureLevel) -> None:
     faults: list[Fault] = []
     for dispatchable in model.dispatchables.values():
@@ -194,15 +226,42 @@ def _check_level(model: "Model", level: FeatureLevel) -> None:
 
 
 def _show_operators(model: "Model") -> None:
+    from dml_jax.drawing import kind_of
+
+    rows = ((name, d.operator) for name, d in model.dispatchables.items())
+    _show_table("Dispatchable", ((name, kind_of(op), op) for name, op in rows))
+
+
+def _show_nodes(graph: "Graph") -> None:
+    from dml_jax.drawing import kind_of
+    from dml_jax.graph import OperatorNode
+
+    nodes = ((node.name or str(index), node) for index, node in enumerate(graph.nodes))
+    _show_table(
+        "Node",
+        (
+            (name, kind_of(node.operator), node.operator)
+            if isinstance(node, OperatorNode)
+            else (name, "constant", node.tensor)
+            for name, node in nodes
+        ),
+    )
+    click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
+
+
+def _show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("Dispatchable", "Operator", "Inputs", "Outputs", "Lowest feature level")
-    for name, dispatchable in model.dispatchables.items():
-        op = dispatchable.operator
-        inputs, outputs = ("\n".join(t.shown() for t in ts) for ts in (op.inputs, op.outputs))
-        operator = op.c_name.removeprefix("DML_OPERATOR_")
-        table.add_row(name, operator, inputs, outputs, str(op.minimum_feature_level))
+    from dml_jax.operator import Bindable
+
+    table = Table(title, "Operator", "Inputs", "Outputs", "Lowest feature level")
+    for name, kind, shown in rows:
+        if isinstance(shown, Bindable):
+            tensors = ("\n".join(t.shown() for t in ts) for ts in (shown.inputs, shown.outputs))
+            table.add_row(name, kind, *tensors, str(shown.minimum_feature_level))
+        else:
+            table.add_row(name, kind, "", shown.shown(), "")
     # A pipe gets the whole width; a terminal its own.
     Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
 

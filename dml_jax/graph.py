@@ -432,7 +432,7 @@ class _Wiring(Expect):
         self._results: dict[int, Source] = {}
         self._fed: dict[Any, str] = {}  # an input of a node, or an output of the graph -> its edge
         self._first: dict[int, str] = {}  # an input of the graph -> its first edge
-        self._lost: set[str] = set()  # the kinds of ends that some edge does not find
+        self._lost: set[str] = set()  # what some edge does not find, or finds taken
         self(len(self.nodes) > 0, "NodeCount", "be at least 1", 0)
         self(graph.output_count > 0, "OutputCount", "be at least 1", 0)
         names = [node.name for node in self.nodes]
@@ -474,7 +474,8 @@ class _Wiring(Expect):
     ) -> tuple[str, ...]:
         if names is None:
             return tuple(f"{kind}{i}" for i in range(shown))
-        self(len(names) == count, f"{kind}Names", f"have {count} elements ({kind}Count)", names)
+        rule = f"have {count} elements ({kind}Count)"
+        self(len(names) == count, f"{kind}Names", rule, list(names))
         return tuple(names)
 
     def _distinct(self, field: str, names: Sequence[str | None]) -> dict[str, int]:
@@ -530,7 +531,8 @@ class _Wiring(Expect):
         if tensor is not None:
             first = self._fed.setdefault((node, slot), path)
             rule = f"feed an input that no other edge feeds, as {first} does"
-            self(first == path, path, rule, Unquoted(where))
+            if not self(first == path, path, rule, Unquoted(where)):
+                self._lost.add("second")
         return node, slot, tensor, where
 
     def _input(self, edge: InputEdge, path: str) -> InputEdge:
@@ -588,7 +590,8 @@ class _Wiring(Expect):
             return edge
         first = self._fed.setdefault(index, path)
         rule = f"feed a graph output that no other edge feeds, as {first} does"
-        self(first == path, path, rule, index)
+        if not self(first == path, path, rule, index):
+            self._lost.add("second")
         if tensor is None:
             return edge
         self._results[index] = source, output

@@ -7,9 +7,9 @@ from typing import Any
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 
 
-def missing_extra(package: str, purpose: str) -> DmlError:
+def missing_extra(package: str, purpose: str, extra: str = "cli") -> DmlError:
     """The error of a package that an extra brings."""
-    rule = f'be installed to {purpose}: pip install "dml-jax[cli]"'
+    rule = f'be installed to {purpose}: pip install "dml-jax[{extra}]"'
     return DmlError([Fault("", f"the package {package}", rule, NOTHING)])
 
 

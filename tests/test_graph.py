@@ -1,0 +1,1236 @@
+"""Graphs: what they compute, refuse, keep and show."""
+
+import functools
+import itertools
+import json
+import pickle
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import samples
+from click.testing import CliRunner, Result
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+from samples import SAMPLES, random_array
+
+from dml_jax import (
+    OPERATORS,
+    DmlError,
+    ElementWiseClip,
+    FeatureLevel,
+    Join,
+    Operator,
+    Reduce,
+    Split,
+    TensorDesc,
+)
+from dml_jax.cli import cli
+from dml_jax.fields import Input, Output
+from dml_jax.graph import (
+    ConstantNode,
+    Expression,
+    Graph,
+    GraphBuilder,
+    InputEdge,
+    IntermediateEdge,
+    OperatorNode,
+    OutputEdge,
+)
+from dml_jax.support import ALL_TYPES, rows
+
+Json = dict[str, Any]
+
+
+def tensor(*sizes: int, type_: str = "FLOAT32", **fields: Any) -> TensorDesc:
+    return TensorDesc(type_, sizes, **fields)
+
+
+def clip(t: TensorDesc, low: float = -1, high: float = 1, to: TensorDesc | None = None):
+    return ElementWiseClip(input_tensor=t, output_tensor=to or t, min=low, max=high)
+
+
+def summed(t: TensorDesc) -> Reduce:
+    output = TensorDesc(t.data_type, (*t.sizes[:-1], 1))
+    axes = [t.dimension_count - 1]
+    return Reduce(function="SUM", input_tensor=t, output_tensor=output, axes=axes)
+
+
+WIDE, HALF = tensor(2, 4), tensor(2, 2)
+HALVES = Split(input_tensor=WIDE, output_tensors=[HALF, HALF], axis=1)
+PAIR = Join(input_tensors=[HALF, HALF], output_tensor=WIDE, axis=1)
+KEPT = np.array([[5, 6], [7, 8]], np.float32)
+X = np.array([[-3, 0.5, 2, 3], [0.25, 9, 4, 5]], np.float32)
+
+
+def parts() -> Json:
+    """From x to halves; the first to low; low and kept to pair, sum, total; the second to rest."""
+    return {
+        "input_count": 1,
+        "output_count": 2,
+        "nodes": [
+            OperatorNode(HALVES, "halves"),
+            OperatorNode(clip(HALF), "low"),
+            ConstantNode(KEPT, "kept"),
+            OperatorNode(PAIR, "pair"),
+            OperatorNode(summed(WIDE), "sum"),
+        ],
+        "input_edges": [InputEdge(0, 0, 0)],
+        "intermediate_edges": [
+            IntermediateEdge(0, 0, 1, 0),
+            IntermediateEdge(1, 0, 3, 0, "clipped"),
+            IntermediateEdge(2, 0, 3, 1),
+            IntermediateEdge(3, 0, 4, 0),
+        ],
+        "output_edges": [OutputEdge(4, 0, 0), OutputEdge(0, 1, 1)],
+        "input_names": ["x"],
+        "output_names": ["total", "rest"],
+    }
+
+
+def loose(cls: Any) -> Any:
+    """A class, as one that type checkers do not know the fields of."""
+    return cls
+
+
+def graph() -> Graph:
+    return Graph(**parts())
+
+
+def expected(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.clip(x[:, :2], -1, 1).sum(1, keepdims=True) + KEPT.sum(1, keepdims=True), x[:, 2:]
+
+
+def by_name() -> Graph:
+    named = parts()
+    named["input_edges"] = [InputEdge("x", "halves", 0)]
+    named["intermediate_edges"] = [
+        IntermediateEdge("halves", 0, "low", 0),
+        IntermediateEdge("low", 0, "pair", 0, name="clipped"),
+        IntermediateEdge("kept", 0, "pair", 1),
+        IntermediateEdge("pair", 0, "sum", 0),
+    ]
+    named["output_edges"] = [OutputEdge("sum", 0, "total"), OutputEdge("halves", 1, "rest")]
+    return Graph(**named)
+
+
+def built() -> Graph:
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", WIDE)
+    first, rest = builder.apply(HALVES, x, name="halves")
+    low = builder.apply(clip(HALF), first, name="low")
+    kept = builder.constant(KEPT, name="kept")
+    pair = builder.apply(PAIR, low, kept, name="pair")
+    return builder.build(
+        {"total": builder.apply(summed(pair.desc), pair, name="sum"), "rest": rest}
+    )
+
+
+# What it computes
+
+
+@pytest.mark.parametrize("make", [graph, by_name, built])
+def test_it_is_a_function(make: Callable[[], Graph]):
+    g = make()
+    for results in (g(X), jax.jit(g)(X), jax.jit(lambda g, x: g(x), static_argnums=0)(g, X)):
+        assert isinstance(results, tuple)
+        for result, right in zip(results, expected(X), strict=True):
+            np.testing.assert_array_equal(result, right)
+    assert g.describe() == "FLOAT32[2,4] -> FLOAT32[2,1], FLOAT32[2,2]"
+    assert repr(g) == f"Graph(5 nodes: {g.describe()})"
+
+
+def test_forms_are_equal():
+    assert graph() == by_name()
+    assert hash(graph()) == hash(by_name())
+    # The builder leaves edges unnamed, and has no choice of their order.
+    unnamed = parts()
+    unnamed["intermediate_edges"][1] = IntermediateEdge(1, 0, 3, 0)
+    assert Graph(**unnamed) == built()
+    assert Graph(**unnamed) != graph()
+
+
+def test_one_output_is_no_tuple_and_names_have_defaults():
+    g = Graph(
+        input_count=1,
+        output_count=1,
+        nodes=[OperatorNode(clip(HALF))],
+        input_edges=[InputEdge("Input0", 0, 0)],
+        intermediate_edges=[],
+        output_edges=[OutputEdge(0, 0, "Output0")],
+    )
+    assert (g.input_names, g.output_names) == (("Input0",), ("Output0",))
+    np.testing.assert_array_equal(g(KEPT), np.ones((2, 2)))
+
+
+def test_it_has_the_face_of_an_operator():
+    g = graph()
+    assert g.c_name == "DML_GRAPH_DESC"
+    assert g.inputs == (WIDE,)
+    assert g.outputs == (tensor(2, 1), HALF)
+    assert [(p.name, p.tensors, p.output, p.is_array) for p in g.bind_points()] == [
+        ("x", (WIDE,), False, False),
+        ("total", (tensor(2, 1),), True, False),
+        ("rest", (HALF,), True, False),
+    ]
+    assert [path for path, *_ in g.tensors()] == ["x", "total", "rest"]
+    assert [path for path, *_ in g.tensors(output=True)] == ["total", "rest"]
+    assert not g.in_place
+    leaves, structure = jax.tree.flatten(g)
+    assert leaves == []
+    assert jax.tree.unflatten(structure, leaves) == g
+    with pytest.raises(AttributeError):
+        g.nodes = ()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_scopes_name_the_nodes():
+    unnamed = parts()
+    unnamed["nodes"][1] = OperatorNode(clip(HALF))
+    text = jax.jit(Graph(**unnamed)).lower(X).as_text(debug_info=True)
+    for scope in ("halves/DML_OPERATOR_SPLIT", "1/DML_OPERATOR_ELEMENT_WISE_CLIP", "sum/DML_"):
+        assert f"/{scope}" in text, scope
+
+
+def test_it_composes():
+    """In a function of one's own, differentiated, mapped."""
+    g = graph()
+
+    def loss(x: jax.Array) -> jax.Array:
+        total, rest = g(x * 2)
+        return (total * 3).sum() + (rest * rest).sum()
+
+    inside = np.zeros_like(X)
+    inside[:, :2] = np.where(np.abs(2 * X[:, :2]) < 1, 6, 0)
+    inside[:, 2:] = 8 * X[:, 2:]
+    np.testing.assert_allclose(jax.jit(jax.grad(loss))(X), inside)
+    many = np.stack([X, X[::-1], -X])
+    for result, right in zip(
+        jax.vmap(g)(many), zip(*map(expected, many), strict=True), strict=True
+    ):
+        np.testing.assert_array_equal(result, np.stack(right))
+    primal, tangent = jax.jvp(g, (X,), (np.ones_like(X),))
+    np.testing.assert_array_equal(primal[0], expected(X)[0])
+    np.testing.assert_array_equal(tangent[0], (np.abs(X[:, :2]) < 1).sum(1, keepdims=True))
+
+
+def test_one_input_feeds_two_nodes_and_one_node_two_outputs():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", HALF)
+    low, high = builder.apply(clip(HALF, -9, 1), x), builder.apply(clip(HALF, 6, 9), x)
+    pair = builder.apply(PAIR, low, high)
+    g = builder.build([pair, high, pair], names=["a", "b", "c"])
+    right = np.hstack([np.minimum(KEPT, 1), np.maximum(KEPT, 6)])
+    for result, array in zip(g(KEPT), (right, right[:, 2:], right), strict=True):
+        np.testing.assert_array_equal(result, array)
+
+
+def test_only_constants():
+    builder = GraphBuilder()
+    kept = builder.constant(KEPT)
+    g = builder.build([builder.apply(summed(HALF), kept), kept])
+    np.testing.assert_array_equal(g()[0], [[11], [15]])
+    np.testing.assert_array_equal(g()[1], KEPT)
+
+
+def test_constants_are_kept_as_they_were():
+    array = KEPT.copy()
+    node = ConstantNode(array)
+    array[:] = 0
+    np.testing.assert_array_equal(node.array, KEPT)
+    with pytest.raises(ValueError, match="read-only"):
+        node.array[0, 0] = 1
+    assert ConstantNode(KEPT) == node
+    assert ConstantNode(KEPT.astype(">f4")) == node
+    assert ConstantNode(np.asfortranarray(KEPT)) == node
+    zeros = [ConstantNode(np.array([z], t)) for t in ("f4", "f2", "i4") for z in (0.0, -0.0)]
+    assert len({*zeros, ConstantNode(np.zeros((1, 1), "f4"))}) == 6  # -0 is 0 as an integer
+
+
+def test_strides_differ_along_an_edge_and_stay_in_memory():
+    padded = tensor(2, 4, strides=[8, 1])
+    turned = tensor(2, 4, strides=[1, 2])
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", padded)
+    y = builder.apply(clip(padded, -2, 2, to=turned), x)
+    g = builder.build(builder.apply(clip(WIDE, 0, 9, to=turned), y))
+    np.testing.assert_array_equal(g(X), np.clip(X, 0, 2))
+    assert (g.inputs, g.outputs) == ((padded,), (turned,))
+
+
+def test_optional_tensors_count_as_in_directml():
+    """Indices are those of the C structure, whether or not an optional tensor is given."""
+
+    class Odd(Operator, op="ODD"):
+        """Adds one."""
+
+        left_out: Input | None = None
+        given: Input
+        no_result: Output | None = None
+        result: Output
+
+        support = rows(("1_0", (1, 8), ALL_TYPES))
+
+        def expected_sizes(self) -> dict[str, Any]:
+            return {"result": self.given.sizes}
+
+        def lower(self, x):
+            return (x + 1,)
+
+    del OPERATORS["DML_OPERATOR_ODD"]
+
+    def make(slot: int, output: int) -> Graph:
+        nodes = [OperatorNode(Odd(given=HALF, result=HALF))]
+        return Graph(1, 1, nodes, [InputEdge(0, 0, slot)], [], [OutputEdge(0, output, 0)])
+
+    np.testing.assert_array_equal(make(1, 1)(KEPT), KEPT + 1)
+    with pytest.raises(DmlError) as refused:
+        make(0, 0)
+    assert [str(fault).partition(" to be ")[2] for fault in refused.value.faults] == [
+        "an input that is given (LeftOut of node 0 is not), got 0",
+        "an output that is given (NoResult of node 0 is not), got 0",
+    ]
+
+
+def test_feature_levels_are_those_of_the_operators():
+    wide = [tensor(*sizes) for sizes in ((1, 1, 2, 4), (1, 1, 2, 2))]
+    old = clip(wide[0])
+    assert old.minimum_feature_level == FeatureLevel.of("1_0")
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", wide[0])
+    five = builder.input_tensor("five", tensor(1, 1, 1, 1, 3))
+    g = builder.build([builder.apply(old, x), builder.apply(clip(five.desc), five, name="five")])
+    assert g.minimum_feature_level == clip(five.desc).minimum_feature_level
+    g.validate(g.minimum_feature_level)
+    with pytest.raises(DmlError) as refused:
+        g.validate("1_0")
+    assert str(refused.value).startswith(
+        "Node 1 'five': DML_OPERATOR_ELEMENT_WISE_CLIP: expected InputTensor.DimensionCount to be 4"
+    )
+    assert refused.value.faults == g.refused_at("1_0")
+    assert list(g.refusals) == [lv for lv in FeatureLevel if lv < g.minimum_feature_level]
+
+
+def test_wrong_arrays_are_refused():
+    g = graph()
+    for wrong in (X.astype(np.float16), X[None], X.tolist(), None):
+        with pytest.raises(DmlError, match="DML_GRAPH_DESC: expected x to be an array float32"):
+            g(wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(DmlError, match=r"the number of arrays to be 1.* got 2"):
+        g(X, X)
+
+
+def test_64_bits_inside_need_x64(no_x64: None):
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", HALF)
+    index = Reduce(
+        function="ARGMAX", input_tensor=HALF, output_tensor=tensor(2, 1, type_="INT64"), axes=[1]
+    )
+    low, _ = builder.apply(clip(HALF), x), None
+    long = builder.apply(index, low)
+    small = Reduce(
+        function="ARGMIN",
+        input_tensor=long.desc,
+        output_tensor=tensor(1, 1, type_="INT32"),
+        axes=[0],
+    )
+    g = builder.build(builder.apply(small, long))
+    with pytest.raises(
+        DmlError, match=r"Nodes\[1\].OutputTensor.DataType to have .*jax_enable_x64"
+    ):
+        g(KEPT)
+
+
+# What it refuses
+
+
+def edit(**changes: Any) -> Callable[[Json], None]:
+    """Changes parts: `nodes_1=...` is element 1; a value None removes it, -1 appends."""
+
+    def apply(p: Json) -> None:
+        for key, value in changes.items():
+            name, _, index = key.rpartition("_")
+            if index == "new":
+                p[name].append(value)
+            elif not index.isdigit():
+                p[key] = value
+            elif value is None:
+                del p[name][int(index)]
+            else:
+                p[name][int(index)] = value
+
+    return apply
+
+
+def owned(t: TensorDesc) -> TensorDesc:
+    return TensorDesc(t.data_type, t.sizes, flags="OWNED_BY_DML")
+
+
+OTHER = tensor(2, 2, type_="INT32")
+Edge, In, Out = IntermediateEdge, InputEdge, OutputEdge
+BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
+    (
+        "empty",
+        edit(
+            nodes=[],
+            input_edges=[],
+            intermediate_edges=[],
+            output_edges=[],
+            input_count=0,
+            output_count=0,
+            input_names=None,
+            output_names=None,
+        ),
+        ["NodeCount to be at least 1, got 0", "OutputCount to be at least 1, got 0"],
+    ),
+    (
+        "no output",
+        edit(output_count=0, output_names=None, output_edges=[]),
+        ["OutputCount to be at least 1, got 0"]
+        + [f"Nodes[{i}] to lead to a graph output (node {i} " for i in range(5)],
+    ),
+    ("not a node", edit(nodes_1=3), ["Nodes[1] to be an OperatorNode or a ConstantNode, got 3"]),
+    ("a wrong edge", edit(input_edges=[Out(0, 0, 0)]), ["InputEdges[0] to be a InputEdge, got"]),
+    ("edges that are no list", edit(output_edges=7), ["OutputEdges to be a list, got 7"]),
+    (
+        "no such node",
+        edit(intermediate_edges_0=Edge(0, 0, 9, 0)),
+        ["IntermediateEdges[0].ToNodeIndex to be in [0, 4] (nodes), got 9"],
+    ),
+    (
+        "no such node's name",
+        edit(intermediate_edges_0=Edge("halvs", 0, "low", 0)),
+        ["IntermediateEdges[0].FromNodeIndex to be a node's name (did you mean 'halves'?)"],
+    ),
+    (
+        "no such input of a node",
+        edit(intermediate_edges_2=Edge(2, 0, 3, 4)),
+        ["IntermediateEdges[2].ToNodeInputIndex to be in [0, 1] (inputs of node 3 'pair'), got 4"],
+    ),
+    (
+        "no such output of a node",
+        edit(output_edges_1=Out(0, 2, 1)),
+        ["OutputEdges[1].FromNodeOutputIndex to be in [0, 1] (outputs of node 0 'halves'), got 2"],
+    ),
+    (
+        "into a constant",
+        edit(intermediate_edges_new=Edge(0, 1, 2, 0)),
+        ["IntermediateEdges[4].ToNodeInputIndex to be one of the inputs of node 2 'kept' (it has"],
+    ),
+    (
+        "no such graph input",
+        edit(input_edges_0=In(1, 0, 0)),
+        ["InputEdges[0].GraphInputIndex to be in [0, 0] (graph inputs), got 1"],
+    ),
+    (
+        "no such graph input's name",
+        edit(input_edges_0=In("y", 0, 0)),
+        ["InputEdges[0].GraphInputIndex to be a graph input's name, got 'y'"],
+    ),
+    (
+        "no such graph output",
+        edit(output_edges_1=Out(0, 1, 2)),
+        ["OutputEdges[1].GraphOutputIndex to be in [0, 1] (graph outputs), got 2"],
+    ),
+    (
+        "an input that nothing feeds",
+        edit(
+            intermediate_edges_3=None,
+            output_edges_0=Out(3, 0, 0),
+            output_edges_new=Out(4, 0, 2),
+            output_count=3,
+            output_names=None,
+        ),
+        ["Nodes[4].InputTensor to be fed by an edge (node 4 'sum'), got nothing"],
+    ),
+    (
+        "an input that two edges feed",
+        edit(intermediate_edges_new=Edge(0, 1, 3, 0)),
+        [
+            "IntermediateEdges[4] to feed an input that no other edge feeds, as "
+            "IntermediateEdges[1] does, got InputTensors[0] of node 3 'pair'"
+        ],
+    ),
+    (
+        "an input that a graph input feeds too",
+        edit(input_edges_new=In(0, 4, 0)),
+        ["IntermediateEdges[3] to feed an input that no other edge feeds, as InputEdges[1] does"],
+    ),
+    (
+        "an unused graph input",
+        edit(input_count=2, input_names=["x", "y"]),
+        ["InputNames[1] to be read by an edge (graph input 1 'y'), got nothing"],
+    ),
+    (
+        "far too many graph inputs",
+        edit(input_count=2**32 - 1, input_names=None),
+        ["InputNames[1] to be read by an edge (graph input 1 'Input1'), got nothing"],
+    ),
+    (
+        "an output that nothing feeds",
+        edit(output_edges_1=None),
+        ["OutputNames[1] to be fed by an edge (graph output 1 'rest'), got nothing"],
+    ),
+    (
+        "an output that two edges feed",
+        edit(output_edges_new=Out(3, 0, 0)),
+        ["OutputEdges[2] to feed a graph output that no other edge feeds, as OutputEdges[0] does"],
+    ),
+    (
+        "types that differ",
+        edit(nodes_1=OperatorNode(clip(OTHER), "low")),
+        [
+            "IntermediateEdges[0] to carry FLOAT32[2,2] (OutputTensors[0] of node 0 'halves'), "
+            "got INT32[2,2] (InputTensor of node 1 'low')",
+            "IntermediateEdges[1] to carry INT32[2,2] (OutputTensor of node 1 'low'), "
+            "got FLOAT32[2,2] (InputTensors[0] of node 3 'pair')",
+        ],
+    ),
+    (
+        "sizes that differ",
+        edit(nodes_4=OperatorNode(summed(tensor(2, 5)), "sum")),
+        [
+            "IntermediateEdges[3] to carry FLOAT32[2,4] (OutputTensor of node 3 'pair'), "
+            "got FLOAT32[2,5] (InputTensor of node 4 'sum')"
+        ],
+    ),
+    (
+        "a constant of other sizes",
+        edit(nodes_2=ConstantNode(KEPT[:1])),
+        ["IntermediateEdges[2] to carry FLOAT32[1,2] (Array of node 2), got FLOAT32[2,2]"],
+    ),
+    (
+        "one graph input of two types",
+        edit(
+            nodes_new=OperatorNode(clip(OTHER), "other"),
+            input_edges_new=In(0, "other", 0),
+            output_edges_new=Out("other", 0, 2),
+            output_count=3,
+            output_names=None,
+        ),
+        [
+            "InputEdges[1] to carry FLOAT32[2,4] (what InputEdges[0] does, from graph input 0), "
+            "got INT32[2,2] (InputTensor of node 5 'other')"
+        ],
+    ),
+    (
+        "one graph input of two layouts",
+        edit(
+            nodes_new=OperatorNode(clip(tensor(2, 4, strides=[8, 1])), "other"),
+            input_edges_new=In(0, "other", 0),
+            output_edges_new=Out("other", 0, 2),
+            output_count=3,
+            output_names=None,
+        ),
+        [
+            "InputEdges[1] to read graph input 0 with strides [4, 1], as InputEdges[0] does, "
+            "got [8, 1]"
+        ],
+    ),
+    (
+        "one graph input owned and not",
+        edit(
+            nodes_new=OperatorNode(clip(owned(WIDE), to=WIDE), "other"),
+            input_edges_new=In(0, "other", 0),
+            output_edges_new=Out("other", 0, 2),
+            output_count=3,
+            output_names=None,
+        ),
+        ["InputEdges[1] to have flags NONE, as InputEdges[0] has, got OWNED_BY_DML"],
+    ),
+    (
+        "an owned tensor inside",
+        edit(nodes_1=OperatorNode(clip(owned(HALF), to=HALF), "low")),
+        [
+            "IntermediateEdges[0] to lead to a tensor that is not OWNED_BY_DML, which only a graph "
+            "input may feed, got InputTensor of node 1 'low'"
+        ],
+    ),
+    (
+        "a cycle",
+        edit(
+            intermediate_edges_0=Edge(5, 0, 1, 0),
+            intermediate_edges_new=Edge(3, 0, 5, 0),
+            nodes_new=OperatorNode(Split(input_tensor=WIDE, output_tensors=[HALF, HALF], axis=1)),
+        ),
+        [
+            "IntermediateEdges to make no cycle, got node 1 'low' -> node 3 'pair' -> node 5 -> "
+            "node 1 'low'"
+        ],
+    ),
+    (
+        "a node that feeds itself",
+        edit(intermediate_edges_0=Edge(1, 0, 1, 0)),
+        ["IntermediateEdges to make no cycle, got node 1 'low' -> node 1 'low'"],
+    ),
+    (
+        "a node of no effect",
+        edit(nodes_new=OperatorNode(clip(HALF), "lost"), intermediate_edges_new=Edge(0, 1, 5, 0)),
+        ["Nodes[5] to lead to a graph output (node 5 'lost'), got an operator of no effect"],
+    ),
+    (
+        "a constant that nothing reads",
+        edit(nodes_new=ConstantNode(KEPT)),
+        ["Nodes[5] to lead to a graph output (node 5), got a constant of no effect"],
+    ),
+    (
+        "a name twice",
+        edit(nodes_4=OperatorNode(summed(WIDE), "low")),
+        ["Nodes[4].Name to differ from Nodes[1].Name, got 'low'"],
+    ),
+    (
+        "a graph output's name twice",
+        edit(output_names=["total", "total"]),
+        ["OutputNames[1] to differ from OutputNames[0], got 'total'"],
+    ),
+    (
+        "an input named as an output",
+        edit(output_names=["total", "x"]),
+        ["OutputNames to differ from InputNames, got 'x'"],
+    ),
+    (
+        "too few names",
+        edit(output_names=["total"]),
+        ["OutputNames to have 2 elements (OutputCount), got ['total']"],
+    ),
+    ("an empty name", edit(input_names=[""]), ["InputNames[0] to be a name, got ''"]),
+    (
+        "much at once",
+        edit(
+            input_edges_0=In(0, 7, 0),
+            output_edges_0=Out("sums", 0, 0),
+            intermediate_edges_0=Edge(2, 0, 1, 0),
+            nodes_4=OperatorNode(summed(HALF), "sum"),
+        ),
+        [
+            "InputEdges[0].ToNodeIndex to be in [0, 4] (nodes), got 7",
+            "OutputEdges[0].FromNodeIndex to be a node's name (did you mean 'sum'?), got 'sums'",
+            "IntermediateEdges[3] to carry FLOAT32[2,4] (OutputTensor of node 3 'pair'), "
+            "got FLOAT32[2,2] (InputTensor of node 4 'sum')",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"), [b[1:] for b in BROKEN], ids=[b[0] for b in BROKEN]
+)
+def test_broken_graphs_are_refused_by_name(change: Callable[[Json], None], fragments: list[str]):
+    broken = parts()
+    change(broken)
+    with pytest.raises(DmlError) as refused:
+        Graph(**broken)
+    message = str(refused.value)
+    for fragment in fragments:
+        assert f"DML_GRAPH_DESC: expected {fragment}" in message
+    assert len(refused.value.faults) == len(fragments), message
+
+
+@pytest.mark.parametrize(
+    ("make", "fragment"),
+    [
+        (
+            lambda: loose(InputEdge)(-1, 0, 0),
+            "EDGE_DESC: expected GraphInputIndex to be an integer in [0",
+        ),
+        (lambda: loose(InputEdge)(0, 0), "expected ToNodeInputIndex to be given, got nothing"),
+        (lambda: loose(OutputEdge)(0, 1.5, 0), "expected FromNodeOutputIndex to be an integer"),
+        (
+            lambda: loose(OutputEdge)(0, 0, graph_output=0),
+            "to be a field of DML_OUTPUT_GRAPH_EDGE_DESC",
+        ),
+        (
+            lambda: loose(OperatorNode)("SPLIT"),
+            "GRAPH_NODE_DESC: expected Operator to be an operator",
+        ),
+        (lambda: loose(OperatorNode)(HALVES, 3), "expected Name to be a name, got 3"),
+        (lambda: loose(ConstantNode)([1.0]), "expected Array to be an array, got a list"),
+        (lambda: ConstantNode(np.array(1.0)), "expected Array.DimensionCount to be in [1, 8]"),
+        (lambda: ConstantNode(np.array(["a"])), "expected Array.dtype to be one that DirectML has"),
+        (lambda: ConstantNode(np.zeros((2, 0))), "expected Array.Sizes[1] to be in [1"),
+    ],
+)
+def test_broken_parts_are_refused_by_name(make: Callable[[], Any], fragment: str):
+    with pytest.raises(DmlError) as refused:
+        make()
+    assert fragment in str(refused.value)
+
+
+def test_too_many_values():
+    with pytest.raises(TypeError, match="InputEdge takes 4 fields, got 5 values"):
+        loose(InputEdge)(*(0,) * 5)
+
+
+def test_the_builder_refuses():
+    builder, other = GraphBuilder(), GraphBuilder()
+    x, y = builder.input_tensor("x", HALF), other.input_tensor("x", HALF)
+    turned = builder.input_tensor("turned", tensor(2, 2, strides=[1, 2]))
+    assert isinstance(x, Expression)
+    assert (x.sizes, x.desc, x.builder) == ((2, 2), HALF, builder)
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: builder.apply(PAIR, x, y), r"JOIN: expected InputTensors\[1\] to be of this buil"),
+        (lambda: builder.apply(PAIR, x), "the number of expressions to be 2, .* got 1"),
+        (lambda: builder.apply(HALVES, x), r"be FLOAT32\[2,2\] \(the expression\), got FLOAT32\[2"),
+        (lambda: builder.apply(HALVES, KEPT), r"to be an Expression, got float32\[2,2\]"),  # pyright: ignore
+        (lambda: builder.apply(clip(HALF), turned), r"strides \[1, 2\], as graph input 1 has, got"),
+        (lambda: builder.input_tensor("x", HALF), "name to differ from the others, got 'x'"),
+        (lambda: builder.input_tensor("", HALF), "name to be a name, got ''"),
+        (lambda: builder.build(x), r"outputs\[0\] to be computed by a node, got a graph input"),
+        (lambda: builder.build([y]), r"outputs\[0\] to be of this builder, got another's"),
+        (lambda: builder.build([]), "OutputCount to be at least 1"),
+    ]
+    for make, message in cases:
+        with pytest.raises(DmlError, match=message):
+            make()
+
+
+# What it keeps
+
+
+def test_round_trips(tmp_path: Path):
+    g = graph()
+    g.save(tmp_path / "deep" / "g.json")
+    assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["g.2.npy", "g.json"]
+    for twin in (
+        Graph.from_json(json.loads(json.dumps(g.to_json()))),
+        Graph.load(tmp_path / "deep" / "g.json"),
+        pickle.loads(pickle.dumps(g)),
+    ):
+        assert twin == g
+        assert hash(twin) == hash(g)
+        assert twin.to_json() == g.to_json()
+        np.testing.assert_array_equal(twin(X)[0], g(X)[0])
+    np.testing.assert_array_equal(np.load(tmp_path / "deep" / "g.2.npy"), KEPT)
+
+
+@pytest.mark.parametrize(
+    "type_", ["float32", "float16", "float64", "int8", "uint64", "int4", "uint4"]
+)
+def test_constants_keep_their_bits(type_: str, tmp_path: Path):
+    bits = np.random.default_rng(0).integers(0, 256, 64, np.uint8)  # NaNs and all
+    dtype = np.dtype(getattr(jnp, type_))
+    array = bits.astype(dtype) if type_.endswith("int4") else bits.view(dtype)
+    t = TensorDesc.of(array)
+    builder = GraphBuilder()
+    nodes = [builder.constant(array, "c"), builder.constant(array[::-1])]
+    g = builder.build([builder.apply(clip(t), n) if t.data_type.name == "?" else n for n in nodes])
+    g.save(tmp_path / "g.json")
+    for twin in (Graph.load(tmp_path / "g.json"), Graph.from_json(g.to_json())):
+        assert twin == g
+        for node, original in zip(twin.nodes, (array, array[::-1]), strict=True):
+            assert isinstance(node, ConstantNode)
+            assert node.array.dtype == dtype
+            assert node.array.tobytes() == original.tobytes()
+
+
+def stored(tmp_path: Path) -> tuple[Path, Json]:
+    graph().save(tmp_path / "g.json")
+    return tmp_path / "g.json", json.loads((tmp_path / "g.json").read_text())
+
+
+FILES: list[tuple[str, Callable[[Path, Json], Any], str]] = [
+    (
+        "not JSON",
+        lambda p, v: b'{"Nodes": [',
+        "expected the text to be JSON, got Expecting value: l",
+    ),
+    ("not UTF-8", lambda p, v: b'{"\xff": 1}', "expected the text to be JSON"),
+    ("deep", lambda p, v: b"[" * 10**5, "expected the nesting to be less than 1000 deep"),
+    ("a list", lambda p, v: b"[1]", "DML_GRAPH_DESC: expected value to be an object, got [1]"),
+    ("twice", lambda p, v: b'{"a": 1, "a": 2}', "expected each key of an object to stand once"),
+    (
+        "unknown",
+        lambda p, v: v.update(Node=[]),
+        "a field of DML_GRAPH_DESC (did you mean 'Nodes'?)",
+    ),
+    ("missing", lambda p, v: v.pop("OutputEdges"), "expected OutputEdges to be given, got nothing"),
+    (
+        "count",
+        lambda p, v: v.update(NodeCount=4),
+        "expected NodeCount to be 5 (the elements of Nod",
+    ),
+    (
+        "unknown in an edge",
+        lambda p, v: v["InputEdges"][0].update(ToNode=1),
+        "InputEdges[0].ToNode to be a field of DML_INPUT_GRAPH_EDGE_DESC (did you mean 'ToNodeInd",
+    ),
+    (
+        "unknown in an operator",
+        lambda p, v: v["Nodes"][1]["Operator"]["Desc"].update(Mim=1),
+        "Nodes[1].Operator.Mim to be a field of DML_OPERATOR_ELEMENT_WISE_CLIP (did you mean 'Min",
+    ),
+    (
+        "no such operator",
+        lambda p, v: v["Nodes"][0]["Operator"].update(Type="SPLAT"),
+        "expected Nodes[0].Operator.type to be an operator that is built",
+    ),
+    (
+        "unknown in a constant",
+        lambda p, v: v["Nodes"][2]["Array"].update(Sourcepath="x"),
+        "Nodes[2].Array.Sourcepath to be a field of a constant (did you mean 'SourcePath'?)",
+    ),
+    (
+        "no data",
+        lambda p, v: v["Nodes"][2]["Array"].pop("SourcePath"),
+        "Nodes[2].Array.Data to be given as a string, or else SourcePath, got nothing",
+    ),
+    (
+        "both data",
+        lambda p, v: v["Nodes"][2]["Array"].update(Data="AAAA"),
+        "Nodes[2].Array.Data to be given as a string, or else SourcePath, got 'AAAA'",
+    ),
+    (
+        "broken data",
+        lambda p, v: v["Nodes"][2].update(Array={"DataType": "INT8", "Sizes": [9], "Data": "AAAA"}),
+        "Nodes[2].Array.Data to be the bytes of INT8[9], in base64, got 'AAAA'",
+    ),
+    (
+        "other sizes",
+        lambda p, v: v["Nodes"][2]["Array"].update(Sizes=[4]),
+        "to hold FLOAT32[4], got float32[2,2]",
+    ),
+    ("no constant", lambda p, v: (p / "g.2.npy").unlink(), "to be a .npy file, got No such file"),
+    (
+        "pickled constant",
+        lambda p, v: np.save(p / "g.2.npy", np.array([{}], object)),
+        "to be a .npy file, got ",
+    ),
+    (
+        "short constant",
+        lambda p, v: (p / "g.2.npy").write_bytes((p / "g.2.npy").read_bytes()[:-1]) and None,
+        "to be a .npy file, got ",
+    ),
+    ("a cycle", lambda p, v: v["IntermediateEdges"][0].update(FromNodeIndex=1), "make no cycle"),
+]
+
+
+@pytest.mark.parametrize(("change", "fragment"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
+def test_broken_files_are_refused_by_name(change: Callable, fragment: str, tmp_path: Path):
+    path, value = stored(tmp_path)
+    text = change(tmp_path, value)
+    path.write_bytes(text if isinstance(text, bytes) else json.dumps(value).encode())
+    with pytest.raises(DmlError) as refused:
+        Graph.load(path)
+    assert fragment in str(refused.value)
+    assert all(str(fault).startswith(f"Graph '{path}': ") for fault in refused.value.faults)
+
+
+def test_files_that_cannot_be(tmp_path: Path):
+    with pytest.raises(DmlError, match="the graph to be a readable file, got No such file"):
+        Graph.load(tmp_path / "none.json")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DmlError, match="to be one that can be written, got"):
+        graph().save(tmp_path / "file" / "g.json")
+    (tmp_path / "g.json").mkdir()
+    with pytest.raises(
+        DmlError, match=r"the file '.*g.json' to be one that can be written, got Is a"
+    ):
+        graph().save(tmp_path / "g.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "g.2.npy", "g.json"]
+
+
+# Large graphs
+
+
+def fitted(
+    near: Expression | None, draw: Any, least: int = 1, most: int = 8, elements: int = 600
+) -> list[int]:
+    """What stands for `samples.sizes`: those of a tensor that is there, or small ones."""
+    limit = min(elements, 100)
+    if near is not None and np.prod(near.sizes) <= limit and least <= len(near.sizes) <= most:
+        return list(near.sizes)
+    return [2, 2, 1][: max(1, least)] + [1] * (least - 3)
+
+
+def taking(types: Sequence[str]) -> list[str]:
+    return sorted(name for name in OPERATORS if set(types) & set(SAMPLES[name].types))
+
+
+def drawn(sample: Any, type_: str, near: Expression | None, number: int) -> Operator:
+    """A random operator that reads a tensor of those sizes, where it can."""
+    found: list[Operator] = []
+
+    @seed(number)
+    @settings(max_examples=3, phases=[Phase.generate], database=None)
+    @given(data=st.data())
+    def draw(data: st.DataObject) -> None:
+        found.append(sample.draw(data.draw, type_))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "sizes", functools.partial(fitted, near))
+        draw()
+    return found[-1]  # the first is as simple as can be
+
+
+def grow(start: int, count: int, types: Sequence[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A random graph of all operators, and arrays for its inputs.
+
+    Each sample draws its operator for the sizes of a tensor that is there; what else it reads is
+    another tensor that fits, a constant, or a new input.
+    """
+    rng, builder, arrays = random.Random(start), GraphBuilder(), {}
+    pool: list[Expression] = []
+    read: set[int] = set()
+    names = taking(types)
+
+    def source(sample: Any, t: TensorDesc) -> Expression:
+        fitting = [e for e in pool if (e.desc.data_type, e.sizes) == (t.data_type, t.sizes)]
+        if fitting:
+            found = rng.choice([e for e in fitting if id(e) not in read] or fitting)
+        else:
+            array = random_array(sample, t, len(pool))
+            if rng.random() < 0.3:
+                found = builder.constant(array)
+            else:
+                arrays[f"in{len(arrays)}"] = array
+                found = builder.input_tensor(f"in{len(arrays) - 1}", t)
+            pool.append(found)
+        read.add(id(found))
+        return found
+
+    while len(builder._nodes) < count:
+        number = len(builder._nodes)
+        sample = SAMPLES[names[number % len(names)]]
+        usable = [t for t in types if t in sample.types]
+        near = [e for e in pool[-20:] if e.desc.data_type.name in usable]
+        chosen = rng.choice(near) if near else None
+        type_ = chosen.desc.data_type.name if chosen else rng.choice(usable)
+        op = drawn(sample, type_, chosen, start * 1000 + number)
+        results = builder.apply(op, *(source(sample, t) for t in op.inputs))
+        pool.extend(results if isinstance(results, tuple) else (results,))
+    ends = [e for e in pool if id(e) not in read and e.source[0] >= 0]
+    return builder.build(ends), arrays
+
+
+MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> tuple[Graph, dict[str, np.ndarray]]:
+    return grow(1, 220, MIXED)
+
+
+def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
+    """The outputs, and for each node what it read; by the edges, as they come to be ready."""
+    ready: dict[Any, Any] = {}
+    feeds = {
+        (e.to_node_index, e.to_node_input_index): inputs[int(e.graph_input_index)]
+        for e in g.input_edges
+    }
+    waiting = dict(enumerate(g.nodes))
+    wanted = {
+        index: [e for e in g.intermediate_edges if e.to_node_index == index] for index in waiting
+    }
+    reads: dict[int, list[Any]] = {}
+    while waiting:
+        for index, node in list(waiting.items()):
+            edges = wanted[index]
+            if not all((e.from_node_index, e.from_node_output_index) in ready for e in edges):
+                continue
+            del waiting[index]
+            if isinstance(node, ConstantNode):
+                ready[index, 0] = jnp.asarray(node.array)
+                continue
+            given_ = {
+                e.to_node_input_index: ready[e.from_node_index, e.from_node_output_index]
+                for e in edges
+            }
+            given_ |= {slot: array for (n, slot), array in feeds.items() if n == index}
+            reads[index] = [given_[slot] for slot in sorted(given_)]
+            results = node.operator(*reads[index])
+            results = results if isinstance(results, tuple) else (results,)
+            ready |= {(index, slot): result for slot, result in enumerate(results)}
+    ends = sorted(g.output_edges, key=lambda e: int(e.graph_output_index))
+    return [ready[e.from_node_index, e.from_node_output_index] for e in ends], reads
+
+
+def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
+    g, arrays = mixed
+    used = {node.operator.c_name for node in g.nodes if isinstance(node, OperatorNode)}
+    assert len(g.nodes) >= 200
+    assert used == set(taking(MIXED))
+    assert len(g.intermediate_edges) > 150
+    right, _ = node_by_node(g, list(arrays.values()))
+    jitted = jax.jit(g)(*arrays.values())
+    for results in (g(*arrays.values()), jitted):
+        for result, array in zip(results, right, strict=True):
+            assert (result.shape, result.dtype) == (array.shape, array.dtype)
+            tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
+            np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
+    assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
+
+
+def test_the_gradient_is_the_sum_of_its_parts():
+    """The chain rule by hand: each node's own derivative, from the outputs to the inputs."""
+    g, arrays = grow(2, 40, ["FLOAT32"])
+    inputs = [jnp.asarray(a) for a in arrays.values()]
+    rng = np.random.default_rng(0)
+    results, reads = node_by_node(g, inputs)
+    seeds = [jnp.asarray(rng.standard_normal(r.shape), r.dtype) for r in results]
+
+    def inner(*xs: jax.Array) -> Any:
+        outputs = g(*xs)
+        pairs = zip(outputs, seeds, strict=True)
+        return sum(jnp.vdot(o, s) for o, s in pairs if jnp.issubdtype(o.dtype, jnp.floating))
+
+    real = [i for i, x in enumerate(inputs) if jnp.issubdtype(x.dtype, jnp.floating)]
+    found = jax.grad(inner, argnums=tuple(real))(*inputs)
+
+    cotangents: dict[Any, Any] = {}
+
+    def add(key: Any, value: Any) -> None:
+        if value.dtype != jax.dtypes.float0:
+            cotangents[key] = cotangents[key] + value if key in cotangents else value
+
+    for e in g.output_edges:
+        add((e.from_node_index, e.from_node_output_index), seeds[int(e.graph_output_index)])
+    # A node comes after those that it feeds, once these are sorted out: repeated until all are.
+    readers: dict[int, set[int]] = {index: set() for index in range(len(g.nodes))}
+    for e in g.intermediate_edges:
+        readers[int(e.from_node_index)].add(int(e.to_node_index))
+    waiting = set(readers)
+    while waiting:
+        index = next(i for i in sorted(waiting) if not readers[i] & waiting)
+        waiting.remove(index)
+        node = g.nodes[index]
+        if isinstance(node, ConstantNode):
+            continue
+        outputs, pullback = jax.vjp(node.operator, *reads[index])
+        leaves, structure = jax.tree.flatten(outputs)
+        given_ = []
+        for slot, leaf in enumerate(leaves):
+            if jnp.issubdtype(leaf.dtype, jnp.floating):
+                given_.append(cotangents.get((index, slot), jnp.zeros_like(leaf)))
+            else:
+                given_.append(np.zeros(leaf.shape, jax.dtypes.float0))
+        back = pullback(jax.tree.unflatten(structure, given_))
+        for e in g.intermediate_edges:
+            if e.to_node_index == index:
+                add((e.from_node_index, e.from_node_output_index), back[e.to_node_input_index])
+        for e in g.input_edges:
+            if e.to_node_index == index:
+                add((-1, e.graph_input_index), back[e.to_node_input_index])
+    moved = 0
+    for index, gradient in zip(real, found, strict=True):
+        right = cotangents[-1, index]
+        moved += int(np.any(np.asarray(right) != 0))
+        np.testing.assert_allclose(gradient, right, rtol=1e-3, atol=1e-4)
+    assert moved > len(found) / 4
+
+
+def chain(length: int) -> tuple[GraphBuilder, Expression]:
+    """Each node reads the one before it and the input, so that edges are twice as many."""
+    builder = GraphBuilder()
+    x = y = builder.input_tensor("x", HALF)
+    for index in range(length):
+        pair = builder.apply(PAIR, x, y, name=f"pair {index}")
+        y, _ = builder.apply(HALVES, pair)
+    return builder, y
+
+
+def steps(work: Callable[[], Any]) -> int:
+    """Lines of graph.py that run: what every loop over nodes or edges is counted by."""
+    count = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.endswith("dml_jax/graph.py"):
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_work_grows_as_the_graph_does():
+    checked, traced, equations = {}, {}, {}
+    for length in (25, 100, 400):
+        builder, end = chain(length)
+        checked[length] = steps(lambda b=builder, e=end: b.build(e))
+        g = builder.build(end)
+        assert len(g.nodes) == 2 * length
+        traced[length] = steps(lambda g=g: jax.make_jaxpr(g)(KEPT))
+        equations[length] = len(jax.make_jaxpr(g)(KEPT).eqns)
+    for counted in (checked, traced, equations):
+        few, some, many = counted.values()
+        # A straight line through all three.
+        assert (many - some) / 300 == pytest.approx((some - few) / 75, rel=0.02)
+
+
+# The command line
+
+
+def on_command_line(*words: Any) -> Result:
+    return CliRunner().invoke(cli, [*map(str, words)])
+
+
+def model(source: str = "graphs/g.json", **fields: Any) -> Json:
+    def zeros(count: int) -> Json:
+        return {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": count, "value": 0},
+        }
+
+    return {
+        "resources": {
+            "photo": {"initialValuesDataType": "FLOAT32", "initialValues": X.ravel().tolist()},
+            "sums": zeros(2),
+            "half": zeros(4),
+        },
+        "dispatchables": {"all": {"type": "graph", "sourcePath": source, **fields}},
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "all",
+                "bindings": {"x": "photo", "total": "sums", "rest": "half"},
+            },
+            {"type": "print", "resource": "sums"},
+            {"type": "print", "resource": "half"},
+            {"type": "writeFile", "resource": "half", "targetPath": "out/half.npy"},
+        ],
+    }
+
+
+def written(folder: Path, value: Json) -> Path:
+    graph().save(folder / "graphs" / "g.json")
+    (folder / "model.json").write_text(json.dumps(value))
+    return folder / "model.json"
+
+
+def test_a_model_runs_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = written(tmp_path, model())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # the model's folder comes first
+    result = on_command_line("run", path)
+    assert result.exit_code == 0, result.output
+    total, rest = expected(X)
+    for name, right in (("sums", total), ("half", rest)):
+        values = ", ".join(f"{v:g}" for v in right.ravel())
+        assert f"Resource '{name}': {values}" in result.output
+    np.testing.assert_array_equal(np.load("out/half.npy"), rest.ravel())
+    monkeypatch.chdir(tmp_path / "graphs")  # and then the current one
+    (tmp_path / "elsewhere" / "model.json").write_text(json.dumps(model("g.json")))
+    assert on_command_line("run", tmp_path / "elsewhere" / "model.json").exit_code == 0
+    checked = on_command_line("run", path, "--check")
+    assert "graph of 5 nodes" in checked.output
+    assert "FLOAT32[2,4]" in checked.output
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        (
+            lambda m: m["dispatchables"]["all"].update(sourcePath="none.json"),
+            "expected sourcePath to exist, in the model's folder or the current one, got 'none.",
+        ),
+        (lambda m: m["dispatchables"]["all"].pop("sourcePath"), "expected sourcePath to be given"),
+        (
+            lambda m: m["dispatchables"]["all"].update(sourcePth=""),
+            "sourcePth to be a known field (did you mean 'sourcePath'?)",
+        ),
+        (
+            lambda m: m["dispatchables"]["all"].update(sourcePath="model.json"),
+            "model.json': DML_GRAPH_DESC: expected resources to be a field of DML_GRAPH_DESC",
+        ),
+        (
+            lambda m: m["commands"][0]["bindings"].update(y="sums"),
+            "DML_GRAPH_DESC: expected bindings to name tensors of the operator",
+        ),
+        (lambda m: m["commands"][0]["bindings"].pop("x"), "DML_GRAPH_DESC: expected x to be bound"),
+        (
+            lambda m: m["commands"][0]["bindings"].update(x="sums"),
+            "expected x to be bound to at least 32 bytes",
+        ),
+        (
+            lambda m: m["commands"][0]["bindings"].update(rest="photo"),
+            "to not overlap x",
+        ),
+    ],
+)
+def test_models_of_broken_graphs_are_refused(change: Callable, fragment: str, tmp_path: Path):
+    value = model()
+    change(value)
+    result = on_command_line("run", written(tmp_path, value))
+    assert result.exit_code == 1
+    assert fragment in result.output
+    assert "Dispatchable 'all': " in result.output
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("file", ["model.json", "graphs/g.json"])
+def test_show_draws(kind: str, file: str, tmp_path: Path):
+    written(tmp_path, model())
+    target = tmp_path / "out" / f"picture.{kind}"
+    result = on_command_line("show", tmp_path / file, "-o", target)
+    assert result.exit_code == 0, result.output
+    assert "FLOAT32[2,4]" in result.output
+    assert ("SPLIT" if file.endswith("g.json") else "graph of 5 nodes") in result.output
+    assert 4_000 < target.stat().st_size < 400_000
+    assert [p.name for p in target.parent.iterdir()] == [target.name]
+    if kind == "svg":
+        text = target.read_text()
+        words = ("halves", "SPLIT", "kept", "constant", "total", "FLOAT32[2,1]")
+        for word in words if file.endswith("g.json") else ("photo", "32 bytes", "all", "print"):
+            assert f"<!-- {word} -->" in text
+        on_command_line("show", tmp_path / file, "-o", target)
+        assert target.read_text() == text
+    else:
+        assert target.read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
+    from dml_jax.drawing import _HEIGHT, _Layout, graph_picture
+
+    g, _ = mixed
+    layout = _Layout(graph_picture(g))
+    assert len(layout.boxes) >= len(g.nodes)
+    spans = sorted(
+        (layout.y[v], layout.x[v] - w / 2, layout.x[v] + w / 2) for v, w in enumerate(layout.widths)
+    )
+    for (y0, _, right), (y1, left, _) in itertools.pairwise(spans):
+        assert y1 - y0 > _HEIGHT or (y0 == y1 and right < left)
+    for start, end, _ in layout.lines:
+        assert layout.y[start] < layout.y[end]
+
+
+def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = written(tmp_path, model()).parent / "graphs" / "g.json"
+    for words, fragment in (
+        ((tmp_path / "none.json",), "expected the model to be a readable JSON file"),
+        ((path, "-o", tmp_path / "x.gif"), "the picture's name to end in .svg or .png, got"),
+        ((path, "-o", path / "x.png"), "to be one that can be written"),
+    ):
+        result = on_command_line("show", *words)
+        assert result.exit_code == 1
+        assert fragment in result.output
+    for package in ("matplotlib", "networkx"):
+        monkeypatch.setitem(sys.modules, package, None)
+        result = on_command_line("show", path, "-o", tmp_path / "x.svg")
+        assert result.exit_code == 1
+        assert f"the package {package} to be installed to draw pictures" in result.output
+        assert 'pip install "dml-jax[show]"' in result.output
+        assert on_command_line("show", path).exit_code == 0
+        monkeypatch.undo()
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path):
+    from dml_jax.drawing import draw, graph_picture
+
+    builder = GraphBuilder()
+    x = builder.input_tensor("$x^2$", HALF)
+    y = builder.apply(clip(HALF), x, name="a & <b>\n" + "long " * 30)
+    draw(graph_picture(builder.build({"$": y})), tmp_path / "g.svg")
+    text = (tmp_path / "g.svg").read_text()
+    assert "<!-- $x^2$ -->" in text
+    assert "<!-- a &amp; &lt;b&gt; long" in text
