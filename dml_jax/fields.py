@@ -225,7 +225,8 @@ class Structure(Kind):
 
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):
-            raise refuse(f"be a {self.descriptor.__name__}", value)
+            name = self.descriptor.__name__
+            raise refuse(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}", value)
         return value
 
     def to_json(self, value: Any) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from typing import IO
 from dml_jax.errors import DmlError, Fault, Unquoted
 
 
-def write_whole(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+def write_whole(
+    target: Path, write: Callable[[IO[bytes]], object], field: str = "the file"
+) -> None:
     """Writes a file beside its target and then renames it, so that no half of one is left there.
 
-    Raises `DmlError` where it cannot be written.
+    Raises `DmlError` where it cannot be written; `field` is what the message calls it.
     """
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = target.with_name(f".dml-jax-{os.getpid()}")  # a name as long as any is too long here
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
@@ -22,7 +24,7 @@ def write_whole(target: Path, write: Callable[[IO[bytes]], object]) -> None:
         partial.replace(target)
     except OSError as error:
         rule, text = "be one that can be written", Unquoted(error.strerror or error)
-        raise DmlError([Fault("", f"the file '{target}'", rule, text)]) from None
+        raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)

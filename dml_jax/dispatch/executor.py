@@ -2,12 +2,11 @@
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import numpy as np
@@ -16,6 +15,7 @@ from dml_jax.compiled import BindingTable, Buffer
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -218,39 +218,24 @@ def streamed(value: Any) -> str:
 
 
 def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> None:
-    """Writes a resource's elements: .npy, a picture, or raw bytes, by the target's name.
-
-    Written beside the target and then renamed, so that no half of a file is ever left there.
-    """
+    """Writes a resource's elements: .npy, a picture, or raw bytes, by the target's name."""
     target = Path(command.target_path)
     suffix = target.suffix.lower()
-    if suffix in IMAGE_TYPES:
-        pillow()
-    partial = None
+
+    def write(file: IO[bytes]) -> None:
+        if suffix == ".npy":
+            np.save(file, values.reshape(command.dimensions or -1), allow_pickle=False)
+        elif suffix in IMAGE_TYPES:
+            kind = "PNG" if suffix == ".png" else "JPEG"
+            picture = _picture(values.reshape(command.dimensions), kind == "JPEG")
+            picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
+        else:
+            file.write(values.tobytes())
+
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".dml-jax-", dir=target.parent)
-        partial = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            if suffix == ".npy":
-                np.save(file, values.reshape(command.dimensions or -1), allow_pickle=False)
-            elif suffix in IMAGE_TYPES:
-                kind = "PNG" if suffix == ".png" else "JPEG"
-                picture = _picture(values.reshape(command.dimensions), kind == "JPEG")
-                picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
-            else:
-                file.write(values.tobytes())
-        umask = os.umask(0)
-        os.umask(umask)
-        partial.chmod(0o666 & ~umask)
-        partial.replace(target)
-    except OSError as error:
-        rule, text = "be a file that can be written", Unquoted(error.strerror or error)
-        context = resource.context
-        raise DmlError([Fault("", f"targetPath '{target}'", rule, text, (context,))]) from None
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
+        write_whole(target, write, "targetPath")
+    except DmlError as error:
+        raise error.within(resource.context) from None
 
 
 def _picture(tensor: np.ndarray, opaque: bool) -> Any:

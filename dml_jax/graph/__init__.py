@@ -1,0 +1,24 @@
+"""Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` makes them by hand."""
+
+from dml_jax.graph.builder import Expression, GraphBuilder
+from dml_jax.graph.graph import Graph
+from dml_jax.graph.parts import (
+    ConstantNode,
+    InputEdge,
+    IntermediateEdge,
+    OperatorNode,
+    OutputEdge,
+    Source,
+)
+
+__all__ = [
+    "ConstantNode",
+    "Expression",
+    "Graph",
+    "GraphBuilder",
+    "InputEdge",
+    "IntermediateEdge",
+    "OperatorNode",
+    "OutputEdge",
+    "Source",
+]

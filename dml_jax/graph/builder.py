@@ -1,0 +1,138 @@
+"""Graphs made by hand: expressions in the manner of DirectMLX and PyDirectML."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dml_jax.errors import DmlError, Unquoted
+from dml_jax.graph.graph import Graph
+from dml_jax.graph.parts import (
+    ConstantNode,
+    InputEdge,
+    IntermediateEdge,
+    OperatorNode,
+    OutputEdge,
+    Source,
+    layout_of,
+    same_value,
+    shown_at,
+)
+from dml_jax.operator import Expect, Operator
+from dml_jax.tensor import TensorDesc, shown_array
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A tensor of a graph in the making: a graph input, a constant, or an output of an operator."""
+
+    desc: TensorDesc
+    builder: "GraphBuilder" = field(repr=False)
+    source: Source = field(repr=False)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.desc.sizes
+
+
+class GraphBuilder:
+    """Makes a graph an operator at a time, in the manner of DirectMLX and PyDirectML."""
+
+    def __init__(self):
+        self._inputs: list[str] = []
+        self._nodes: list[OperatorNode | ConstantNode] = []
+        self._input_edges: list[InputEdge] = []
+        self._intermediate_edges: list[IntermediateEdge] = []
+
+    def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
+        """The next input of the graph. Raises `DmlError` where the name is taken."""
+        expect = Expect(Graph.c_name)
+        expect(isinstance(name, str) and bool(name), "the input's name", "be a name", name)
+        expect(name not in self._inputs, "the input's name", "differ from the others", name)
+        expect(isinstance(desc, TensorDesc), "the input's tensor", "be a TensorDesc", desc)
+        _raise(expect)
+        self._inputs.append(name)
+        return Expression(desc, self, (-1, len(self._inputs) - 1))
+
+    def constant(self, array: Any, name: str | None = None) -> Expression:
+        """An array that becomes a part of the graph."""
+        node = ConstantNode(array, name)
+        self._nodes.append(node)
+        return Expression(node.tensor, self, (len(self._nodes) - 1, 0))
+
+    def apply(self, operator: Operator, *expressions: Expression, name: str | None = None) -> Any:
+        """The operator's output (a tuple where it returns one), given its inputs in order.
+
+        Raises `DmlError` where they are not of its types and sizes, or of another builder.
+        """
+        node = OperatorNode(operator, name)
+        slots = [
+            (index, path, tensor)
+            for index, (path, tensor) in enumerate(node.slots(output=False))
+            if tensor is not None
+        ]
+        expect = Expect(operator.c_name)
+        rule = f"be {len(slots)}, one for each input tensor"
+        expect(len(expressions) == len(slots), "the number of expressions", rule, len(expressions))
+        for (_, path, tensor), given in zip(slots, expressions, strict=False):
+            if self._check_own(expect, path, given):
+                rule = f"be {shown_at(given.desc, 'the expression')}"
+                shown = TensorDesc(tensor.data_type, tensor.sizes).shown()
+                alike = expect(same_value(tensor, given.desc), path, rule, shown)
+                if alike and given.source[0] < 0:
+                    strides = layout_of(given.desc)
+                    rule = f"have strides {strides}, as graph input {given.source[1]} has"
+                    expect(layout_of(tensor) == strides, path, rule, layout_of(tensor))
+        _raise(expect)
+        index = len(self._nodes)
+        self._nodes.append(node)
+        for (slot, _, _), given in zip(slots, expressions, strict=True):
+            source, output = given.source
+            if source < 0:
+                self._input_edges.append(InputEdge(output, index, slot))
+            else:
+                self._intermediate_edges.append(IntermediateEdge(source, output, index, slot))
+        results = tuple(
+            Expression(tensor, self, (index, slot))
+            for slot, (_, tensor) in enumerate(node.slots(output=True))
+            if tensor is not None
+        )
+        return results if operator._returns_tuple else results[0]
+
+    def build(
+        self,
+        outputs: Expression | Sequence[Expression] | Mapping[str, Expression],
+        names: Sequence[str] | None = None,
+    ) -> Graph:
+        """The graph that gives these outputs. Raises `DmlError` with all that is wrong with it."""
+        if isinstance(outputs, Mapping):
+            names, outputs = list(outputs), list(outputs.values())
+        elif isinstance(outputs, Expression):
+            outputs = [outputs]
+        expect, edges = Expect(Graph.c_name), []
+        for index, given in enumerate(outputs):
+            if self._check_own(expect, f"outputs[{index}]", given):
+                rule = "be computed by a node"
+                value = Unquoted("a graph input")
+                if expect(given.source[0] >= 0, f"outputs[{index}]", rule, value):
+                    edges.append(OutputEdge(*given.source, index))
+        _raise(expect)
+        return Graph(
+            len(self._inputs),
+            len(outputs),
+            self._nodes,
+            self._input_edges,
+            self._intermediate_edges,
+            edges,
+            self._inputs,
+            names,
+        )
+
+    def _check_own(self, expect: Expect, path: str, given: Any) -> bool:
+        if not expect(isinstance(given, Expression), path, "be an Expression", shown_array(given)):
+            return False
+        return expect(given.builder is self, path, "be of this builder", Unquoted("another's"))
+
+
+def _raise(expect: Expect) -> None:
+    if expect.faults:
+        raise DmlError(expect.faults)

@@ -1,0 +1,244 @@
+"""Nodes and edges of a graph, as DirectML.h has them."""
+
+import base64
+import binascii
+import functools
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.descriptor import Descriptor
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.fields import UINT, Kind, UInt, refuse
+from dml_jax.operator import Operator, operator_from_json, trace
+from dml_jax.tensor import TensorDesc, shown_array
+
+Slots = list[tuple[str, TensorDesc | None]]
+"""(path, tensor) of what edges may join, by its index; no tensor where an optional one is left out,
+since DirectML counts those too."""
+
+Source = tuple[int, int]
+"""A node, and which of its outputs. The inputs of the graph stand as node -1."""
+
+
+class Name(Kind):
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or not value:
+            raise refuse("be a name", value)
+        return value
+
+
+class _Reference(Kind):
+    """A UINT, or the name of what it counts."""
+
+    def convert(self, value: Any) -> int | str:
+        return value if isinstance(value, str) else UINT.convert(value)
+
+
+class _Operator(Kind):
+    def convert(self, value: Any) -> Operator:
+        if not isinstance(value, Operator):
+            raise refuse("be an operator", value)
+        return value
+
+    def to_json(self, value: Operator) -> Any:
+        return value.to_json()
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Operator:
+        return operator_from_json(value)
+
+
+class _Constant(Kind):
+    """An array, kept as a copy that cannot be written to; equality goes by its bytes.
+
+    In JSON {"DataType", "Sizes", "Data"}, the bytes in base64, or with the "SourcePath" of a .npy
+    file in place of "Data".
+    """
+
+    def convert(self, value: Any) -> np.ndarray:
+        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            raise refuse("be an array", shown_array(value))
+        array = np.array(value, TensorDesc.of(value).dtype, order="C")
+        array.setflags(write=False)
+        return array
+
+    def key(self, value: np.ndarray) -> Any:
+        return value.dtype.name, value.shape, hashlib.sha256(value.tobytes()).digest()
+
+    def to_json(self, value: np.ndarray) -> Any:
+        data = base64.b64encode(value.tobytes()).decode()
+        return {**TensorDesc.of(value).to_json(), "Data": data}
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> np.ndarray:
+        known = ("DataType", "Sizes", "Data", "SourcePath")
+        if not isinstance(value, Mapping):
+            raise refuse(f"be an object with {', '.join(known[:3])} or {known[3]}", value)
+        faults = [
+            Fault("", str(name), f"be a field of a constant{nearest(name, known)}", value[name])
+            for name in value
+            if name not in known
+        ]
+        array = None
+        try:
+            tensor = TensorDesc.from_json(
+                {name: value[name] for name in known[:2] if name in value}
+            )
+            array = _stored(value, tensor)
+        except DmlError as error:
+            faults += error.faults
+        if faults or array is None:
+            raise DmlError(faults)
+        return self.convert(array)
+
+
+def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
+    """The elements that the JSON of a constant holds, or names the file of."""
+    data, source = value.get("Data"), value.get("SourcePath")
+    if not isinstance(data if source is None else source, str) or None not in (data, source):
+        rule = "be given as a string, or else SourcePath"
+        raise DmlError([Fault("", "Data", rule, NOTHING if data is None else data)])
+    if source is None:
+        try:
+            raw = base64.b64decode(str(data), validate=True)
+            return np.frombuffer(raw, tensor.dtype).reshape(tensor.sizes)
+        except (binascii.Error, ValueError):
+            rule = f"be the bytes of {tensor.shown()}, in base64"
+            raise DmlError([Fault("", "Data", rule, data)]) from None
+    try:
+        # Mapped: a header that promises more than the file holds is refused, not allocated.
+        array = np.lib.format.open_memmap(source, mode="r")
+    except Exception as error:  # NumPy raises of any kind where a header is broken
+        text = Unquoted(getattr(error, "strerror", None) or error)
+        raise DmlError([Fault("", f"SourcePath '{source}'", "be a .npy file", text)]) from None
+    if array.dtype.kind == "V" and array.dtype.itemsize == tensor.dtype.itemsize:
+        array = array.view(tensor.dtype)  # the 4-bit types have no name in a .npy file
+    if (array.shape, array.dtype) != (tensor.sizes, tensor.dtype):
+        rule = f"hold {tensor.shown()}"
+        raise DmlError([Fault("", f"SourcePath '{source}'", rule, shown_array(array))])
+    return array
+
+
+class Node(Kind):
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, (OperatorNode, ConstantNode)):
+            raise refuse("be an OperatorNode or a ConstantNode", value)
+        return value
+
+    def to_json(self, value: Any) -> Any:
+        return value.to_json()
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
+        constant = isinstance(value, Mapping) and "Array" in value
+        return (ConstantNode if constant else OperatorNode).from_json(value)
+
+
+class Part(Descriptor):
+    """A descriptor whose fields may also be given in their order, without names."""
+
+    def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)  # kw_only is what type checkers read
+
+    def __init__(self, *values: Any, **named: Any):
+        if len(values) > len(self.fields):
+            most = f"{type(self).__name__} takes {len(self.fields)} fields"
+            raise TypeError(f"{most}, got {len(values)} values")
+        names = (f.name for f in self.fields)
+        super().__init__(**dict(zip(names, values, strict=False)), **named)
+
+
+OptionalName = Annotated[str, Name()] | None
+Reference = Annotated[int | str, _Reference()]
+
+
+class OperatorNode(Part, c_name="DML_OPERATOR_GRAPH_NODE_DESC", kw_only=False):
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph."""
+
+    operator: Annotated[Operator, _Operator()]
+    name: OptionalName = None
+
+    def slots(self, output: bool) -> Slots:
+        """The operator's inputs, or its outputs, by the index that edges know them by."""
+        slots: Slots = []
+        for f in self.operator.fields:
+            if f.tensor is not None and f.tensor.output == output:
+                value = getattr(self.operator, f.name)
+                if f.is_array:
+                    slots += [(f"{f.c_name}[{i}]", tensor) for i, tensor in enumerate(value or ())]
+                else:
+                    slots.append((f.c_name, value))
+        return slots
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        # Not a jitted call: JAX compares a new static argument to all that it has seen.
+        results = trace(self.operator, *arrays)
+        return results if isinstance(results, tuple) else (results,)
+
+
+class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=False):
+    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: an array that is a part of the graph."""
+
+    array: Annotated[np.ndarray, _Constant()]
+    name: OptionalName = None
+
+    @functools.cached_property
+    def tensor(self) -> TensorDesc:
+        return TensorDesc.of(self.array)
+
+    def slots(self, output: bool) -> Slots:
+        return [("Array", self.tensor)] if output else []
+
+    def __call__(self) -> tuple[Any, ...]:
+        return (jnp.asarray(self.array),)
+
+
+class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
+    """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
+
+    Nodes and graph inputs by index or by name, in this edge as in the others.
+    """
+
+    graph_input_index: Reference
+    to_node_index: Reference
+    to_node_input_index: UInt
+    name: OptionalName = None
+
+
+class IntermediateEdge(Part, c_name="DML_INTERMEDIATE_GRAPH_EDGE_DESC", kw_only=False):
+    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another."""
+
+    from_node_index: Reference
+    from_node_output_index: UInt
+    to_node_index: Reference
+    to_node_input_index: UInt
+    name: OptionalName = None
+
+
+class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
+    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph."""
+
+    from_node_index: Reference
+    from_node_output_index: UInt
+    graph_output_index: Reference
+    name: OptionalName = None
+
+
+def label_of(index: int, node: OperatorNode | ConstantNode) -> str:
+    return f"node {index}" + (f" '{node.name}'" if node.name else "")
+
+
+def shown_at(tensor: TensorDesc, where: str) -> str:
+    """`FLOAT32[2,3] (InputTensor of node 1 'a')`; the layout does not matter."""
+    return f"{TensorDesc(tensor.data_type, tensor.sizes).shown()} ({where})"
+
+
+def same_value(a: TensorDesc, b: TensorDesc) -> bool:
+    return (a.data_type, a.sizes) == (b.data_type, b.sizes)
+
+
+def layout_of(tensor: TensorDesc) -> list[int]:
+    """The strides, without those of dimensions of one element, which mean nothing."""
+    strides = tensor.packed_strides if tensor.strides is None else tensor.strides
+    return [stride for stride, size in zip(strides, tensor.sizes, strict=True) if size > 1]
