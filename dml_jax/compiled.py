@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 from dml_jax.operator import Bindable, Expect
 from dml_jax.tensor import TensorDesc, shown_array
 
@@ -176,9 +176,16 @@ class Compiled:
     def export(self, platforms: Sequence[str] | None = None) -> bytes:
         """StableHLO that a process with JAX alone runs: `jax.export.deserialize(data).call(x)`.
 
+        JAX needs the package flatbuffers for both.
+
         Args:
             platforms: "cpu", "cuda", "rocm", "tpu"; None is the default device's.
         """
+        try:
+            import flatbuffers  # noqa: F401  (jax.export serializes with it)
+        except ImportError:
+            rule = 'be installed to export: pip install "dml-jax[export]"'
+            raise DmlError([Fault(self.name, "the package flatbuffers", rule, NOTHING)]) from None
         from jax import export
 
         return bytes(export.export(self._jitted, platforms=platforms)(*self._shapes).serialize())

@@ -1,10 +1,9 @@
 """C structures of DirectML.h as immutable Python objects."""
 
-import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING
+from dataclasses import MISSING, FrozenInstanceError
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from dml_jax.enums import Enumeration
@@ -17,7 +16,7 @@ def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:
 
     For type checkers only (they read `converter`); the field's kind does the converting.
     """
-    return dataclasses.field(default=default)
+    return default
 
 
 def c_name_of(name: str) -> str:
@@ -69,11 +68,8 @@ class Descriptor:
         for name, annotation in inspect.get_annotations(cls).items():
             if get_origin(annotation) is not ClassVar:
                 default = cls.__dict__.get(name, MISSING)
-                if isinstance(default, dataclasses.Field):
-                    default = default.default
                 declared[name] = _field_of(name, annotation, default)
         cls.fields = tuple(declared.values())
-        dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
         parameter = inspect.Parameter
         cls.__signature__ = inspect.Signature(
             [
@@ -124,6 +120,12 @@ class Descriptor:
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         """Adds what is wrong across fields; only those in `present` can be asked."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"a descriptor is immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"a descriptor is immutable: cannot delete {name!r}")
 
     @property
     def _key(self) -> tuple[Any, ...]:

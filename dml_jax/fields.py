@@ -49,12 +49,12 @@ class Kind:
         return self.convert(value)
 
 
-@dataclass(frozen=True)
 class Integer(Kind):
     """UINT or INT."""
 
-    least: int
-    most: int
+    def __init__(self, least: int, most: int):
+        self.least = least
+        self.most = most
 
     def convert(self, value: Any) -> int:
         try:
@@ -104,14 +104,14 @@ _UNION_MEMBERS = {
 }
 
 
-@dataclass(frozen=True)
 class Scalar(Kind):
     """DML_SCALAR_UNION: a number of the type that another field names, kept as it is given.
 
     In JSON a number, or {"Int64": 5} as the union has it; FLOAT16 as the number or as its bits.
     """
 
-    type_field: str
+    def __init__(self, type_field: str):
+        self.type_field = type_field
 
     def convert(self, value: Any) -> float | int:
         if isinstance(value, (np.integer, np.floating)):
@@ -147,11 +147,11 @@ class Scalar(Kind):
         return number
 
 
-@dataclass(frozen=True)
 class Choice(Kind):
     """A member of an enumeration, taken as member, suffix or full name."""
 
-    enumeration: type[Enumeration]
+    def __init__(self, enumeration: type[Enumeration]):
+        self.enumeration = enumeration
 
     def convert(self, value: Any) -> Enumeration:
         return self.enumeration.of(value)
@@ -163,11 +163,11 @@ class Choice(Kind):
         return value.full_name
 
 
-@dataclass(frozen=True)
 class Tensor(Kind):
     """A tensor that the operator reads, or (`output`) writes."""
 
-    output: bool = False
+    def __init__(self, output: bool = False):
+        self.output = output
 
     def convert(self, value: Any) -> TensorDesc:
         if not isinstance(value, TensorDesc):
@@ -181,11 +181,11 @@ class Tensor(Kind):
         return TensorDesc.from_json(value)
 
 
-@dataclass(frozen=True)
 class Array(Kind):
     """Several values of one kind, kept as a tuple."""
 
-    element: Kind
+    def __init__(self, element: Kind):
+        self.element = element
 
     def convert(self, value: Any) -> tuple[Any, ...]:
         return self._each(self.element.convert, value)
@@ -217,11 +217,11 @@ class Array(Kind):
         return tuple(elements)
 
 
-@dataclass(frozen=True)
 class Structure(Kind):
     """Another descriptor, such as DML_SCALE_BIAS."""
 
-    descriptor: Any
+    def __init__(self, descriptor: Any):
+        self.descriptor = descriptor
 
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):
@@ -236,11 +236,11 @@ class Structure(Kind):
         return self.descriptor.from_json(value)
 
 
-@dataclass(frozen=True)
 class Count:
     """Names the C field that holds the number of elements of an array field."""
 
-    c_name: str
+    def __init__(self, c_name: str):
+        self.c_name = c_name
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,6 @@ class Operator(Descriptor, Bindable):
     _returns_tuple: ClassVar[bool]
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
-        documented = bool(cls.__doc__)  # a dataclass gets a docstring where it has none
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
@@ -167,7 +166,7 @@ class Operator(Descriptor, Bindable):
                 for part in ("support", "expected_sizes", "lower")
                 if getattr(cls, part, None) is getattr(Operator, part, None)
             ]
-            if missing or not outputs or not documented:
+            if missing or not outputs or not cls.__doc__:
                 raise TypeError(f"{cls.__name__} lacks {missing or 'an output or a docstring'}")
             cls.support = cls.support.resolved(list(cls._tensor_fields))
             jax.tree_util.register_static(cls)

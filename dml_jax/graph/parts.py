@@ -3,7 +3,6 @@
 import base64
 import binascii
 import functools
-import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -66,6 +65,8 @@ class _Constant(Kind):
         return array
 
     def key(self, value: np.ndarray) -> Any:
+        import hashlib  # it loads OpenSSL, which most programs here do without
+
         return value.dtype.name, value.shape, hashlib.sha256(value.tobytes()).digest()
 
     def to_json(self, value: np.ndarray) -> Any:
