@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 from dml_jax.operator import Bindable, Expect
-from dml_jax.tensor import TensorDesc, shown_array
+from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 class Buffer:
@@ -23,13 +26,19 @@ class Buffer:
     __slots__ = ("array",)
 
     def __init__(self, array: ArrayLike):
+        """Raises `DmlError` for what DirectML, or JAX as it is set, has no type for."""
+        data_type = TensorDesc.of(array).data_type
+        if needs_x64(data_type) or not data_type.element_size:
+            rule = X64_RULE if data_type.element_size else "have elements of whole bytes"
+            raise DmlError([Fault("", "a buffer's type", rule, data_type.shown())])
         self.array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
     def of(cls, tensor: TensorDesc) -> "Buffer":
         """Zeros, as many as a tensor needs."""
-        count = -(-tensor.total_tensor_size_in_bytes // tensor.data_type.element_size)
-        return cls(jax.numpy.zeros(count, tensor.dtype))
+        size = tensor.data_type.element_size or 1
+        count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
+        return cls(np.zeros(count, tensor.dtype))
 
     @property
     def size_in_bytes(self) -> int:
@@ -102,8 +111,7 @@ class BindingTable:
         memory = {**written, **read}
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
         results = self._function(*arrays)
-        results = results if isinstance(results, (tuple, list)) else (results,)
-        for bound, result in zip(self._outputs, results, strict=True):
+        for bound, result in zip(self._outputs, jax.tree.leaves(results), strict=True):
             memory[bound.memory] = bound.write(memory[bound.memory], result)
         return {key: memory[key] for key in written}
 
@@ -154,7 +162,18 @@ class Compiled:
         return tuple(tensor for _, tensor in self._outputs)
 
     def __call__(self, *arrays: ArrayLike) -> Any:
-        """The results, in memory that the call allocates."""
+        """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
+        if len(arrays) != len(self._inputs):
+            rule = f"be {len(self._inputs)}"
+            raise DmlError([Fault(self.name, "the number of arrays", rule, len(arrays))])
+        faults = [
+            Fault(self.name, path, f"be an array {shown_array(expected)}", shown_array(array))
+            for (path, _), expected, array in zip(self._inputs, self._shapes, arrays, strict=True)
+            if (getattr(array, "shape", None), getattr(array, "dtype", None))
+            != (expected.shape, expected.dtype)
+        ]
+        if faults:
+            raise DmlError(faults)
         return self._executable(*arrays)
 
     def cost(self) -> Cost:
@@ -181,6 +200,9 @@ class Compiled:
         Args:
             platforms: "cpu", "cuda", "rocm", "tpu"; None is the default device's.
         """
+        if isinstance(platforms, str) or not set(platforms or ()) <= set(PLATFORMS):
+            rule = f"be a list of {', '.join(PLATFORMS)}"
+            raise DmlError([Fault(self.name, "platforms", rule, platforms)])
         try:
             import flatbuffers  # noqa: F401  (jax.export serializes with it)
         except ImportError:
@@ -205,40 +227,41 @@ class Compiled:
         expect = Expect(self.name)
         bounds: list[Bound] = []
         buffers: dict[str, Buffer] = {}
-        names: dict[int, str] = {}
+        names: dict[int, str] = {}  # by the array: two buffers of one array are one memory
         for kind, tensors, given, output in (
             ("inputs", self._inputs, inputs, False),
             ("outputs", self._outputs, outputs, True),
         ):
             count = len(tensors)
-            if not expect(len(given) == count, kind, f"be {count} buffers", len(given)):
+            if not isinstance(given, (list, tuple)) or len(given) != count:
+                got = len(given) if isinstance(given, (list, tuple)) else shown_array(given)
+                expect(False, kind, f"be a list of {count} buffers", got)
                 continue
             for index, ((path, tensor), value) in enumerate(zip(tensors, given, strict=True)):
                 binding = value if isinstance(value, BufferBinding) else BufferBinding(value)
                 if not isinstance(binding.buffer, Buffer):
                     expect(False, path, "be bound to a Buffer", shown_array(value))
                     continue
-                name = names.setdefault(id(binding.buffer), f"{kind}[{index}]")
-                buffers[name] = binding.buffer
-                bound = Bound(path, tensor, output, name, binding.offset)
-                size = binding.buffer.size_in_bytes - binding.offset
-                if binding.size_in_bytes is not None:
-                    within = binding.size_in_bytes <= size
-                    rule = f"stay within the {binding.buffer.size_in_bytes} bytes of its buffer"
-                    end = Unquoted(f"byte {binding.offset + binding.size_in_bytes}")
-                    expect(within, path, rule, end)
-                    size = binding.size_in_bytes
-                # A buffer of, say, 5 float16 has 10 bytes; DirectML would have rounded it up.
-                check_range(bound, _rounded(size), expect)
-                bounds.append(bound)
+                whole = binding.buffer.size_in_bytes
+                size = whole if binding.size_in_bytes is None else binding.size_in_bytes
+                rule = "be a number of bytes"
+                placed = expect(is_uint(binding.offset), f"{path}.offset", rule, binding.offset)
+                if not (expect(is_uint(size), f"{path}.size_in_bytes", rule, size) and placed):
+                    continue
+                name = names.setdefault(id(binding.buffer.array), f"{kind}[{index}]")
+                first = buffers.setdefault(name, binding.buffer)
+                rule = f"be bound to the Buffer of {name}, which holds the same array"
+                expect(first is binding.buffer, path, rule, Unquoted("another Buffer"))
+                end = binding.offset + (size if binding.size_in_bytes is not None else 0)
+                rule = f"stay within the {whole} bytes of its buffer"
+                expect(end <= whole, path, rule, Unquoted(f"byte {end}"))
+                bounds.append(Bound(path, tensor, output, name, binding.offset))
+                available = whole - binding.offset if binding.size_in_bytes is None else size
+                check_range(bounds[-1], available, expect)
         check_overlaps(bounds, getattr(self._function, "in_place", False), expect)
         if expect.faults:
             raise DmlError(expect.faults)
         return BindingTable(self.name, self._function, bounds, buffers)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // 4) * 4
 
 
 def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
@@ -260,6 +283,13 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
 
     Raises `DmlError` where the inputs do not fit the function.
     """
+    expect = Expect("compile")
+    expect(callable(function), "function", "be an operator, a graph or a function", function)
+    if device is not None:
+        expect(isinstance(device, jax.Device), "device", "be a jax.Device", device)
+        expect(in_shardings is None, "in_shardings", "be left out where there is a device", device)
+    if expect.faults:
+        raise DmlError(expect.faults)
     if device is not None:
         in_shardings = jax.sharding.SingleDeviceSharding(device)
     options: dict[str, Any] = {}
@@ -277,6 +307,10 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     else:
         tensors = [t if isinstance(t, TensorDesc) else TensorDesc.of(t) for t in inputs]
         described = [(f"inputs[{i}]", t) for i, t in enumerate(tensors)]
+        for path, tensor in described:
+            expect(not needs_x64(tensor.data_type), path, X64_RULE, tensor.data_type.shown())
+        if expect.faults:
+            raise DmlError(expect.faults)
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in tensors]
         leaves = jax.tree.leaves(jax.eval_shape(function, *shapes))
         results = [(f"outputs[{i}]", TensorDesc.of(leaf)) for i, leaf in enumerate(leaves)]

@@ -82,7 +82,10 @@ class Descriptor:
             ]
         )
 
-    def __init__(self, **values: Any):
+    def __init__(self, *positional: Any, **values: Any):
+        if positional:
+            names = ", ".join(f.name for f in self.fields)
+            raise TypeError(f"{type(self).__name__} takes its fields by name: {names}")
         faults: list[Fault] = []
         for f in self.fields:
             if f.name in values:

@@ -96,11 +96,15 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":
         """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
-        found = cls.by_name().get(np.dtype(dtype).name.upper())
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:  # of JAX alone, such as random keys
+            name = str(dtype)
+        found = cls.by_name().get(name.upper())
         if found is None:
             names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
             rule = f"be one that DirectML has ({names})"
-            raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(np.dtype(dtype).name))])
+            raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(name))])
         return found
 
 
@@ -123,7 +127,7 @@ class TensorFlags(enum.IntFlag):
         if isinstance(value, cls):
             return value
         flags = cls.NONE
-        for name in value if isinstance(value, list) else [value]:
+        for name in value if isinstance(value, (list, tuple)) else [value]:
             suffix = str(name).removeprefix("DML_TENSOR_FLAG_")
             if not isinstance(name, str) or suffix not in cls.__members__:
                 rule = f"be one of {', '.join(cls.__members__)}{nearest(name, cls.__members__)}"

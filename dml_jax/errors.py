@@ -95,6 +95,8 @@ NOTHING = Unquoted("nothing")
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """` (did you mean 'Axis'?)` where one of the `known` words is near, else nothing."""
+    if not isinstance(word, str):
+        return ""
     by_case = {name.casefold(): name for name in known}
-    found = difflib.get_close_matches(str(word).casefold(), by_case, n=1)
+    found = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f" (did you mean {by_case[found[0]]!r}?)" if found else ""

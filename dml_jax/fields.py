@@ -50,7 +50,7 @@ class Kind:
 
 
 class Integer(Kind):
-    """UINT or INT."""
+    """UINT, or another 32-bit integer."""
 
     def __init__(self, least: int, most: int):
         self.least = least
@@ -74,10 +74,10 @@ class Real(Kind):
             if isinstance(value, (bool, str)):
                 raise TypeError
             return struct.unpack("<f", struct.pack("<f", value))[0]
-        except (struct.error, TypeError):
-            raise refuse("be a number", value) from None
-        except OverflowError:
-            raise refuse("fit a FLOAT (at most 3.4028235e+38 in magnitude)", value) from None
+        except (struct.error, TypeError, OverflowError) as error:
+            large = isinstance(error, OverflowError) or type(value) is int
+            rule = "fit a FLOAT (at most 3.4028235e+38 in magnitude)" if large else "be a number"
+            raise refuse(rule, value) from None
 
     def key(self, value: float) -> bytes:
         return struct.pack("<f", value)
@@ -140,7 +140,7 @@ class Scalar(Kind):
         member = _UNION_MEMBERS.get(name)
         if list(value) != [member]:
             raise refuse(f"be a number, or an object with {member} ({self.type_field})", value)
-        number = self.convert(value[member])
+        number = self.from_json(value[member], {}) if name != "FLOAT16" else value[member]
         if name == "FLOAT16":
             bits = Integer(0, 2**16 - 1).convert(number)
             return float(np.uint16(bits).view(np.float16))
@@ -266,14 +266,10 @@ class Field:
 
 
 UINT = Integer(0, UINT_MAX)
-INT = Integer(-(2**31), 2**31 - 1)
 
 UInt = Annotated[int, UINT]
 UInts = Annotated[Sequence[int], Array(UINT)]
-Int = Annotated[int, INT]
-Ints = Annotated[Sequence[int], Array(INT)]
 Float = Annotated[float, Real()]
-Floats = Annotated[Sequence[float], Array(Real())]
 Input = Annotated[TensorDesc, Tensor()]
 Inputs = Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")]
 Output = Annotated[TensorDesc, Tensor(output=True)]

@@ -6,13 +6,14 @@ functions add a node. Each raises `DmlError` for what its operator does not take
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import Expression
 from dml_jax.operator import Operator
 from dml_jax.operators import (
@@ -27,7 +28,7 @@ from dml_jax.operators import (
     Split,
     Tile,
 )
-from dml_jax.tensor import TensorDesc
+from dml_jax.tensor import TensorDesc, shown_array
 
 # What goes in comes out: arrays for arrays, expressions for expressions.
 Value = TypeVar("Value", jax.Array, Expression)
@@ -41,8 +42,8 @@ def _described(dtype: Any, shape: tuple[int, ...]) -> TensorDesc:
 def _desc(value: Any) -> TensorDesc:
     if isinstance(value, Expression):
         return value.desc
-    if not hasattr(value, "dtype"):
-        raise TypeError(f"expected an array or an Expression, got a {type(value).__name__}")
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise DmlError([Fault("", "the input", "be an array or an Expression", shown_array(value))])
     return _described(value.dtype, value.shape)
 
 
@@ -56,45 +57,76 @@ def _apply(op: Operator, *values: Any) -> Any:
 _descriptors: dict[Any, Operator] = {}
 
 
-def _inferred(cls: type[Operator], **fields: Any) -> Any:
-    """`cls.infer(**fields)`, kept by the fields; floats by their bits, as descriptors are equal."""
-    key = (cls, *(v.hex() if isinstance(v, float) else v for v in fields.values()))
-    op = _descriptors.get(key)
+def _key(value: Any) -> Any:
+    """What a field is kept by: floats by their bits, and 1, 1.0 and True apart."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    return type(value), value
+
+
+def _kept(make: Callable[..., Any], **fields: Any) -> Any:
+    """`make(**fields)`, made once."""
+    key = (make, *map(_key, fields.values()))
+    try:
+        op = _descriptors.get(key)
+    except TypeError:  # something that has no hash is no field either: let it be refused
+        return make(**fields)
     if op is None:
         if len(_descriptors) >= 4096:
             _descriptors.clear()
-        op = _descriptors[key] = cls.infer(**fields)
+        op = _descriptors[key] = make(**fields)
     return op
+
+
+def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+        raise DmlError([Fault(operator.c_name, field, "be a list", values)])
+    try:
+        return tuple(values)
+    except TypeError:  # an array without dimensions has __iter__, too
+        raise DmlError([Fault(operator.c_name, field, "be a list", values)]) from None
 
 
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
     """The consecutive pieces of `input` along `axis`, of the given sizes. DML_OPERATOR_SPLIT."""
-    op = _split(_desc(input), axis, tuple(output_axis_sizes))
-    return _apply(op, input)
+    pieces = _listed(Split, "OutputTensors", output_axis_sizes)
+    return _apply(_kept(_split, tensor=_desc(input), axis=axis, pieces=pieces), input)
 
 
-@functools.lru_cache(maxsize=4096)
-def _split(tensor: TensorDesc, axis: int, pieces: tuple[int, ...]) -> Split:
-    sizes, data_type = tensor.sizes, tensor.data_type
-    outputs = [TensorDesc(data_type, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in pieces]
+def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
+    sizes, outputs = tensor.sizes, [tensor]
+    if type(axis) is int and 0 <= axis < len(sizes):  # if not, that is what is wrong
+        outputs, faults = [], []
+        for index, piece in enumerate(pieces):
+            try:
+                shape = (*sizes[:axis], piece, *sizes[axis + 1 :])
+                outputs.append(TensorDesc(tensor.data_type, shape))
+            except DmlError as error:
+                faults += error.moved(Split.c_name, f"OutputTensors[{index}]")
+        if faults:
+            raise DmlError(faults)
     return Split(input_tensor=tensor, output_tensors=outputs, axis=axis)
 
 
 def join(inputs: Sequence[Value], axis: int) -> Value:
     """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
-    op = _inferred(Join, input_tensors=tuple(map(_desc, inputs)), axis=axis)
+    inputs = _listed(Join, "InputTensors", inputs)
+    op = _kept(Join.infer, input_tensors=tuple(map(_desc, inputs)), axis=axis)
     return _apply(op, *inputs)
 
 
 def tile(input: Value, repeats: Sequence[int]) -> Value:
     """`input` repeated along each dimension. DML_OPERATOR_TILE."""
-    return _apply(_inferred(Tile, input_tensor=_desc(input), repeats=tuple(repeats)), input)
+    repeats = _listed(Tile, "Repeats", repeats)
+    return _apply(_kept(Tile.infer, input_tensor=_desc(input), repeats=repeats), input)
 
 
 def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
     """`max(min, min(g(input), max))`, `g(x) = x * scale + bias`. DML_OPERATOR_ELEMENT_WISE_CLIP."""
-    fields = {"scale_bias": scale_bias, "min": float(min), "max": float(max)}
-    return _apply(_inferred(ElementWiseClip, input_tensor=_desc(input), **fields), input)
+    fields = {"scale_bias": scale_bias, "min": min, "max": max}
+    return _apply(_kept(ElementWiseClip.infer, input_tensor=_desc(input), **fields), input)
 
 
 def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Value:
@@ -103,7 +135,7 @@ def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Va
     DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD.
     """
     tensors = {"input_tensor": _desc(input), "input_gradient_tensor": _desc(input_gradient)}
-    op = _inferred(ElementWiseClipGrad, **tensors, min=float(min), max=float(max))
+    op = _kept(ElementWiseClipGrad.infer, **tensors, min=min, max=max)
     return _apply(op, input, input_gradient)
 
 
@@ -114,7 +146,7 @@ def depth_to_space(
 ) -> Value:
     """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1."""
     fields = {"block_size": block_size, "order": order}
-    return _apply(_inferred(DepthToSpace1, input_tensor=_desc(input), **fields), input)
+    return _apply(_kept(DepthToSpace1.infer, input_tensor=_desc(input), **fields), input)
 
 
 def space_to_depth(
@@ -124,7 +156,7 @@ def space_to_depth(
 ) -> Value:
     """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1."""
     fields = {"block_size": block_size, "order": order}
-    return _apply(_inferred(SpaceToDepth1, input_tensor=_desc(input), **fields), input)
+    return _apply(_kept(SpaceToDepth1.infer, input_tensor=_desc(input), **fields), input)
 
 
 def reduce(
@@ -136,14 +168,19 @@ def reduce(
     """
     tensor, function = _desc(input), ReduceFunction.of(function)
     indices = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
-    op = _inferred(
-        Reduce,
+    op = _kept(
+        Reduce.infer,
         output_data_type="UINT32" if indices else None,
         function=function,
         input_tensor=tensor,
-        axes=tuple(axes or range(tensor.dimension_count)),
+        axes=_axes(Reduce, axes, tensor),
     )
     return _apply(op, input)
+
+
+def _axes(operator: type[Operator], axes: Any, tensor: TensorDesc) -> tuple[Any, ...]:
+    chosen = () if axes is None else _listed(operator, "Axes", axes)
+    return chosen or tuple(range(tensor.dimension_count))
 
 
 def argmax(
@@ -168,11 +205,11 @@ def argmin(
 
 def _arg(cls: Any, input: Any, axes: Any, axis_direction: Any, output_data_type: Any) -> Any:
     tensor = _desc(input)
-    op = _inferred(
-        cls,
+    op = _kept(
+        cls.infer,
         output_data_type=output_data_type,
         input_tensor=tensor,
-        axes=tuple(axes or range(tensor.dimension_count)),
+        axes=_axes(cls, axes, tensor),
         axis_direction=axis_direction,
     )
     return _apply(op, input)

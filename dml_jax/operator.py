@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -9,10 +10,17 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor
-from dml_jax.enums import FeatureLevel
+from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.support import Support
-from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc, TensorFlags, shown_array
+from dml_jax.tensor import (
+    DISTINCT_ADDRESSES,
+    X64_RULE,
+    TensorDesc,
+    TensorFlags,
+    needs_x64,
+    shown_array,
+)
 
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
@@ -102,27 +110,23 @@ class Bindable:
                 if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
                     break
             else:
-                if not self._has_64_bits or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+                if self._widest is None or not needs_x64(self._widest):
                     return
         raise DmlError(self._array_faults(arrays))
 
     @functools.cached_property
-    def _has_64_bits(self) -> bool:
-        return any(tensor.data_type.bits == 64 for _, tensor in self._described())
+    def _widest(self) -> TensorDataType | None:
+        types = (tensor.data_type for _, tensor in self._described())
+        return max(types, key=lambda t: t.bits, default=None)
 
     def _array_faults(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         name, count = self.c_name, len(self.inputs)
         if len(arrays) != count:
             rule = f"be {count}, one for each input tensor"
             yield Fault(name, "the number of arrays", rule, len(arrays))
-        if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-            for path, tensor in self._described():
-                if tensor.data_type.bits == 64:
-                    rule = (
-                        "have at most 32 bits while 64-bit types are off in JAX (turn them on: "
-                        'jax.config.update("jax_enable_x64", True), or JAX_ENABLE_X64=1)'
-                    )
-                    yield Fault(name, f"{path}.DataType", rule, tensor.data_type.shown())
+        for path, tensor in self._described():
+            if needs_x64(tensor.data_type):
+                yield Fault(name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
         for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
             if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
                 described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
@@ -212,33 +216,38 @@ class Operator(Descriptor, Bindable):
         partial = object.__new__(cls)
         given: dict[str, Any] = {}
         faults: list[Fault] = []
+        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
+        names = [f.name for f in cls.fields if f not in outputs]
+        for name in set(fields).difference(names):
+            rule = f"be a field that outputs follow from{nearest(name, names)}"
+            faults.append(Fault(cls.c_name, name, rule, fields[name]))
         for f in cls.fields:
-            if f.tensor and f.tensor.output:
-                continue
             value = fields.get(f.name, f.default)
-            try:
-                given[f.name] = value if value is None and f.optional else f.kind.convert(value)
-            except DmlError as error:
-                faults += error.moved(cls.c_name, f.c_name)
+            if f in outputs:
+                if f.is_array:
+                    faults.append(Fault(cls.c_name, f.c_name, "choose their own sizes", NOTHING))
+            elif value is MISSING:
+                faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
+            else:
+                try:
+                    given[f.name] = value if value is None and f.optional else f.kind.convert(value)
+                except DmlError as error:
+                    faults += error.moved(cls.c_name, f.c_name)
         partial.__dict__.update(given)
+        expect = Expect(cls.c_name)
         if not faults:
+            partial._check_counts(expect)
             tensors = {path: (field, tensor) for path, field, tensor in partial.tensors()}
             group = given[cls.support.by] if cls.support.by else None
-            faults += cls.support.faults(cls.c_name, tensors, group)
+            faults += [*expect.faults, *cls.support.faults(cls.c_name, tensors, group)]
         if not faults:
-            expect = Expect(cls.c_name)
             partial.check(expect)
             faults += expect.faults
         if faults:
             raise DmlError(faults)
         data_type = output_data_type or partial.inputs[0].data_type
         sizes = partial.expected_sizes()
-        outputs = {
-            f.name: TensorDesc(data_type, tuple(sizes[f.name]))
-            for f in cls.fields
-            if f.tensor and f.tensor.output
-        }
-        return cls(**given, **outputs)
+        return cls(**given, **{f.name: TensorDesc(data_type, sizes[f.name]) for f in outputs})
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -276,10 +285,7 @@ class Operator(Descriptor, Bindable):
         if len(present) != len(self.fields):
             return
         expect = Expect(self.c_name)
-        for f in self.fields:
-            if f.is_array:
-                count = len(present[f.name])
-                expect(count > 0, f.count or f.c_name, "be at least 1", count)
+        self._check_counts(expect)
         countable = not expect.faults
         shared = self.same_data_type()
         common = next(((p, t) for p, (field, t) in tensors.items() if field in shared), None)
@@ -300,6 +306,12 @@ class Operator(Descriptor, Bindable):
                 self._check_sizes(expect)
         # A rank or type that no row has is said once, by the row.
         faults += (fault for fault in expect.faults if fault.field not in unsupported)
+
+    def _check_counts(self, expect: Expect) -> None:
+        for f in self.fields:
+            if f.is_array and f.name in self.__dict__:
+                count = len(self.__dict__[f.name])
+                expect(count > 0, f.count or f.c_name, "be at least 1", count)
 
     def _check_sizes(self, expect: Expect) -> None:
         expected = {}

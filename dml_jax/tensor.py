@@ -34,6 +34,11 @@ def calc_buffer_tensor_size(
     packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
     helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
     """
+    for name, values, least in (("Sizes", sizes, 1), ("Strides", strides or sizes, 0)):
+        good = len(values) == len(sizes) and all(is_uint(v) and v >= least for v in values)
+        if not good:
+            rule = f"be integers of at least {least}, as many as Sizes has"
+            raise DmlError([Fault("DMLCalcBufferTensorSize", name, rule, values)])
     return round_up(span(sizes, strides) * TensorDataType.of(data_type).element_size, 4)
 
 
@@ -98,9 +103,10 @@ class TensorDesc:
 
         def integers(field: str, values: Any) -> Sizes | None:
             try:
-                values = tuple(values)
-                if bool not in map(type, values):
-                    return tuple(map(operator.index, values))
+                if not isinstance(values, (str, bytes, set, frozenset, Mapping)):
+                    values = tuple(values)
+                    if bool not in map(type, values):
+                        return tuple(map(operator.index, values))
             except TypeError:
                 pass
             expect(False, field, "be a list of integers", values)
@@ -150,11 +156,12 @@ class TensorDesc:
                     expect(total <= most, "TotalTensorSizeInBytes", rule, total)
             total_tensor_size_in_bytes = total
         alignment = guaranteed_base_offset_alignment
-        if alignment != 0 or isinstance(alignment, bool):
+        if type(alignment) is not int or alignment != 0:
             rule = f"be 0 or a power of two of at least {element_size} bytes (an element)"
             good = is_uint(alignment) and alignment & (alignment - 1) == 0
-            good = good and element_size <= alignment <= UINT_MAX
-            expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment)
+            good = good and (alignment == 0 or element_size <= alignment <= UINT_MAX)
+            if expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment):
+                alignment = operator.index(alignment)
         if faults:
             raise DmlError(faults)
 
@@ -174,6 +181,8 @@ class TensorDesc:
     @classmethod
     def of(cls, array: Any) -> "TensorDesc":
         """The packed description of an array (or of anything with `shape` and `dtype`)."""
+        if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+            raise DmlError([Fault(_STRUCT, "", "be an array", shown_array(array))])
         return cls(TensorDataType.of_dtype(array.dtype), array.shape)
 
     @property
@@ -220,7 +229,14 @@ class TensorDesc:
         return memory.write(self._checked(buffer), tensor, self.strides)
 
     def _checked(self, buffer: jax.Array) -> jax.Array:
-        if buffer.ndim != 1 or buffer.dtype != self.dtype or buffer.shape[0] < self.span:
+        if needs_x64(self.data_type):
+            raise DmlError([Fault(_STRUCT, "DataType", X64_RULE, self.data_type.shown())])
+        if (
+            not hasattr(buffer, "ndim")
+            or buffer.ndim != 1
+            or buffer.dtype != self.dtype
+            or buffer.shape[0] < self.span
+        ):
             rule = f"be flat, {self.dtype}, of at least {self.span} elements"
             raise DmlError([Fault(_STRUCT, "buffer", rule, shown_array(buffer))])
         return buffer
@@ -335,6 +351,17 @@ class TensorDesc:
     def implied_size_in_bytes(self) -> int:
         """`calc_buffer_tensor_size` of this tensor: the least that a buffer needs."""
         return round_up(self.span * self.data_type.element_size, 4)
+
+
+X64_RULE = (
+    "have at most 32 bits while 64-bit types are off in JAX (turn them on: "
+    'jax.config.update("jax_enable_x64", True), or JAX_ENABLE_X64=1)'
+)
+
+
+def needs_x64(data_type: TensorDataType) -> bool:
+    """Whether JAX, as it is set, would narrow arrays of this type."""
+    return data_type.bits == 64 and not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
 _JSON_FIELDS = (

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from dml_jax import (
 )
 
 T = TensorDesc
+loose: Any = compile  # for calls that a type checker refuses, too
+LooseBuffer: Any = Buffer
 
 
 def clip(tensor: TensorDesc, output: TensorDesc | None = None) -> ElementWiseClip:
@@ -144,8 +147,8 @@ def broken():
     part = BufferBinding
     aligned = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=64))
     return [
-        (clipped, [], [two], "inputs to be 1 buffers, got 0"),
-        (clipped, [one], [two, two], "outputs to be 1 buffers, got 2"),
+        (clipped, [], [two], "inputs to be a list of 1 buffers, got 0"),
+        (clipped, [one], [two, two], "outputs to be a list of 1 buffers, got 2"),
         (clipped, [np.zeros(8)], [two], "InputTensor to be bound to a Buffer, got float64[8]"),
         (clipped, [Buffer(np.zeros(7, np.float32))], [two], "at least 32 bytes"),
         (clipped, [one], [part(two, 240)], "got 16 bytes of 'outputs[0]'"),
@@ -156,16 +159,73 @@ def broken():
         (clipped, [one], [part(one, 16)], "OutputTensor to lie exactly where InputTensor does"),
         (split, [one], [one, two], "OutputTensors[0] to not overlap InputTensor"),
         (split, [one], [two, two], "OutputTensors[1] to not overlap OutputTensors[0]"),
+        (clipped, [part(one, -32)], [two], "InputTensor.offset to be a number of bytes, got -32"),
+        (clipped, [part(one, 0, True)], [two], "InputTensor.size_in_bytes to be a number of bytes"),
+        (clipped, one, [two], "inputs to be a list of 1 buffers, got a Buffer"),
+        (clipped, [one], [Buffer(one.array)], "which holds the same array"),
+        (clipped, [Buffer(np.zeros(31, np.uint8))], [two], "got 31 bytes of 'inputs[0]'"),
     ]
 
 
-@pytest.mark.parametrize("case", range(12))
+@pytest.mark.parametrize("case", range(17))
 def test_broken_bindings(case: int):
     op, inputs, outputs, message = broken()[case]
     with pytest.raises(DmlError) as refused:
         compile(op).bind(inputs, outputs)
     assert message in str(refused.value)
     assert refused.value.operator == op.c_name
+
+
+def test_buffers_end_where_their_elements_do():
+    """5 float16 need 10 bytes; DirectML would have them rounded up to 12."""
+    x = np.arange(5, dtype=np.float16)
+    source, target = Buffer(x), Buffer(np.zeros(5, np.float16))
+    compile(clip(T("FLOAT16", [5]))).bind([source], [target]).dispatch()
+    np.testing.assert_array_equal(target.array, np.clip(x, -1, 1))
+
+
+def test_outputs_in_any_structure():
+    op = clip(T("FLOAT32", [4]))
+    compiled = compile(lambda x: {"b": op(x), "a": (2 * x, x)}, T("FLOAT32", [4]))
+    x = values(4)
+    outputs = [Buffer(np.zeros(4, np.float32)) for _ in range(3)]
+    compiled.bind([Buffer(x)], outputs).dispatch()
+    for buffer, expected in zip(outputs, (2 * x, x, np.clip(x, -1, 1)), strict=True):
+        np.testing.assert_array_equal(buffer.array, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: loose(None), "function to be an operator, a graph or a function, got None"),
+        (lambda c: loose(abs, "x"), "be an array, got a str"),
+        (lambda c: compile(rows([2, 2]), device="cpu"), "device to be a jax.Device, got 'cpu'"),
+        (lambda c: c(np.zeros((2, 3), np.float32)), "InputTensor to be an array float32[4,8]"),
+        (lambda c: c(np.zeros((4, 8))), "got float64[4,8]"),
+        (lambda c: c(), "the number of arrays to be 1, got 0"),
+        (lambda c: c.export("cpu"), "platforms to be a list of cpu, cuda, rocm, tpu, got 'cpu'"),
+        (lambda c: c.export(["xpu"]), "platforms to be a list of"),
+        (lambda c: Buffer(np.zeros(2, bool)), "got bool"),
+        (lambda c: LooseBuffer([1.0]), "be an array, got a list"),
+        (lambda c: Buffer.of(T("UINT4", [2])), "have elements of whole bytes, got UINT4"),
+    ],
+)
+def test_what_cannot_be_compiled_or_bound(call, message: str):
+    with pytest.raises(DmlError) as refused:
+        call(compile(clip(T("FLOAT32", [4, 8]))))
+    assert message in str(refused.value)
+
+
+def test_64_bits_are_never_narrowed(no_x64: None):
+    tensor = T("INT64", [2])
+    for call in (
+        lambda: Buffer(np.zeros(2, np.int64)),
+        lambda: Buffer.of(tensor),
+        lambda: tensor.read(np.zeros(2, np.int64)),  # pyright: ignore[reportArgumentType]
+        lambda: compile(lambda x: x, tensor),
+    ):
+        with pytest.raises(DmlError, match="jax_enable_x64"):
+            call()
 
 
 def test_shardings():

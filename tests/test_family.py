@@ -122,6 +122,12 @@ def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
     assert sorted({fault.field for fault in refused.value.faults}) == sorted(fields)
 
 
+def test_integers_round_once_to_floats():
+    """2^62 + 2^38 + 1 is above the middle of two FLOAT32; by way of a double it would be on it."""
+    bound = np.asarray(clip1("FLOAT32", 2**62 + 2**38 + 1, float("inf"))(np.zeros(1, np.float32)))
+    assert bound.tolist() == [2.0**62 + 2.0**39]
+
+
 def test_whole_floats_are_integers():
     assert np.asarray(clip1("INT16", 2.0, 5.0)(np.array([9], np.int16))).tolist() == [5]
 
@@ -142,6 +148,7 @@ def test_the_bounds_type_is_the_outputs():
         ("FLOAT16", {"UInt16": 0x3C00}, 1.0),
         ("FLOAT16", 0.25, 0.25),
         ("FLOAT32", "-Inf", float("-inf")),
+        ("FLOAT32", {"Float32": "-inf"}, float("-inf")),
         ("UINT8", 7, 7),
     ],
 )

@@ -1,6 +1,7 @@
 """The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
 
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import DmlError, ScaleBias
+from dml_jax import DmlError, ScaleBias, TensorDesc
 
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
 X = jnp.asarray(N)
@@ -52,22 +53,45 @@ def test_defaults_are_directmlx():
     assert dml_jax.argmax(ties, [0], "DECREASING", "INT64") == 2
 
 
+wrong: Any = dml_jax  # for calls that a type checker refuses, too
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dml_jax.split(X, 1, [3, 4]), "Sizes[1] to add up to 8"),
-        (lambda: dml_jax.split(X, 4, [1]), "Axis to be in [0, 3]"),
-        (lambda: dml_jax.join([X, X[:1]], 1), "InputTensors[1].Sizes[0] to be 2"),
-        (lambda: dml_jax.tile(X, [1, 2]), "RepeatsCount to be 4"),
-        (lambda: dml_jax.clip(X, np.nan, 1), "Min to not be NaN"),
-        (lambda: dml_jax.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
-        (lambda: dml_jax.space_to_depth(X[0], 2), "InputTensor.DimensionCount to be 4, got 3"),
-        (lambda: dml_jax.reduce(X, "SUMM"), "did you mean 'SUM'"),
-        (lambda: dml_jax.reduce(X, "SUM", [4]), "Axes[0] to be in [0, 3]"),
-        (lambda: dml_jax.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
-        (lambda: dml_jax.argmax(X, [0], "UP"), "AxisDirection to be one of"),
-        (lambda: dml_jax.argmax(X, [0], output_data_type="FLOAT32"), "OutputTensor.DataType"),
-        (lambda: dml_jax.clip(X.astype(complex), 0, 1), "got complex128"),
+        (lambda: wrong.split(X, 1, [3, 4]), "Sizes[1] to add up to 8"),
+        (lambda: wrong.split(X, 4, [1]), "Axis to be in [0, 3]"),
+        (lambda: wrong.join([X, X[:1]], 1), "InputTensors[1].Sizes[0] to be 2"),
+        (lambda: wrong.tile(X, [1, 2]), "RepeatsCount to be 4"),
+        (lambda: wrong.clip(X, np.nan, 1), "Min to not be NaN"),
+        (lambda: wrong.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
+        (lambda: wrong.space_to_depth(X[0], 2), "InputTensor.DimensionCount to be 4, got 3"),
+        (lambda: wrong.reduce(X, "SUMM"), "did you mean 'SUM'"),
+        (lambda: wrong.reduce(X, "SUM", [4]), "Axes[0] to be in [0, 3]"),
+        (lambda: wrong.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
+        (lambda: wrong.argmax(X, [0], "UP"), "AxisDirection to be one of"),
+        (lambda: wrong.argmax(X, [0], output_data_type="FLOAT32"), "OutputTensor.DataType"),
+        (lambda: wrong.clip(X.astype(complex), 0, 1), "got complex128"),
+        (lambda: wrong.reduce(X, "SUM", 0), "Axes to be a list, got 0"),
+        (lambda: wrong.reduce(X, "SUM", jnp.array(1)), "Axes to be a list"),
+        (lambda: wrong.reduce(X, "SUM", [[0]]), "Axes[0] to be an integer"),
+        (lambda: wrong.argmin(X, "0"), "Axes to be a list, got '0'"),
+        (lambda: wrong.split(X, "1", [3, 5]), "Axis to be an integer"),
+        (lambda: wrong.split(X, True, [1, 7]), "Axis to be an integer"),
+        (lambda: wrong.split(X, 1, 8), "OutputTensors to be a list, got 8"),
+        (lambda: wrong.split(X, 1, [3.0, 5]), "OutputTensors[0].Sizes to be a list of integers"),
+        (lambda: wrong.split(X, 1, [0, 8]), "OutputTensors[0].Sizes[1] to be in [1"),
+        (lambda: wrong.tile(X, 3), "Repeats to be a list, got 3"),
+        (lambda: wrong.clip(X, None, 1), "Min to be a number, got None"),
+        (lambda: wrong.clip(X, "0", True), "Max to be a number, got True"),
+        (lambda: wrong.clip(X, 0, 10**400), "Max to fit a FLOAT"),
+        (lambda: wrong.clip(X, 0, 1, [1, 2]), "ScaleBias to be a ScaleBias"),
+        (lambda: wrong.depth_to_space(X, [2]), "BlockSize to be an integer"),
+        (lambda: wrong.join([], 0), "InputCount to be at least 1"),
+        (lambda: wrong.join(None, 0), "InputTensors to be a list, got None"),
+        (lambda: wrong.Split.infer(input_tensor=TensorDesc.of(X), axis=0), "their own sizes"),
+        (lambda: wrong.Tile.infer(input_tensor=TensorDesc.of(X)), "Repeats to be given, got"),
+        (lambda: wrong.Tile.infer(input_tensor=TensorDesc.of(X), repeat=[1]), "'repeats'"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message: str):
@@ -77,17 +101,32 @@ def test_what_does_not_fit_is_refused(call, message: str):
 
 
 def test_arrays_of_numpy_are_arrays_too():
-    result = dml_jax.clip(N, 0, 1)  # pyright: ignore[reportArgumentType]
+    result = wrong.clip(N, 0, 1)
     np.testing.assert_array_equal(result, np.clip(N, 0, 1))
-    with pytest.raises(TypeError, match="an array or an Expression, got a list"):
-        dml_jax.clip([1.0], 0, 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(DmlError, match="an array or an Expression, got a list"):
+        wrong.clip([1.0], 0, 1)
 
 
 def test_floats_are_kept_by_their_bits():
     zeros = jnp.zeros(2, jnp.float32)
-    assert np.signbit(np.asarray(dml_jax.clip(zeros, -0.0, 1))).all()
-    assert not np.signbit(np.asarray(dml_jax.clip(zeros, 0.0, 1))).any()
-    assert np.signbit(np.asarray(dml_jax.clip(zeros, -0.0, 1))).all()
+    assert np.signbit(np.asarray(wrong.clip(zeros, -0.0, 1))).all()
+    assert not np.signbit(np.asarray(wrong.clip(zeros, 0.0, 1))).any()
+    assert np.signbit(np.asarray(wrong.clip(zeros, -0.0, 1))).all()
+
+
+def test_what_was_kept_makes_nothing_else_valid():
+    """1, 1.0 and True are equal keys, and not equal fields."""
+    wrong.tile(X, [2, 1, 1, 1])
+    wrong.depth_to_space(X, 1)
+    for call in (lambda: wrong.tile(X, [2.0, 1, 1, 1]), lambda: wrong.depth_to_space(X, True)):
+        with pytest.raises(DmlError, match="an integer"):
+            call()
+
+
+def test_sequences_of_every_kind():
+    for axes in ((1, 2), [1, 2], np.array([1, 2]), range(1, 3)):
+        assert wrong.reduce(X, "MAX", axes).shape == (2, 1, 1, 6)
+    assert wrong.join((x for x in (X, X)), 0).shape == (4, 8, 4, 6)
 
 
 def by_hand(x: jax.Array) -> jax.Array:
@@ -124,7 +163,7 @@ def test_they_add_nothing_to_the_program():
 def test_later_calls_trace_and_describe_nothing_anew(monkeypatch):
     dml_jax.reduce(X, "L1", [1, 3])
     monkeypatch.setattr(dml_jax.Reduce, "lower", None)
-    monkeypatch.setattr(dml_jax.Reduce, "infer", None)
+    monkeypatch.setattr(dml_jax.Reduce, "expected_sizes", None)
     np.testing.assert_allclose(
         dml_jax.reduce(X, "L1", [1, 3]), np.abs(N).sum((1, 3), keepdims=True), rtol=1e-5
     )

@@ -224,6 +224,19 @@ def test_all_faults_at_once():
 
 
 @pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
+def test_second_derivatives(function: str):
+    """What finite differences of the first derivative say; 0 where a function has corners."""
+    x = jnp.array([[0.5, 1.25, 0.75], [1.5, 0.25, 1.0]], jnp.float32)
+    op = make(function, x, [1])
+    hessian = jax.hessian(lambda x: op(x).sum())(x)
+    step = 1e-2
+    for index in np.ndindex(2, 3):
+        up, down = x.at[index].add(step), x.at[index].add(-step)
+        slope = [jax.grad(lambda x: op(x).sum())(x) for x in (up, down)]
+        np.testing.assert_allclose(hessian[index], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
+
+
+@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
 @pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=str)
 def test_many_columns(function: str, axes: tuple[int, ...]):
     """Leading axes of wide tensors are summed in another way on CPU: to the same answer."""

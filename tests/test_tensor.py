@@ -40,6 +40,12 @@ def test_calc_buffer_tensor_size(data_type, sizes, strides, expected):
     assert calc_buffer_tensor_size(data_type, sizes, strides) == expected
 
 
+@pytest.mark.parametrize(("sizes", "strides"), [([2, -1], None), ([2], [-1]), ([2, 2], [1])])
+def test_sizes_of_no_tensor(sizes, strides):
+    with pytest.raises(DmlError, match="DMLCalcBufferTensorSize"):
+        calc_buffer_tensor_size("FLOAT32", sizes, strides)
+
+
 def test_defaults_and_properties():
     desc = TensorDesc("FLOAT32", [1, 1, 2, 3])
     assert desc.total_tensor_size_in_bytes == 24
@@ -107,6 +113,10 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
         ({"guaranteed_base_offset_alignment": 2}, "GuaranteedBaseOffsetAlignment", "power of two"),
         ({"guaranteed_base_offset_alignment": 24}, "GuaranteedBaseOffsetAlignment", "got 24"),
         ({"guaranteed_base_offset_alignment": -4}, "GuaranteedBaseOffsetAlignment", "got -4"),
+        ({"guaranteed_base_offset_alignment": 0.0}, "GuaranteedBaseOffsetAlignment", "got 0.0"),
+        ({"sizes": {4, 5, 1}}, "Sizes", "be a list of integers"),
+        ({"sizes": {2: 3}}, "Sizes", "be a list of integers, got {2: 3}"),
+        ({"sizes": [True, 2]}, "Sizes", "be a list of integers, got (True, 2)"),
     ],
 )
 def test_broken(change: dict, field: str, message: str):

@@ -13,6 +13,7 @@ from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
+    find_file,
     list_of,
     read_json,
     refused,
@@ -25,6 +26,7 @@ from dml_jax.dispatch.resources import (
     UINT64_MAX,
     Resource,
     parse_resource,
+    reading,
 )
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
@@ -206,22 +208,17 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
 
 def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:
     """{"type": "graph", "sourcePath"}: what `Graph.save` wrote, bound by the graph's names."""
-
-    def find(source: Any) -> Path:
-        path = next((p for p in (folder / string(source), Path(source)) if p.exists()), None)
-        if path is None:
-            raise refused("exist, in the model's folder or the current one", source)
-        return path
-
     graph: Any = None
     known = ("type", "Type", "sourcePath", "bindings", "executionFlags", "dmlCompileType")
     with Reader(value, known, context) as fields:
         bindings = fields.take("bindings", _parse_bindings, {})
         fields.take("executionFlags", _execution_flags, None)
         fields.take("dmlCompileType", _compile_type, None)
-        path = fields.take("sourcePath", find)
-        if path is not None:
+        source = fields.take("sourcePath", string)
+        if source is not None:
             try:
+                with reading(source, "graph"):
+                    path = find_file(folder, source)
                 graph = Graph.load(path)
             except DmlError as error:
                 fields.faults += error.faults

@@ -67,6 +67,16 @@ def _placed(message: str, text: bytes) -> str:
     return f"{rest} (line {line}, column {column})"
 
 
+def find_file(folder: Path, source: str) -> Path:
+    """A file of a model in `folder`: found there, or else in the current directory."""
+    path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
+    if path is None:
+        raise refused("exist, in the model's folder or the current one", NOTHING)
+    if not path.is_file():
+        raise refused("be a file", Unquoted("a folder or a device"))
+    return path
+
+
 class Reader:
     """Takes the fields of one JSON object, collecting what is wrong with them.
 
@@ -95,9 +105,6 @@ class Reader:
         if kind is None and self.faults:
             error = DmlError(self.faults)
             raise error.within(self.context) if self.context else error
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.value
 
     def refuse(self, name: str, rule: str, value: object) -> None:
         field = f"{self.path}.{name}".strip(".") if name[:1] != "[" else self.path + name

@@ -13,6 +13,7 @@ import numpy as np
 
 from dml_jax.dispatch.reading import (
     Reader,
+    find_file,
     list_of,
     missing_extra,
     refused,
@@ -20,7 +21,7 @@ from dml_jax.dispatch.reading import (
     unsigned,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
+from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate
 from dml_jax.tensor import UINT_MAX, round_up
 
 UINT64_MAX = 2**64 - 1
@@ -211,7 +212,7 @@ def _mixed(values: list[Any]) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _reading(source: str, kind: str) -> Iterator[None]:
+def reading(source: str, kind: str) -> Iterator[None]:
     """What goes wrong inside is said of the file, without the reading library's traceback."""
     field = f"sourcePath {abbreviate(source)}"
     try:
@@ -233,16 +234,11 @@ def _file(
         source = fields.take("sourcePath", string)
     kind = Path(source).suffix.lower()
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
-    with _reading(source, kind or "raw"):
-        path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
-        if path is None:
-            raise refused("exist, in the model's folder or the current one", NOTHING)
-        if not path.is_file():
-            raise refused("be a file", Unquoted("a folder or a device"))
-        parsed = parse(path, data_type, resample)
+    with reading(source, kind or "raw"):
+        parsed = parse(find_file(folder, source), data_type, resample)
 
     def make() -> np.ndarray:
-        with _reading(source, kind or "raw"):
+        with reading(source, kind or "raw"):
             return parsed.make()
 
     return dataclasses.replace(parsed, make=make)

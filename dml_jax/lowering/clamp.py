@@ -26,14 +26,20 @@ def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float |
     return lax.select((x <= low_) | (x >= high_), lax.full_like(gradient, 0), gradient)
 
 
+def to_float(bound: float | int, dtype: np.dtype) -> float:
+    """The nearest float of the type, ties to even; beyond its range infinity."""
+    with np.errstate(over="ignore"):
+        # A 64-bit integer must not be rounded to float64 on the way.
+        return float(dtype.type(np.longdouble(bound) if isinstance(bound, int) else bound))
+
+
 def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     """A FLOAT bound in the type that it clips.
 
     Integers truncate toward zero and then saturate (infinities too); floats round to nearest even.
     """
     if not np.issubdtype(dtype, np.integer):
-        with np.errstate(over="ignore"):
-            return float(dtype.type(bound))
+        return to_float(bound, dtype)
     limits = np.iinfo(dtype)
     if math.isinf(bound):
         return int(limits.max if bound > 0 else limits.min)

@@ -134,7 +134,7 @@ def _shared_extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    out = _extreme(x, axes, largest)
+    out = _shared_extreme(x, axes, largest)
     chosen = lax.convert_element_type(x == out, x.dtype)
     return out, _sum(chosen * dx, axes) / _sum(chosen, axes)
 
@@ -159,7 +159,7 @@ def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # d|x| = x . dx / |x|, and 0 at the origin, where autodiff has 0 / 0.
     (x,), (dx,) = primals, tangents
     out = _l2(x, axes)
-    slope = x / jnp.where(out == 0, jnp.ones_like(out), out)
+    slope = jnp.where(out == 0, jnp.zeros_like(x), x / jnp.where(out == 0, jnp.ones_like(out), out))
     return out, _sum(slope * dx, axes)
 
 

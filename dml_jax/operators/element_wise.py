@@ -42,7 +42,6 @@ class _ExactClipping(_Clipping):
     """Bounds in the tensor's own type, which MinMaxDataType repeats."""
 
     def check(self, expect: Expect) -> None:
-        super().check(expect)
         tensor, data_type = self.outputs[0], self.__dict__["min_max_data_type"]
         rule = f"be {tensor.data_type} (the output's DataType)"
         expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
@@ -51,19 +50,15 @@ class _ExactClipping(_Clipping):
             rule = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
             for name in ("min", "max"):
                 bound = getattr(self, name)
-                fits = bound == bound and not math.isinf(bound) and bound == int(bound)
+                fits = math.isfinite(bound) and bound == int(bound)
                 expect(fits and limits.min <= bound <= limits.max, name.capitalize(), rule, bound)
+        else:
+            super().check(expect)
 
     def bounds(self) -> list[float | int]:
         dtype = self.inputs[0].dtype
-        exact = int if np.issubdtype(dtype, np.integer) else lambda bound: to_float(bound, dtype)
+        exact = int if np.issubdtype(dtype, np.integer) else lambda b: clamp.to_float(b, dtype)
         return [exact(getattr(self, name)) for name in ("min", "max")]
-
-
-def to_float(bound: float, dtype: np.dtype) -> float:
-    """The nearest float of the type, ties to even; beyond its range infinity."""
-    with np.errstate(over="ignore"):
-        return float(dtype.type(bound))
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
@@ -75,8 +70,9 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     Fields:
         input_tensor: the tensor to clip.
         output_tensor: of the input's type and sizes; may be the input's own memory.
-        scale_bias: applied to each element first. Choice: computed in FLOAT32 (64-bit types in
-            FLOAT64) and rounded to the tensor's type once; integers truncate and saturate.
+        scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
+            FLOAT64), where the backend may contract the product and the sum into one rounding;
+            rounded to the tensor's type once; integers truncate, saturate, and have 0 for NaN.
         min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
             truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
             min everywhere; NaN bounds are refused; NaN elements stay NaN.
