@@ -1,10 +1,10 @@
-"""Files, written whole or not at all."""
+"""Files: written whole or not at all, and read without losing a key."""
 
 import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 
@@ -28,3 +28,16 @@ def write_whole(
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of these pairs. Raises `DmlError` for a key that stands twice.
+
+    One of its two values would be lost.
+    """
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DmlError([Fault("", "each key of an object", "stand once", twice)])
+    return result

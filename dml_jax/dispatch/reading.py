@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.files import distinct_keys
 
 
 def missing_extra(package: str, purpose: str, extra: str = "cli") -> DmlError:
@@ -16,8 +17,7 @@ def missing_extra(package: str, purpose: str, extra: str = "cli") -> DmlError:
 def read_json(path: Path) -> Any:
     """The value that a file holds. Raises `DmlError`, with line and column where it is broken.
 
-    The parser is RapidJSON, DxDispatch's own, with the same leniencies. A key that stands twice in
-    one object is refused: one of the two values would be lost.
+    The parser is RapidJSON, DxDispatch's own, with the same leniencies.
     """
     try:
         import rapidjson
@@ -29,12 +29,7 @@ def read_json(path: Path) -> Any:
             return []
 
         def end_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            result = dict(pairs)
-            if len(result) < len(pairs):
-                keys = [key for key, _ in pairs]
-                twice = next(key for key in keys if keys.count(key) > 1)
-                raise DmlError([Fault("", "each key of an object", "stand once", twice)])
-            return result
+            return distinct_keys(pairs)
 
     where = f"Model '{path}'"
     try:

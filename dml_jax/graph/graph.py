@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import write_whole
+from dml_jax.files import distinct_keys, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -154,7 +154,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """The graph that `save` wrote. Raises `DmlError` with all that is wrong with the file."""
         path = Path(path)
         try:
-            value = json.loads(path.read_bytes(), object_pairs_hook=_once)
+            value = json.loads(path.read_bytes(), object_pairs_hook=distinct_keys)
             for node in value.get("Nodes", ()) if isinstance(value, dict) else ():
                 stored = node.get("Array") if isinstance(node, dict) else None
                 if isinstance(stored, dict) and isinstance(stored.get("SourcePath"), str):
@@ -169,15 +169,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         except ValueError as error:
             fault = Fault("", "the text", "be JSON", Unquoted(error))
         raise DmlError([fault]).within(f"Graph '{path}'")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise DmlError([Fault("", "each key of an object", "stand once", twice)])
-    return result
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)

@@ -14,20 +14,6 @@ from dml_jax.tensor import TensorDesc
 _TYPES_OF_1_0 = "FLOAT32 FLOAT16 INT32 INT16 UINT32 UINT16"  # of SPLIT and JOIN
 
 
-def _expect_pieces(
-    expect: Expect, axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc], names: str
-) -> None:
-    """Pieces that make up a whole along an axis; `names`: of the whole's and the pieces' fields."""
-    whole_name, pieces_name = names.split()
-    rank = whole.dimension_count
-    rule = f"be in [0, {rank - 1}] ({whole_name}.DimensionCount is {rank})"
-    valid = expect(axis < rank, "Axis", rule, axis)
-    if valid and all(piece.dimension_count == rank for piece in pieces):
-        total = sum(piece.sizes[axis] for piece in pieces)
-        rule = f"add up to {whole.sizes[axis]} ({whole_name}.Sizes[{axis}])"
-        expect(total == whole.sizes[axis], f"{pieces_name}[*].Sizes[{axis}]", rule, total)
-
-
 def _piece_sizes(axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc]) -> list[Sequence[int]]:
     """Each piece's sizes: the whole's, but on the axis its own."""
     sizes, rank = whole.sizes, whole.dimension_count
@@ -66,8 +52,13 @@ class Split(Operator, op="SPLIT"):
     )
 
     def check(self, expect: Expect) -> None:
-        names = "InputTensor OutputTensors"
-        _expect_pieces(expect, self.axis, self.input_tensor, self.output_tensors, names)
+        axis, sizes, pieces = self.axis, self.input_tensor.sizes, self.output_tensors
+        rule = f"be in [0, {len(sizes) - 1}] (InputTensor.DimensionCount is {len(sizes)})"
+        valid = expect(axis < len(sizes), "Axis", rule, axis)
+        if valid and all(piece.dimension_count == len(sizes) for piece in pieces):
+            total = sum(piece.sizes[axis] for piece in pieces)
+            rule = f"add up to {sizes[axis]} (InputTensor.Sizes[{axis}])"
+            expect(total == sizes[axis], f"OutputTensors[*].Sizes[{axis}]", rule, total)
 
     def expected_sizes(self) -> dict[str, list[Sequence[int]]]:
         sizes = _piece_sizes(self.axis, self.input_tensor, self.output_tensors)
