@@ -44,14 +44,14 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dml-jax")
 def cli() -> None:
-    r"""DirectML's operators on XLA.
+    """DirectML's operators on XLA.
 
     \b
     dml-jax run model.json             run a DxDispatch model
     dml-jax run model.json --check     check it, without running
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
     dml-jax show graph.json -o out.svg draw a graph, or a model
-    """
+    """  # noqa: D301  (click reads \b as a control character)
     # DirectML has 64-bit types, so the command line has them too.
     jax.config.update("jax_enable_x64", True)
 
@@ -137,11 +137,11 @@ def run(
     warmup_samples: int,
     timing_verbosity: int,
 ) -> None:
-    r"""Run MODEL, a DxDispatch JSON model.
+    """Run MODEL, a DxDispatch JSON model.
 
     \b
     Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted.
-    """
+    """  # noqa: D301
     if show_dependencies:
         _show_dependencies()
     if show_adapters:
@@ -193,7 +193,10 @@ def run(
     "-o", "--output", type=click.Path(path_type=Path), help="Draw it too, to a .svg or .png file."
 )
 def show(file: Path, output: Path | None) -> None:
-    """Show FILE, a model or a graph: a table of its operators, and with -o a picture."""
+    """Show FILE, a model or a graph.
+
+    A table of its operators, and with -o a picture.
+    """
     from dml_jax.dispatch.model import parse_model
     from dml_jax.dispatch.reading import read_json
     from dml_jax.graph import Graph
