@@ -1132,7 +1132,7 @@ def test_a_model_runs_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     [
         (
             lambda m: m["dispatchables"]["all"].update(sourcePath="none.json"),
-            "expected sourcePath to exist, in the model's folder or the current one, got 'none.",
+            "expected sourcePath 'none.json' to exist, in the model's folder or the current one",
         ),
         (lambda m: m["dispatchables"]["all"].pop("sourcePath"), "expected sourcePath to be given"),
         (
