@@ -23,7 +23,12 @@ def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
 def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float | int) -> jax.Array:
     """`gradient` where x lies strictly between the bounds, else 0; where x is NaN, `gradient`."""
     low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
-    return lax.select((x <= low_) | (x >= high_), lax.full_like(gradient, 0), gradient)
+    passed = (x > low_) & (x < high_)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        # Not the opposite, `x <= low or x >= high`: where low > high, the compiler for the H200
+        # (jax 0.11.2, float32) takes that to be true of NaN too.
+        passed |= x != x
+    return lax.select(passed, gradient, lax.full_like(gradient, 0))
 
 
 def to_float(bound: float | int, dtype: np.dtype) -> float:
