@@ -165,6 +165,23 @@ def test_sharded_inputs_give_the_same_answer(function: str):
         np.testing.assert_allclose(jax.jit(op)(sharded), op(x), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("axis", "collectives"),
+    [(0, ["all-reduce"]), (1, []), (2, [])],
+    ids=["reduced", "kept", "last"],
+)
+def test_sums_of_many_columns_partition(axis: int, collectives: list[str]):
+    """Sharded over what is summed, one all-reduce; over what is kept, nothing moves."""
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    op = reduce([16, 8, 8192], [0])
+    spec = P(*(["d" if d == axis else None for d in range(3)]))
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    shape = jax.ShapeDtypeStruct((16, 8, 8192), jnp.float32, sharding=sharding)
+    text = jax.jit(op).lower(shape).compile().as_text() or ""
+    found = re.findall(r" (all-\w+|collective-\w+|reduce-scatter)\(", text)
+    assert found == collectives
+
+
 def test_split_returns_a_tuple_of_arrays():
     op = Split(
         input_tensor=TensorDesc("INT8", [5]),

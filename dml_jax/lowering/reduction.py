@@ -61,11 +61,11 @@ def _sum(x: jax.Array, axes: Axes) -> jax.Array:
         return _kept(lax.reduce_sum(x, axes), axes)
 
     def product(x: jax.Array) -> jax.Array:
-        rows = x.reshape(-1, columns)
-        ones = jnp.ones(rows.shape[0], x.dtype)
-        contracted = (((0,), (0,)), ((), ()))
-        total = lax.dot_general(ones, rows, contracted, precision=lax.Precision.HIGHEST)
-        return total.reshape(x.shape[len(axes) :])
+        # Not of x as a matrix: that would gather it where it is sharded over its last axis.
+        dimensions = tuple(range(len(axes)))
+        contracted = ((dimensions, dimensions), ((), ()))
+        ones = jnp.ones(x.shape[: len(axes)], x.dtype)
+        return lax.dot_general(ones, x, contracted, precision=lax.Precision.HIGHEST)
 
     def plain(x: jax.Array) -> jax.Array:
         return lax.reduce_sum(x, axes)
