@@ -1,6 +1,6 @@
 """Ahead-of-time compilation, as IDMLDevice::CompileOperator and IDMLBindingTable have it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class BindingTable:
         self,
         name: str,
         function: Callable[..., Any],
-        bounds: Iterable[Bound],
+        bounds: Sequence[Bound],
         buffers: Mapping[str, Buffer],
     ):
         self.name = name
@@ -242,22 +242,25 @@ class Compiled:
                 if not isinstance(binding.buffer, Buffer):
                     expect(False, path, "be bound to a Buffer", shown_array(value))
                     continue
-                whole = binding.buffer.size_in_bytes
-                size = whole if binding.size_in_bytes is None else binding.size_in_bytes
+                whole, offset, size = (
+                    binding.buffer.size_in_bytes,
+                    binding.offset,
+                    binding.size_in_bytes,
+                )
                 rule = "be a number of bytes"
-                placed = expect(is_uint(binding.offset), f"{path}.offset", rule, binding.offset)
-                if not (expect(is_uint(size), f"{path}.size_in_bytes", rule, size) and placed):
+                placed = expect(is_uint(offset), f"{path}.offset", rule, offset)
+                sized = size is None or is_uint(size)
+                if not (expect(sized, f"{path}.size_in_bytes", rule, size) and placed):
                     continue
                 name = names.setdefault(id(binding.buffer.array), f"{kind}[{index}]")
                 first = buffers.setdefault(name, binding.buffer)
                 rule = f"be bound to the Buffer of {name}, which holds the same array"
                 expect(first is binding.buffer, path, rule, Unquoted("another Buffer"))
-                end = binding.offset + (size if binding.size_in_bytes is not None else 0)
+                end = offset + (size or 0)
                 rule = f"stay within the {whole} bytes of its buffer"
                 expect(end <= whole, path, rule, Unquoted(f"byte {end}"))
-                bounds.append(Bound(path, tensor, output, name, binding.offset))
-                available = whole - binding.offset if binding.size_in_bytes is None else size
-                check_range(bounds[-1], available, expect)
+                bounds.append(Bound(path, tensor, output, name, offset))
+                check_range(bounds[-1], whole - offset if size is None else size, expect)
         check_overlaps(bounds, getattr(self._function, "in_place", False), expect)
         if expect.faults:
             raise DmlError(expect.faults)

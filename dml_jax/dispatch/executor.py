@@ -155,7 +155,7 @@ class Executor:
     def _values(self, resource: Resource) -> np.ndarray:
         """The logical elements of a resource: what was initialised, without the padding."""
         data = np.asarray(self.buffers[resource.name].array).view(np.uint8)
-        return _elements(data[resource.offset :][: resource.initial_size], resource)
+        return _typed(data[resource.offset :][: resource.initial_size], resource)
 
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
@@ -176,11 +176,6 @@ def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
     if element and data.size % element == 0:
         return data.view(resource.data_type.dtype)
     return data
-
-
-def _elements(data: np.ndarray, resource: Resource) -> np.ndarray:
-    known = resource.data_type.element_size > 0
-    return data.view(resource.data_type.dtype) if known else data
 
 
 def _check_memory(model: Model, device: Device) -> None:

@@ -78,10 +78,9 @@ class Reader:
     Used as a context manager: leaving it raises all faults, within the object's context.
     """
 
-    def __init__(self, value: Any, known: Collection[str], context: str = "", path: str = ""):
+    def __init__(self, value: Any, known: Collection[str], context: str = ""):
         self.faults: list[Fault] = []
         self.context = context
-        self.path = path
         self.value: Mapping[str, Any] = {}
         if not isinstance(value, Mapping):
             self.refuse("", "be an object", value)
@@ -102,8 +101,7 @@ class Reader:
             raise error.within(self.context) if self.context else error
 
     def refuse(self, name: str, rule: str, value: object) -> None:
-        field = f"{self.path}.{name}".strip(".") if name[:1] != "[" else self.path + name
-        self.faults.append(Fault("", field, rule, value))
+        self.faults.append(Fault("", name, rule, value))
 
     def take(self, name: str, convert: Callable[[Any], Any], default: Any = NOTHING) -> Any:
         """The converted field; the default, or None, where it is missing or refused."""
@@ -115,10 +113,9 @@ class Reader:
         try:
             return convert(self.value[name])
         except DmlError as error:
-            inside = f"{self.path}.{name}".strip(".")
             for fault in error.faults:
                 operator = fault.operator if fault.operator.startswith("DML_OPERATOR_") else ""
-                self.faults += DmlError([fault]).moved(operator, inside)
+                self.faults += DmlError([fault]).moved(operator, name)
             return None if default is NOTHING else default
 
 
