@@ -1,29 +1,30 @@
 """Reductions. Each takes an array and axes, and keeps the rank: a reduced axis has size 1.
 
-float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
+float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n. What each
+is on a device, and across devices, says its `Fold`.
 """
 
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-Axes = Sequence[int]
+from dml_jax.lowering.fold import Axes, Fold, Parts, fold
+
 Reduction = Callable[[jax.Array, Axes], jax.Array]
-
-
-def _wide(x: jax.Array) -> jax.Array:
-    return lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
+Pick = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def _is_float(x: jax.Array) -> bool:
     return jnp.issubdtype(x.dtype, jnp.floating)
 
 
-def _kept(x: jax.Array, axes: Axes) -> jax.Array:
+def _restored(x: jax.Array, axes: Axes) -> jax.Array:
     return lax.expand_dims(x, sorted(axes))
 
 
@@ -31,46 +32,110 @@ def _accumulated(reduction: Reduction) -> Reduction:
     """The reduction in the type it accumulates in, rounded back to the input's."""
 
     def rounded(x: jax.Array, axes: Axes) -> jax.Array:
-        return lax.convert_element_type(reduction(_wide(x), axes), x.dtype)
+        wide = lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
+        return lax.convert_element_type(reduction(wide, axes), x.dtype)
 
     return rounded
 
 
-def _abs(x: jax.Array) -> jax.Array:
-    if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
-        return x
-    return x * lax.stop_gradient(lax.sign(x))  # the derivative of lax.abs is 1 at 0, this one's 0
+def _pairwise(op: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """Neighbours first, as a tree: for a sum, the smallest rounding error."""
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        values = [*(op(a, b) for a, b in pairs), *values[len(values) // 2 * 2 :]]
+    return values[0]
 
 
-# Elements beside the leading axes from which a sum over them is a product with ones on CPU.
-MANY_COLUMNS = 2**15
+def _reducer(reduce: Reduction) -> Callable[[Parts, Axes], Parts]:
+    return lambda parts, axes: (reduce(parts[0], axes),)
 
 
-def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    """The sum in x's own type.
+def _one_pass(op: Pick, identity: Callable[[np.dtype], jax.Array], reduce: Reduction):
+    """In one pass, on CPU.
 
-    XLA walks down the columns of a leading axis, on CPU slower than anything else that it does once
-    the columns are many. A product with a row of ones is fast, and partitions into one all-reduce.
-    float32 on 2 cores, jax 0.10.2, ms, reduce_sum and this: 8 x 4194304 179, 5; 64 x 65536 19, 0.5;
-    1024 x 32768 115, 4; 8 x 16384 0.04, 0.03. Of squares, which the product does not fuse: 174, 37;
-    17, 1.3; 112, 33; 0.03, 0.06.
+    Floats carry beside the value whether there was a NaN. XLA's vectorised max and min drop NaN
+    (jax 0.10.2: rows of 64 lose all of them), and a reduction of two values, unlike one of one, is
+    fused with what makes its input. float32, ms, XLA's own sum and this, then both behind a clip:
+    131072 rows of 256 3.4, 3.2; 80, 5.9. 4096 of 4096 1.6, 1.7; 30, 1.6.
     """
-    leading = sorted(axes) == list(range(len(axes)))
-    columns = math.prod(x.shape[len(axes) :])
-    if not (_is_float(x) and leading and columns >= MANY_COLUMNS):
-        return _kept(lax.reduce_sum(x, axes), axes)
 
-    def product(x: jax.Array) -> jax.Array:
-        # Not of x as a matrix: that would gather it where it is sharded over its last axis.
-        dimensions = tuple(range(len(axes)))
-        contracted = ((dimensions, dimensions), ((), ()))
-        ones = jnp.ones(x.shape[: len(axes)], x.dtype)
-        return lax.dot_general(ones, x, contracted, precision=lax.Precision.HIGHEST)
+    def one_pass(parts: Parts, axes: Axes) -> Parts:
+        (x,) = parts
+        if not _is_float(x):
+            return (reduce(x, axes),)
+        value, nan = lax.reduce(
+            (x, x != x),
+            (identity(x.dtype), np.False_),
+            lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
+            axes,
+        )
+        return (jnp.where(nan, jnp.full_like(value, jnp.nan), value),)
 
-    def plain(x: jax.Array) -> jax.Array:
-        return lax.reduce_sum(x, axes)
+    return one_pass
 
-    return _kept(lax.platform_dependent(x, cpu=product, default=plain), axes)
+
+def _simple(
+    op: Pick,
+    identity: Callable[[np.dtype], jax.Array],
+    reduce: Reduction,
+    across: Callable[[Parts, tuple[str, ...]], Parts] | None,
+) -> Fold:
+    return Fold(
+        types=lambda dtype: (dtype,),
+        start=lambda x: (x,),
+        combine=lambda pieces: (_pairwise(op, [piece[0] for piece in pieces]),),
+        reduce=_reducer(reduce),
+        one_pass=_one_pass(op, identity, reduce),
+        default=_reducer(reduce),
+        across=across,
+    )
+
+
+SUM = _simple(
+    lax.add,
+    lambda dtype: dtype.type(0),
+    lax.reduce_sum,
+    lambda parts, names: (lax.psum(parts[0], names),),
+)
+# jax.lax has no product across devices; XLA's partitioner has.
+PRODUCT = _simple(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, None)
+
+
+def _linear(kind: Fold, reduce: Reduction) -> Reduction:
+    """A fold with the derivative of XLA's own reduction, which transposes and partitions."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+    def reduced(x: jax.Array, axes: Axes) -> jax.Array:
+        return _restored(fold(x, kind, axes)[0], axes)
+
+    @reduced.defjvp
+    def _(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+        (x,), (dx,) = primals, tangents
+        _, slope = jax.jvp(lambda x: _restored(reduce(x, axes), axes), (x,), (dx,))
+        return reduced(x, axes), slope
+
+    return reduced
+
+
+_sum = _linear(SUM, lax.reduce_sum)
+_product = _linear(PRODUCT, lax.reduce_prod)
+
+
+def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
+    """A sum that transposes; where it does, nothing is summed."""
+    return _restored(lax.reduce_sum(x, axes), axes)
+
+
+@jax.custom_jvp
+def _abs(x: jax.Array) -> jax.Array:
+    return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x)
+
+
+@_abs.defjvp
+def _abs_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    # The derivative of lax.abs is 1 at 0, this one's 0.
+    (x,), (dx,) = primals, tangents
+    return _abs(x), lax.sign(x) * dx
 
 
 @_accumulated
@@ -100,53 +165,102 @@ def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
 
 @_accumulated
 def multiply(x: jax.Array, axes: Axes) -> jax.Array:
-    return _kept(lax.reduce_prod(x, axes), axes)
+    return _product(x, axes)
 
 
-def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
-    """The largest or smallest element, NaN where there is one."""
-    plain = lax.reduce_max if largest else lax.reduce_min
-    if not _is_float(x):
-        return _kept(plain(x, axes), axes)
-    # On CPU XLA's vectorised max and min drop NaN (jax 0.10.2: rows of 64 lose all of them), so it
-    # is carried beside the value, in the same pass. 8x64x256x256 float32 on 2 cores, ms, plain and
-    # this: last axis 7, 5; axis 0 116, 3; axis 1 8, 59; axis 2 7, 16; all 2, 5. An integer key
-    # that orders like the floats takes 42 to 62, a second pass that looks for NaN 23 and more. A
-    # reduction whose operator is a comparison takes 4 to 25 and cannot be sharded.
-    pick = lax.max if largest else lax.min
-    start = x.dtype.type(-jnp.inf if largest else jnp.inf)
+def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
+    return lax.select((a > b) | (a != a), a, b)
 
-    def with_nan(x: jax.Array) -> jax.Array:
-        value, is_nan = lax.reduce(
-            (x, x != x), (start, False), lambda a, b: (pick(a[0], b[0]), a[1] | b[1]), axes
-        )
+
+def _smaller(a: jax.Array, b: jax.Array) -> jax.Array:
+    return lax.select((a < b) | (a != a), a, b)
+
+
+def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
+    """A max or min that gives NaN where there is one, by way of integers for floats.
+
+    What combines in an order of its own (collectives, vectorised loops) may drop NaN of floats.
+    """
+
+    def ordered(x: jax.Array) -> jax.Array:
+        if not _is_float(x):
+            return reduce(x)
+        wide = lax.convert_element_type(x, jnp.promote_types(x.dtype, jnp.float32))
+        integer = jnp.dtype(f"int{wide.dtype.itemsize * 8}")
+        limits = jnp.iinfo(integer)
+        bits = lax.bitcast_convert_type(wide, integer)
+        flip = lax.full_like(bits, limits.max)
+        key = lax.select(bits < 0, bits ^ flip, bits)
+        nan = lax.full_like(key, limits.max if largest else limits.min)
+        key = reduce(lax.select(x != x, nan, key))
+        is_nan = key == (limits.max if largest else limits.min)
+        bits = lax.select(key < 0, key ^ lax.full_like(key, limits.max), key)
+        value = lax.convert_element_type(lax.bitcast_convert_type(bits, wide.dtype), x.dtype)
         return jnp.where(is_nan, jnp.full_like(value, jnp.nan), value)
 
-    return _kept(lax.platform_dependent(x, cpu=with_nan, default=lambda x: plain(x, axes)), axes)
+    return ordered
+
+
+def _lowest(dtype: np.dtype, largest: bool) -> jax.Array:
+    if jnp.issubdtype(dtype, jnp.floating):
+        return dtype.type(-np.inf if largest else np.inf)
+    limits = jnp.iinfo(dtype)
+    return dtype.type(limits.min if largest else limits.max)
+
+
+def _extreme_over(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
+    """The form that partitions into one all-reduce."""
+    reduce = lax.reduce_max if largest else lax.reduce_min
+    return _ordered(largest, lambda x: reduce(x, axes))(x)
+
+
+def _extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.Array:
+    reduce = lax.pmax if largest else lax.pmin
+    return _ordered(largest, lambda x: reduce(x, names))(x)
+
+
+def _extreme_fold(largest: bool) -> Fold:
+    own = lax.reduce_max if largest else lax.reduce_min
+    op = _larger if largest else _smaller
+    return Fold(
+        types=lambda dtype: (dtype,),
+        start=lambda x: (x,),
+        combine=lambda pieces: (_pairwise(op, [piece[0] for piece in pieces]),),
+        reduce=lambda parts, axes: (_extreme_over(parts[0], axes, largest),),
+        one_pass=_one_pass(
+            lax.max if largest else lax.min, functools.partial(_lowest, largest=largest), own
+        ),
+        default=_reducer(own),
+        across=lambda parts, names: (_extreme_across(parts[0], names, largest),),
+    )
+
+
+MAX, MIN = _extreme_fold(True), _extreme_fold(False)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _shared_extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
-    return _extreme(x, axes, largest)
+def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
+    """The largest or smallest element, NaN where there is one."""
+    return _restored(fold(x, MAX if largest else MIN, axes)[0], axes)
 
 
-@_shared_extreme.defjvp
+@_extreme.defjvp
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    out = _shared_extreme(x, axes, largest)
+    out = _extreme(x, axes, largest)
     chosen = lax.convert_element_type(x == out, x.dtype)
-    return out, _sum(chosen * dx, axes) / _sum(chosen, axes)
+    return out, _sum_of_slopes(chosen * dx, axes) / _sum(chosen, axes)
 
 
 @_accumulated
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
-    return (_shared_extreme if _is_float(x) else _extreme)(x, axes, True)
+    return _extreme(x, axes, True)
 
 
 @_accumulated
 def min_(x: jax.Array, axes: Axes) -> jax.Array:
-    return (_shared_extreme if _is_float(x) else _extreme)(x, axes, False)
+    return _extreme(x, axes, False)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -160,38 +274,90 @@ def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
     out = _l2(x, axes)
     slope = jnp.where(out == 0, jnp.zeros_like(x), x / jnp.where(out == 0, jnp.ones_like(out), out))
-    return out, _sum(slope * dx, axes)
+    return out, _sum_of_slopes(slope * dx, axes)
 
 
 l2 = _accumulated(_l2)
 
 
-def _shifted_exp(x: jax.Array, axes: Axes) -> tuple[jax.Array, jax.Array]:
-    """`exp(x - shift)` and the shift: the maximum, so that nothing overflows.
+def _finite(top: jax.Array) -> jax.Array:
+    """The maximum as a shift: not where it is infinite, which would leave inf - inf."""
+    return jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)
 
-    Not where that is infinite, which would leave inf - inf.
-    """
-    top = _kept(lax.reduce_max(lax.stop_gradient(x), axes), axes)
-    shift = jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)
-    return lax.exp(x - shift), shift
+
+def _exp_sum(parts: Parts, axes: Axes) -> Parts:
+    """(maximum, sum of exp(x - maximum)), in two passes."""
+    top = lax.reduce_max(parts[0], axes)
+    shift = lax.expand_dims(_finite(top), sorted(axes))
+    return top, lax.reduce_sum(parts[1] * lax.exp(parts[0] - shift), axes)
+
+
+def _exp_sum_two_passes(parts: Parts, axes: Axes) -> Parts:
+    top = lax.reduce_max(parts[0], axes)
+    shift = lax.expand_dims(_finite(top), sorted(axes))
+    return top, SUM.one_pass((parts[1] * lax.exp(parts[0] - shift),), axes)[0]
+
+
+def _exp_sum_of(pieces: Sequence[Parts]) -> Parts:
+    top = _pairwise(lax.max, [piece[0] for piece in pieces])
+    shift = _finite(top)
+    terms = [total * lax.exp(part - shift) for part, total in pieces]
+    return top, _pairwise(lax.add, terms)
+
+
+def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
+    # One exponential for two elements. Equal maxima may be infinite: nothing to scale then.
+    scale = jnp.where(a[0] == b[0], 1, lax.exp(-lax.abs(a[0] - b[0])))
+    first = a[0] > b[0]
+    total = jnp.where(first, a[1] + b[1] * scale, a[1] * scale + b[1])
+    return lax.max(a[0], b[0]), total
+
+
+def _exp_sum_once(parts: Parts, axes: Axes) -> Parts:
+    dtype = parts[0].dtype
+    start = dtype.type(-np.inf), dtype.type(0)
+    return lax.reduce(parts, start, _exp_sum_pair, axes)
+
+
+def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
+    top = lax.pmax(parts[0], names)
+    return top, lax.psum(parts[1] * lax.exp(parts[0] - _finite(top)), names)
+
+
+# The maximum may drop NaN, which the sum keeps.
+EXP_SUM = Fold(
+    types=lambda dtype: (dtype, dtype),
+    start=lambda x: (x, lax.full_like(x, 1)),
+    combine=_exp_sum_of,
+    reduce=_exp_sum,
+    one_pass=_exp_sum_two_passes,
+    default=_exp_sum_once,
+    across=_exp_sum_across,
+    few=64,
+)
+
+
+def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
+    top, total = fold(lax.stop_gradient(x), EXP_SUM, axes)
+    total = jnp.where(top == jnp.inf, jnp.full_like(total, jnp.inf), total)
+    return _restored(_finite(top), axes), _restored(total, axes)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
-    terms, shift = _shifted_exp(x, axes)
-    return lax.log(_sum(terms, axes)) + shift
+    shift, total = _shift_and_total(x, axes)
+    return lax.log(total) + shift
 
 
 @_log_sum_exp.defjvp
 def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
-    terms, shift = _shifted_exp(x, axes)
-    total = _sum(terms, axes)
+    shift, total = _shift_and_total(x, axes)
     out = lax.log(total) + shift
     infinite = jnp.isinf(out)
-    softmax = terms / jnp.where(infinite, jnp.ones_like(total), total)
-    return out, _sum(jnp.where(infinite, jnp.zeros_like(x), softmax) * dx, axes)
+    softmax = lax.exp(x - shift) / jnp.where(infinite, jnp.ones_like(total), total)
+    return out, _sum_of_slopes(jnp.where(infinite, jnp.zeros_like(x), softmax) * dx, axes)
 
 
 log_sum_exp = _accumulated(_log_sum_exp)
@@ -210,23 +376,67 @@ def argmin(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> ja
 def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) -> jax.Array:
     """Row-major index within the reduced axes, in increasing order, of the extreme element.
 
-    The first of equal ones, or the `last`; the first (last) NaN where there is one. By value, then
-    by index: unlike one reduction that carries both, this gives the same answer in whatever order
-    the backend combines, and two small all-reduces where the axis is sharded.
+    The first of equal ones, or the `last`; the first (last) NaN where there is one.
     """
-    x = lax.stop_gradient(x)
-    found = x == _extreme(x, axes, largest)
-    if _is_float(x):
-        found |= x != x
     count = math.prod(x.shape[a] for a in axes)
-    index_type = jnp.int32 if count <= 2**31 - 1 else jnp.uint32
-    index = jnp.zeros(x.shape, index_type)
-    step = 1
-    for a in sorted(axes, reverse=True):
-        index += lax.broadcasted_iota(index_type, x.shape, a) * index_type(step)
-        step *= x.shape[a]
-    if last:
-        chosen = lax.reduce_max(jnp.where(found, index, index_type(0)), axes)
-    else:
-        chosen = lax.reduce_min(jnp.where(found, index, index_type(count - 1)), axes)
-    return lax.convert_element_type(_kept(chosen, axes), dtype)
+    index_type = np.dtype(np.int32 if count <= 2**31 - 1 else np.uint32)
+    kind = _arg_fold(largest, last, index_type)
+    _, index = fold(lax.stop_gradient(x), kind, axes)
+    return lax.convert_element_type(_restored(index, axes), dtype)
+
+
+@functools.cache
+def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
+    """(extreme element, its index).
+
+    Elements compare by value and, where that is equal, by index: the answer is the same in whatever
+    order a backend combines.
+    """
+    over = lax.reduce_max if last else lax.reduce_min
+    across = lax.pmax if last else lax.pmin
+    none = index_type.type(0 if last else np.iinfo(index_type).max)
+
+    def found(x: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
+        """The index where x is that value, else one that any other beats."""
+        same = (x == value) | (x != x) if _is_float(x) else x == value
+        return jnp.where(same, index, none)
+
+    def pair(a: Parts, b: Parts) -> Parts:
+        beats = a[0] > b[0] if largest else a[0] < b[0]
+        same = a[0] == b[0]
+        if _is_float(a[0]):
+            a_nan, b_nan = a[0] != a[0], b[0] != b[0]
+            beats |= a_nan & ~b_nan
+            same |= a_nan & b_nan
+        first = beats | (same & (a[1] > b[1] if last else a[1] < b[1]))
+        return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
+
+    def reduce(parts: Parts, axes: Axes) -> Parts:
+        x, index = parts
+        value = _extreme_over(x, axes, largest)
+        return value, over(found(x, lax.expand_dims(value, sorted(axes)), index), axes)
+
+    def two_passes(parts: Parts, axes: Axes) -> Parts:
+        x, index = parts
+        (value,) = (MAX if largest else MIN).one_pass((x,), axes)
+        return value, over(found(x, lax.expand_dims(value, sorted(axes)), index), axes)
+
+    def default(parts: Parts, axes: Axes) -> Parts:
+        start = _lowest(parts[0].dtype, largest), none
+        return lax.reduce(parts, start, pair, axes)
+
+    def agreed(parts: Parts, names: tuple[str, ...]) -> Parts:
+        value = _extreme_across(parts[0], names, largest)
+        return value, across(found(parts[0], value, parts[1]), names)
+
+    return Fold(
+        types=lambda dtype: (dtype, index_type),
+        start=lambda x: (x, lax.full_like(x, 0, index_type)),
+        combine=functools.partial(_pairwise, pair),
+        reduce=reduce,
+        one_pass=two_passes,
+        default=default,
+        across=agreed,
+        few=64,
+        locates=True,
+    )
