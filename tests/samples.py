@@ -50,6 +50,7 @@ class Sample:
             group of its support table; as simple as it can be.
         types: the data types that `draw` takes.
         low, high: the range of the random elements of floats.
+        exact_for_all: whether the reference of a descriptor holds for every value of its type.
     """
 
     draw: Callable[[Draw, str], Operator]
@@ -58,6 +59,7 @@ class Sample:
     types: list[str]
     low: float = -4.0
     high: float = 4.0
+    exact_for_all: Callable[[Any], bool] = lambda op: True
 
 
 FLOATS = ["FLOAT32", "FLOAT16"]
@@ -189,23 +191,25 @@ def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     return max(int(limits.min), min(int(limits.max), int(bound)))
 
 
+# Scaling is compared where it is exact: where NumPy and XLA may round differently, so may the
+# test's reference.
+SCALES = st.none() | st.builds(
+    ScaleBias, scale=st.sampled_from([-2.0, 0.5, 3.0]), bias=st.integers(-9, 9).map(float)
+)
+
+
 def draw_clip(draw: Draw, type_: str) -> ElementWiseClip:
     tensor = TensorDesc(type_, sizes(draw))
-    # Scaling is compared where it is exact: where NumPy and XLA may round differently, so may the
-    # test's reference.
-    scales = st.builds(
-        ScaleBias, scale=st.sampled_from([-2.0, 0.5, 3.0]), bias=st.integers(-9, 9).map(float)
-    )
     return ElementWiseClip(
         input_tensor=tensor,
         output_tensor=tensor,
-        scale_bias=draw(st.none() | scales),
+        scale_bias=draw(SCALES),
         min=draw(BOUNDS),
         max=draw(BOUNDS),
     )
 
 
-def clip(op: ElementWiseClip, x: np.ndarray) -> Arrays:
+def clip(op: ElementWiseClip | ElementWiseClip1, x: np.ndarray) -> Arrays:
     """Exact, in Python's own numbers."""
     low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
     s = op.scale_bias
@@ -228,14 +232,12 @@ def draw_exact_bounds(draw: Draw, type_: str) -> dict[str, Any]:
 
 def draw_clip1(draw: Draw, type_: str) -> ElementWiseClip1:
     tensor = TensorDesc(type_, sizes(draw))
-    bounds = draw_exact_bounds(draw, type_)
-    return ElementWiseClip1(input_tensor=tensor, output_tensor=tensor, **bounds)
-
-
-def clip1(op: ElementWiseClip1, x: np.ndarray) -> Arrays:
-    low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
-    clipped = [max(low, min(v, high)) for v in x.ravel().tolist()]
-    return [np.array(clipped, x.dtype).reshape(x.shape)]
+    return ElementWiseClip1(
+        input_tensor=tensor,
+        output_tensor=tensor,
+        scale_bias=draw(SCALES),
+        **draw_exact_bounds(draw, type_),
+    )
 
 
 def draw_grad(op: Any, draw: Draw, type_: str) -> Operator:
@@ -250,9 +252,9 @@ def draw_grad(op: Any, draw: Draw, type_: str) -> Operator:
 
 
 def clip_grad(op: Any, x: np.ndarray, gradient: np.ndarray) -> Arrays:
-    """0 where clipping leaves a bound standing, else the gradient."""
+    """0 where clipping leaves a bound standing, else the gradient, which NaN passes."""
     low, high = (cast_bound(bound, x.dtype) for bound in (op.min, op.max))
-    passed = [low < v < high for v in x.ravel().tolist()]
+    passed = [not (v <= low or v >= high) for v in x.ravel().tolist()]
     return [np.where(np.reshape(passed, x.shape), gradient, np.zeros_like(gradient))]
 
 
@@ -420,7 +422,7 @@ SAMPLES: dict[str, Sample] = {
     "DML_OPERATOR_SPACE_TO_DEPTH1": blocks(SpaceToDepth1, space_to_depth),
     "DML_OPERATOR_ELEMENT_WISE_CLIP1": Sample(
         draw_clip1,
-        clip1,
+        clip,
         lambda rank, types, _: ElementWiseClip1(
             input_tensor=ones(rank, types["input_tensor"]),
             output_tensor=ones(rank, types["output_tensor"]),
@@ -429,6 +431,7 @@ SAMPLES: dict[str, Sample] = {
             max=1,
         ),
         [*FLOATS, *INTEGERS],
+        exact_for_all=lambda op: op.scale_bias is None,
     ),
     "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD": grad(ElementWiseClipGrad),
     "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD1": grad(ElementWiseClipGrad1),
@@ -444,6 +447,7 @@ SAMPLES: dict[str, Sample] = {
             max=1,
         ),
         [*FLOATS, *INTEGERS],
+        exact_for_all=lambda op: op.scale_bias is None,  # else large integers round in FLOAT32
     ),
     "DML_OPERATOR_REDUCE": Sample(
         draw_reduce,
@@ -461,12 +465,24 @@ SAMPLES: dict[str, Sample] = {
 }
 
 
-def random_array(sample: Sample, tensor: TensorDesc, seed: int) -> np.ndarray:
-    """Random elements; small steps, so that there are ties."""
+def random_array(
+    sample: Sample, tensor: TensorDesc, seed: int, special: bool = False
+) -> np.ndarray:
+    """Random elements; small steps, so that there are ties.
+
+    `special` ones have NaN and infinities among them, integers the ends of their type.
+    """
     rng = np.random.default_rng(seed)
+    limits: Any
     if np.issubdtype(tensor.dtype, np.floating):
         steps = rng.integers(round(sample.low * 8), round(sample.high * 8), tensor.sizes)
-        return (steps / 8).astype(tensor.dtype)
-    limits = np.iinfo(tensor.dtype)
-    low, high = max(int(limits.min), -20), min(int(limits.max), 20)
-    return rng.integers(low, high, tensor.sizes).astype(tensor.dtype)
+        array, ends = (steps / 8).astype(tensor.dtype), [np.nan, np.inf, -np.inf]
+    else:
+        limits = np.iinfo(tensor.dtype)
+        low, high = max(int(limits.min), -20), min(int(limits.max), 20)
+        array = rng.integers(low, high, tensor.sizes).astype(tensor.dtype)
+        ends = [limits.min, limits.max]
+    if special:
+        chosen = rng.random(tensor.sizes) < 0.1
+        array[chosen] = rng.choice(np.array(ends, tensor.dtype), chosen.sum())
+    return array

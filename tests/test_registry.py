@@ -3,6 +3,9 @@
 import copy
 import json
 import pickle
+import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +24,10 @@ from dml_jax import (
     Operator,
     ScaleBias,  # noqa: F401
     TensorDesc,
+    calc_buffer_tensor_size,
     operator_from_json,
 )
+from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -96,6 +101,7 @@ def operators(draw, name: str | None = None, types: list[str] = ALL) -> Operator
 @given(data=st.data())
 def test_round_trips(name: str, data: st.DataObject):
     op = data.draw(operators(name))
+    op = data.draw(st.just(op) | _padded(op))
     text = json.dumps(op.to_json())
     for twin in (
         operator_from_json(json.loads(text)),
@@ -114,11 +120,35 @@ def test_round_trips(name: str, data: st.DataObject):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_outputs_follow_from_the_rest(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
+    outputs = [f for f in op.fields if f.tensor and f.tensor.output]
+    rest = {f.name: getattr(op, f.name) for f in op.fields if f not in outputs}
+    rest["output_data_type"] = op.outputs[0].data_type
+    if any(f.is_array for f in outputs):
+        with pytest.raises(DmlError, match="choose their own sizes"):
+            type(op).infer(**rest)
+    else:
+        assert type(op).infer(**rest) == op
+
+
+def _bits(array: Any) -> bytes:
+    """What has to be the same every way: all but the bits of NaN, which are the backend's."""
+    array = np.array(array)
+    if np.issubdtype(array.dtype, np.floating):
+        array[np.isnan(array)] = np.nan
+    return array.tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=16)  # of five compiled programs each
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     """Eager, jitted, vmapped, through buffers packed and padded: the same bits, and NumPy's."""
     op, sample = data.draw(operators(name)), SAMPLES[name]
-    arrays = [random_array(sample, t, seed + i) for i, t in enumerate(op.inputs)]
+    special = sample.exact_for_all(op) and data.draw(st.booleans())
+    arrays = [random_array(sample, t, seed + i, special) for i, t in enumerate(op.inputs)]
 
     def call(*xs: jax.typing.ArrayLike) -> tuple[jax.Array, ...]:
         results = op(*xs)
@@ -135,7 +165,10 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
         tolerance = {"float16": 2e-3, "float32": 2e-6}.get(expected.dtype.name, 0)
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0)
 
-    mapped = jax.vmap(call)(*(np.stack([a, a]) for a in arrays))
+    axis = data.draw(st.integers(0, min(t.dimension_count for t in op.inputs)))
+    others = [random_array(sample, t, seed + 9 + i) for i, t in enumerate(op.inputs)]
+    pairs = [np.stack(pair, axis) for pair in zip(others, arrays, strict=True)]
+    mapped = jax.vmap(call, axis)(*pairs)
     ways = {"jitted": jax.jit(call)(*arrays), "vmapped": [m[1] for m in mapped]}
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
@@ -145,7 +178,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["padded buffers"] = jax.jit(_through_buffers, static_argnums=0)(padded, *buffers)
     for way, results in ways.items():
         for result, first in zip(results, eager, strict=True):
-            assert np.asarray(result).tobytes() == np.asarray(first).tobytes(), way
+            assert _bits(result) == _bits(first), way
 
 
 def _through_buffers(op: Operator, *buffers: jax.Array) -> list[jax.Array]:
@@ -161,20 +194,29 @@ def _through_buffers(op: Operator, *buffers: jax.Array) -> list[jax.Array]:
 
 @st.composite
 def _padded(draw, op: Operator) -> Operator:
-    """The same operator with every tensor transposed and padded in memory."""
+    """The same operator with every tensor transposed and padded in memory, longer and aligned."""
 
-    def strided(tensor: TensorDesc) -> TensorDesc:
+    def strided(tensor: TensorDesc, output: bool) -> TensorDesc:
         strides, step = [0] * tensor.dimension_count, draw(st.integers(1, 2))
         for d in draw(st.permutations(range(tensor.dimension_count))):
             strides[d] = step
             step = step * tensor.sizes[d] + draw(st.integers(0, 1))
-        return TensorDesc(tensor.data_type, tensor.sizes, strides)
+        least = calc_buffer_tensor_size(tensor.data_type, tensor.sizes, strides)
+        return TensorDesc(
+            tensor.data_type,
+            tensor.sizes,
+            strides,
+            flags="NONE" if output else draw(st.sampled_from(["NONE", "OWNED_BY_DML"])),
+            total_tensor_size_in_bytes=draw(st.sampled_from([None, least + 4])),
+            guaranteed_base_offset_alignment=draw(st.sampled_from([0, 8, 256])),
+        )
 
     fields = {}
     for f in op.fields:
         value = getattr(op, f.name)
         if f.tensor:
-            value = [strided(t) for t in value] if f.is_array else strided(value)
+            tensors = [strided(t, f.tensor.output) for t in (value if f.is_array else [value])]
+            value = tensors if f.is_array else tensors[0]
         fields[f.name] = value
     return type(op)(**fields)
 
@@ -197,6 +239,7 @@ def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
     dx = [jnp.asarray(rng.standard_normal(a.shape), a.dtype) for a in arrays]
     outputs, dy = jax.jvp(op, arrays, dx)
     if any(not jnp.issubdtype(t.dtype, jnp.floating) for t in op.outputs):
+        assert {d.dtype for d in jax.tree.leaves(dy)} == {jax.dtypes.float0}  # no derivative
         return
     _, pullback = jax.vjp(op, *arrays)
     seeds = jax.tree.map(lambda o: jnp.asarray(rng.standard_normal(o.shape), o.dtype), outputs)
@@ -207,6 +250,30 @@ def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
     reverse = sum(float(jnp.vdot(a, b)) for a, b in zip(dx, back, strict=True))
     assert np.isfinite(reverse)
     assert forward == pytest.approx(reverse, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=12)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_derivatives_are_those_of_finite_differences(name: str, data: st.DataObject, seed: int):
+    """Of the NumPy reference in float64, in a random direction, away from corners."""
+    op, sample = data.draw(operators(name, ["FLOAT32"])), SAMPLES[name]
+    if any(not jnp.issubdtype(t.dtype, jnp.floating) for t in op.outputs):
+        return  # test_derivatives_agree says that there is none
+    rng, step = np.random.default_rng(seed), 1e-7
+    arrays = [rng.uniform(sample.low, sample.high, t.sizes).astype(np.float32) for t in op.inputs]
+    dx = [rng.standard_normal(a.shape).astype(np.float32) for a in arrays]
+    _, dy = jax.jvp(op, list(map(jnp.asarray, arrays)), list(map(jnp.asarray, dx)))
+    down, up = (
+        sample.reference(op, *(a + np.float64(s) * d for a, d in zip(arrays, dx, strict=True)))
+        for s in (-step, step)
+    )
+    for slope, low, high in zip(jax.tree.leaves(dy), down, up, strict=True):
+        assert low.dtype == np.float64
+        moved = np.subtract(high, low, out=np.zeros_like(low), where=high != low)  # not inf - inf
+        expected = moved / (2 * step)
+        scale = 1 + np.abs(expected).max()
+        np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -264,3 +331,136 @@ def test_scopes_name_the_operator(name: str, data: st.DataObject):
     # A copy lowers to nothing, and has no place for a name.
     text = lowered.as_text(debug_info=True)
     assert name in text or "stablehlo" not in text.replace("stablehlo.return", "")
+
+
+# Values that no field of a kind takes.
+BROKEN: dict[type[Kind], list[Any]] = {
+    Integer: [-1, 2**32, 0.5, "1", None],
+    Real: [1e39, -(10**40), "1", None],
+    Scalar: [2**64, -(2**63) - 1, "1", None],
+    Choice: ["NO_SUCH", -1, 99, None],
+    Structure: [{}, 1, "x"],
+    Tensor: [None, {}, 1, TensorDesc],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_a_broken_value_is_refused_by_its_field(name: str, data: st.DataObject):
+    op = data.draw(operators(name))
+    f = data.draw(st.sampled_from(op.fields))
+    value, path = getattr(op, f.name), f.c_name
+    if isinstance(f.kind, Array):
+        index = data.draw(st.integers(0, len(value)))
+        if index == len(value):
+            value, path = [], f.count or f.c_name
+        else:
+            broken = data.draw(st.sampled_from(BROKEN[type(f.kind.element)]))
+            value, path = [*value[:index], broken, *value[index + 1 :]], f"{f.c_name}[{index}]"
+    elif f.tensor and f.tensor.output and data.draw(st.booleans()):
+        value = TensorDesc(value.data_type, value.sizes, flags="OWNED_BY_DML")
+        path = f"{f.c_name}.Flags"
+    else:
+        value = data.draw(st.sampled_from(BROKEN[type(f.kind)]))
+    with pytest.raises(DmlError) as refused:
+        type(op)(**{g.name: getattr(op, g.name) for g in op.fields} | {f.name: value})
+    assert {fault.operator for fault in refused.value.faults} == {name}
+    assert path in [fault.field for fault in refused.value.faults]
+
+
+@st.composite
+def _changed(draw, tensor: TensorDesc) -> TensorDesc:
+    """The tensor with another type, rank, size or stride."""
+    sizes, d = list(tensor.sizes), draw(st.integers(0, tensor.dimension_count - 1))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return TensorDesc(draw(st.sampled_from(ALL)), sizes)
+        case 1:
+            sizes[d] = draw(st.integers(1, 9))
+        case 2 if len(sizes) < 8:
+            sizes.insert(d, 1)
+        case 3 if len(sizes) > 1:
+            del sizes[d]
+        case _:
+            strides = [draw(st.integers(0, 3)) for _ in sizes]
+            return TensorDesc(tensor.data_type, sizes, strides)
+    return TensorDesc(tensor.data_type, sizes)
+
+
+def _valid_or_refused(name: str, make: Callable[[], Operator], added: str = "") -> None:
+    """Either a descriptor that computes what it says, or an error that names fields it has."""
+    op_class = OPERATORS[name]
+    known = {f.c_name for f in op_class.fields} | {f.count for f in op_class.fields} | {added}
+    try:
+        op = make()
+    except DmlError as error:
+        for fault in error.faults:
+            assert fault.operator == name
+            assert re.split(r"[.\[]", fault.field)[0] in known
+            assert fault.rule
+        return
+    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in op.inputs]
+    shapes = jax.tree.leaves(jax.eval_shape(op, *arrays))
+    assert [(s.shape, s.dtype) for s in shapes] == [(t.sizes, t.dtype) for t in op.outputs]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_fields_that_do_not_fit_together(name: str, data: st.DataObject):
+    """Each field of one of two descriptors, tensors changed: valid, or refused by name."""
+    one, two = data.draw(operators(name)), data.draw(operators(name))
+    fields = {}
+    for f in one.fields:
+        value = getattr(data.draw(st.sampled_from([one, two])), f.name)
+        if f.tensor and data.draw(st.booleans()):
+            tensors = [
+                data.draw(st.just(t) | _changed(t)) for t in (value if f.is_array else [value])
+            ]
+            value = tensors if f.is_array else tensors[0]
+        fields[f.name] = value
+    _valid_or_refused(name, lambda: type(one)(**fields))
+
+
+JUNK = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        2**32,
+        2**64,
+        10**400,
+        0.5,
+        float("nan"),
+        float("inf"),
+        "",
+        "NaN",
+        "FLOAT32",
+    ]
+) | st.sampled_from([[], {}, [[]], [0], {"Desc": {}}, "DML_TENSOR_DATA_TYPE_UNKNOWN", [1] * 9])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_json_with_anything_in_it(name: str, data: st.DataObject):
+    """One value replaced, left out or added, anywhere: valid, or refused by name."""
+    json_of = copy.deepcopy(data.draw(operators(name)).to_json()["Desc"])
+    place: Any = json_of
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not place[key] or not isinstance(place[key], (dict, list)) or data.draw(st.booleans()):
+            break
+        place = place[key]
+    change = data.draw(st.sampled_from(["replace", "drop", "add"]))
+    if change == "replace":
+        place[key] = data.draw(JUNK)
+    elif change == "drop":
+        del place[key]
+    elif isinstance(place, dict):
+        place[f"{key}s"] = data.draw(JUNK)
+    else:
+        place.append(data.draw(JUNK))
+    _valid_or_refused(name, lambda: OPERATORS[name].from_json(json_of), f"{key}s")

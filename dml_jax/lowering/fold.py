@@ -127,16 +127,14 @@ class Fold:
         in place with what reads it, so that each pass stays one loop over its input.
         """
         n = parts[0].shape[1]
-        blocks = next((b for b in range(BLOCKS, 8, -1) if 0 < n % b <= n // b), BLOCKS)
-        size = n // blocks
+        blocks = next(b for b in range(BLOCKS, 1, -1) if 0 < n % b <= n // b)
+        size, rest = divmod(n, blocks)
         out = self.combine([_taken(parts, i * size, (i + 1) * size, 1) for i in range(blocks)])
-        if rest := n - blocks * size:
-            ends = self.combine([_taken(out, 0, rest, 1), _taken(parts, n - rest, n, 1)])
-            out = tuple(
-                lax.dynamic_update_slice_in_dim(part, end, 0, 1)
-                for part, end in zip(out, ends, strict=True)
-            )
-        return out
+        ends = self.combine([_taken(out, 0, rest, 1), _taken(parts, n - rest, n, 1)])
+        return tuple(
+            lax.dynamic_update_slice_in_dim(part, end, 0, 1)
+            for part, end in zip(out, ends, strict=True)
+        )
 
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's

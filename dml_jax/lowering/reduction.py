@@ -185,7 +185,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
     def ordered(x: jax.Array) -> jax.Array:
         if not _is_float(x):
             return reduce(x)
-        wide = lax.convert_element_type(x, jnp.promote_types(x.dtype, jnp.float32))
+        wide = lax.convert_element_type(x, jnp.float32) if x.dtype.itemsize < 4 else x
         integer = jnp.dtype(f"int{wide.dtype.itemsize * 8}")
         limits = jnp.iinfo(integer)
         bits = lax.bitcast_convert_type(wide, integer)
@@ -298,16 +298,10 @@ def _exp_sum_two_passes(parts: Parts, axes: Axes) -> Parts:
     return top, SUM.one_pass((parts[1] * lax.exp(parts[0] - shift),), axes)[0]
 
 
-def _exp_sum_of(pieces: Sequence[Parts]) -> Parts:
-    top = _pairwise(lax.max, [piece[0] for piece in pieces])
-    shift = _finite(top)
-    terms = [total * lax.exp(part - shift) for part, total in pieces]
-    return top, _pairwise(lax.add, terms)
-
-
 def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
     # One exponential for two elements. Equal maxima may be infinite: nothing to scale then.
-    scale = jnp.where(a[0] == b[0], 1, lax.exp(-lax.abs(a[0] - b[0])))
+    even = lax.full_like(a[0], 1)
+    scale = jnp.where(a[0] == b[0], even, lax.exp(-lax.abs(a[0] - b[0])))
     first = a[0] > b[0]
     total = jnp.where(first, a[1] + b[1] * scale, a[1] * scale + b[1])
     return lax.max(a[0], b[0]), total
@@ -328,7 +322,7 @@ def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
 EXP_SUM = Fold(
     types=lambda dtype: (dtype, dtype),
     start=lambda x: (x, lax.full_like(x, 1)),
-    combine=_exp_sum_of,
+    combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum,
     one_pass=_exp_sum_two_passes,
     default=_exp_sum_once,

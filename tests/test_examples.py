@@ -1,0 +1,175 @@
+"""The examples, run as a reader runs them: what they print, check and draw."""
+
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+def run(script: Path, *arguments: str, **environment: str) -> str:
+    """What the script prints; it runs in the current folder, on the CPU as it is."""
+    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(script), *arguments],
+        env={**inherited, "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=200,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def panels(path: Path, count: int, zoom: int = 1) -> list[np.ndarray]:
+    """The pictures of a sheet, from 0 to 1."""
+    sheet = np.asarray(Image.open(path), np.float64)[52:-12] / 255
+    width = (sheet.shape[1] - 12) // count
+    pictures = (sheet[:, width * k + 12 : width * (k + 1)] for k in range(count))
+    return [picture[::zoom, ::zoom] for picture in pictures]
+
+
+def decibels(picture: np.ndarray, original: np.ndarray) -> float:
+    return -10 * math.log10(((picture - original) ** 2).mean())
+
+
+def test_super_resolution_beats_bicubic():
+    printed = run(EXAMPLES / "super_resolution.py", "--steps", "100", "--batch", "8")
+    quality = {name: float(v) for name, v in re.findall(r"^([a-z ]+), (\S+) dB$", printed, re.M)}
+    assert list(quality) == ["low resolution", "bicubic", "learned"]
+    assert quality["low resolution"] < quality["bicubic"] < quality["learned"] - 0.2
+
+    *made, face = panels(Path("out/super_resolution.png"), 4, zoom=2)
+    photograph = Image.open(EXAMPLES / "images" / "astronaut.jpg").convert("RGB")
+    crop = photograph.crop((120, 0, 312, 192))
+    np.testing.assert_array_equal(face * 255, np.asarray(crop))
+    for picture, value in zip(made, quality.values(), strict=True):
+        assert decibels(picture, face) == pytest.approx(value, abs=0.05)
+    # Pillow's bicubic is the same filter, up to the edges and to whole steps between.
+    cubic = Image.Resampling.BICUBIC
+    peer = np.asarray(crop.resize((64, 64), cubic).resize((192, 192), cubic)) / 255
+    assert quality["bicubic"] == pytest.approx(decibels(peer, face), abs=0.1)
+
+
+def test_super_resolution_trains_beside_the_face(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    module = importlib.import_module("super_resolution")
+    picture = np.random.default_rng(0).random((1, 3, 512, 512), np.float32)
+    picture[:, :, 0:192, 120:312] = np.nan
+    batch = next(module.patches(picture, 300))
+    assert batch.shape == (300, 3, 72, 72)
+    assert np.isfinite(batch).all()
+
+
+def developed(raw: np.ndarray) -> np.ndarray:
+    """The camera of examples/camera.py by hand: [H, W] -> [3, H, W]."""
+    light = np.log(np.clip((raw.astype(np.float64) - 64) / (1023 - 64), 0.001, 1))
+    toned = np.empty_like(light)
+    for site in np.ndindex(2, 2):
+        plane = light[site[0] :: 2, site[1] :: 2]
+        share = np.exp(plane - plane.max(1).mean())
+        toned[site[0] :: 2, site[1] :: 2] = np.log1p(15 * share) / np.log1p(15)
+
+    def spread(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Each unknown pixel is the mean of the known ones nearest to it."""
+        total, count = (np.pad(a, 2, "symmetric") for a in (values * known, known * 1.0))
+        result = values.copy()
+        here = np.pad(known, 2, "symmetric")
+        for steps in (((0, 1), (0, -1), (1, 0), (-1, 0)), ((1, 1), (1, -1), (-1, 1), (-1, -1))):
+            sums = [sum(np.roll(a, s, (0, 1)) for s in steps) for a in (total, count)]
+            found = ~here & (sums[1] > 0)
+            inner = (slice(2, -2), slice(2, -2))
+            result[found[inner]] = (sums[0] / np.maximum(sums[1], 1))[inner][found[inner]]
+            here |= found
+        return result
+
+    rows, columns = np.indices(raw.shape) % 2
+    green = spread(toned, rows != columns)
+    distances = [spread(toned - green, (rows == k) & (columns == k)) for k in (0, 1)]
+    return np.clip([green + distances[0], green, green + distances[1]], 0, 1)
+
+
+def test_the_camera_develops_three_times_alike():
+    printed = run(EXAMPLES / "camera.py")
+    folder = Path("out/camera")
+    raw = np.load(folder / "raw.npy")[0, 0]
+    assert raw.min() >= 0 and raw.max() <= 1023 and (raw == np.round(raw)).all()
+    expected = developed(raw)
+    for way in ("model", "stablehlo"):
+        assert f"{way}: differs from Python's by" in printed
+        picture = np.load(folder / f"{way}.npy")[0]
+        # At the border the graph doubles the last block, not the last pixel.
+        inner = (slice(None), slice(2, -2), slice(2, -2))
+        np.testing.assert_allclose(picture[inner], expected[inner], atol=2e-5)
+    _, drawn, original = panels(folder / "camera.png", 3)
+    np.testing.assert_allclose(drawn.transpose(2, 0, 1), picture, atol=0.51 / 255)
+    assert decibels(drawn, original) > 20
+
+
+@pytest.mark.parametrize("arguments", [["--devices", "1"], [], ["--processes", "2"]])
+def test_sharded_logits_read_the_same_text(arguments: list[str]):
+    printed = run(EXAMPLES / "sharded_logits.py", *arguments)
+    assert "read: Hello, Γειά σου, こんにちは, 世界, 안녕, 𐌷𐌰𐌹𐌻𐍃 🌍🚀\n" in printed  # noqa: RUF001
+    assert "one device gives the same\n" in printed
+    assert f", {2 if '--processes' in arguments else 1} processes\n" in printed
+    sent = re.findall(r"^  (argmax|log_sum_exp|softmax) +(.*)$", printed, re.M)
+    assert len(sent) == 6
+    for index, (_, collectives) in enumerate(sent):
+        if index >= 3 or "1" in arguments:  # sharded over the positions, or not at all
+            assert collectives == "nothing is sent"
+        else:  # a number or two for each position, whatever the number of devices
+            assert re.fullmatch(r"all-reduce \w+\[40\](, all-reduce \w+\[40\])?", collectives)
+    assert np.asarray(Image.open("out/sharded_logits.png")).shape == (400, 1000, 4)
+
+
+def test_feature_levels_is_a_script_and_a_notebook():
+    printed = run(EXAMPLES / "feature_levels.py")
+    # REDUCE of rank 2, ARGMAX and MAX of UINT8 came with 3_0, by DirectML's pages.
+    assert "FLOAT32[3,3] -> FLOAT32[3,1]\n  needs 3_0\n" in printed
+    assert printed.count("3_0 -> 1_0\n") == 2
+    assert "UINT8[4,1,64,64]) needs 3_0\nNode 1: DML_OPERATOR_REDUCE: expected" in printed
+    assert np.asarray(Image.open("out/feature_levels.png")).shape[1] == 800
+
+    cells = (EXAMPLES / "feature_levels.py").read_text().split("# %%")[1:]
+    assert len(cells) > 10
+    for cell in cells:
+        head, *lines = cell.splitlines()
+        assert head in ("", " [markdown]")
+        if head:
+            assert all(line.startswith("#") or not line for line in lines), lines
+
+
+def test_scaling_measures_every_number_of_devices():
+    devices = "--xla_force_host_platform_device_count=8"
+    arguments = ["--mebibytes", "1", "--samples", "1", "--calls", "1", "--json", "scaling.json"]
+    run(ROOT / "benchmarks" / "scaling.py", *arguments, XLA_FLAGS=devices)
+    results = json.loads(Path("scaling.json").read_text())["results"]
+    assert [row["devices"] for row in results] == [1, 2, 4, 8] * (len(results) // 4)
+    for row in results:
+        alone = next(r for r in results if r["cell"] == row["cell"])
+        assert row["efficiency"] == pytest.approx(alone["ms"] / row["ms"])
+
+
+def test_every_example_is_shown():
+    for page in (EXAMPLES / "README.md", ROOT / "docs" / "examples.md"):
+        text = page.read_text()
+        for script in EXAMPLES.glob("*.py"):
+            named = f"examples/{script.name}" in text
+            assert named or script.stem == "album", (page, script)
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            assert target.startswith("https://") or (page.parent / target).exists(), target
