@@ -147,41 +147,6 @@ def test_shard_map(function: str):
     np.testing.assert_allclose(gradient, jax.grad(lambda x: whole(x).sum())(x), rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", ["SUM", "MAX", "MIN", "ARGMAX", "LOG_SUM_EXP", "MULTIPLY"])
-def test_sharded_inputs_give_the_same_answer(function: str):
-    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
-    sizes = [16, 8, 4, 4]
-    x = np.random.default_rng(0).integers(1, 5, sizes).astype(np.float32)
-    x[9, 3, 1, 1] = np.nan
-    for axes in ([0], [2, 3], [0, 1, 2, 3]):
-        op = reduce(sizes, axes, "SUM")
-        output = op.output_tensor
-        if function == "ARGMAX":
-            output = TensorDesc("UINT32", output.sizes)
-        op = Reduce(
-            function=function, input_tensor=op.input_tensor, output_tensor=output, axes=axes
-        )
-        sharded = jax.device_put(x, jax.sharding.NamedSharding(mesh, P("d")))
-        np.testing.assert_allclose(jax.jit(op)(sharded), op(x), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("axis", "collectives"),
-    [(0, ["all-reduce"]), (1, []), (2, [])],
-    ids=["reduced", "kept", "last"],
-)
-def test_sums_of_many_columns_partition(axis: int, collectives: list[str]):
-    """Sharded over what is summed, one all-reduce; over what is kept, nothing moves."""
-    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
-    op = reduce([16, 8, 8192], [0])
-    spec = P(*(["d" if d == axis else None for d in range(3)]))
-    sharding = jax.sharding.NamedSharding(mesh, spec)
-    shape = jax.ShapeDtypeStruct((16, 8, 8192), jnp.float32, sharding=sharding)
-    text = jax.jit(op).lower(shape).compile().as_text() or ""
-    found = re.findall(r" (all-\w+|collective-\w+|reduce-scatter)\(", text)
-    assert found == collectives
-
-
 def test_split_returns_a_tuple_of_arrays():
     op = Split(
         input_tensor=TensorDesc("INT8", [5]),

@@ -26,7 +26,7 @@ from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
@@ -144,7 +144,7 @@ class Fold:
 # one, which computes it 64 times.
 BLOCKS = 15
 # Elements up to which the time to compile counts for more.
-LITTLE = 2**14
+LITTLE = 2**15
 # Rows beyond this go through blocks first: it keeps the rounding error of a sum near that of a
 # pairwise one (33554432 elements: 0.3 ulp, without 23; NumPy 0.7).
 LONG_ROW = 4096
@@ -243,7 +243,12 @@ def _partitioned(x: jax.Array, *, axes: tuple[int, ...], kind: Fold) -> Parts:
 
     def partition(mesh: Any, arguments: Any, results: Any) -> Any:
         (argument,) = arguments
-        shape = argument.shape
+        shape, count = argument.shape, len(results)
+        if not isinstance(argument.sharding, NamedSharding):
+            # Devices without a mesh: JAX replicates over them what it does not shard.
+            devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
+            alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
+            return mesh, functools.partial(kind.local, axes=axes), (alike,) * count, (alike,)
         spec = [*argument.sharding.spec, *[None] * (len(shape) - len(argument.sharding.spec))]
         names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
         # XLA pads what does not divide evenly, with anything.
@@ -265,7 +270,7 @@ def _partitioned(x: jax.Array, *, axes: tuple[int, ...], kind: Fold) -> Parts:
                 parts = (*rest, _global(index, part.shape, shape, where))
             return kind.across(parts, shared)
 
-        return mesh, each, tuple(out for _ in kind.types(argument.dtype)), (into,)
+        return mesh, each, (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
         dimensions = [f"d{a}" for a in range(x.ndim)]

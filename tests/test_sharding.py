@@ -1,0 +1,182 @@
+"""Eight devices: what the compiled programs send between them, and that the answers are the same.
+
+Elementwise dimensions send nothing; a reduction over a sharded one sends all-reduces of the reduced
+size, one for each quantity that the devices have to agree on. Nothing is gathered.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import dml_jax
+from dml_jax import GraphBuilder, ReduceFunction, TensorDesc, compile
+
+SHAPE = (16, 24, 32)
+LAYOUTS = {
+    "first": ((8,), P("a")),
+    "middle": ((8,), P(None, "a")),
+    "two axes": ((2, 4), P("a", None, "b")),
+    "one axis of both": ((2, 4), P(None, ("a", "b"))),
+}
+FUNCTIONS = [str(function) for function in ReduceFunction]
+# Value, then index; maximum, then sum.
+TWO = {"ARGMAX", "ARGMIN", "LOG_SUM_EXP"}
+KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+
+
+def collectives(function: Callable[..., Any], *arguments: jax.Array) -> list[tuple[str, int]]:
+    """Kind and elements of each collective of the compiled program."""
+    text = jax.jit(function).lower(*arguments).compile().as_text() or ""
+    found = re.findall(rf"= (.*?) ({KINDS})(?:-start)?\(", text)
+    return [
+        (kind, sum(math.prod(map(int, sizes.split(","))) if sizes else 1 for sizes in shapes))
+        for shapes, kind in ((re.findall(r"\[([\d,]*)\]", shape), kind) for shape, kind in found)
+    ]
+
+
+def mesh(sizes: tuple[int, ...], kind: AxisType = AxisType.Auto) -> jax.sharding.Mesh:
+    return jax.make_mesh(sizes, ("a", "b")[: len(sizes)], axis_types=(kind,) * len(sizes))
+
+
+def values() -> np.ndarray:
+    x = np.random.default_rng(1).uniform(0.5, 1.5, SHAPE).astype(np.float32)
+    x[:, 2], x[:, 9], x[2], x[13] = 2, 2, 3, 3  # ties within a device and across devices
+    return x
+
+
+def placed(layout: str) -> jax.Array:
+    sizes, spec = LAYOUTS[layout]
+    return jax.device_put(values(), NamedSharding(mesh(sizes), spec))
+
+
+def reducer(function: str, axes: tuple[int, ...]) -> Callable[[jax.Array], jax.Array]:
+    return lambda x: dml_jax.reduce(x, function, axes)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_reductions(function: str, layout: str):
+    x, spec = placed(layout), LAYOUTS[layout][1]
+    for axes in [(0,), (1,), (0, 2), (0, 1, 2)]:
+        f = reducer(function, axes)
+        sharded = {a for a in axes if a < len(spec) and spec[a]}
+        count = 0 if not sharded else 2 if function in TWO else 1
+        if function == "MULTIPLY":  # by XLA's partitioner: one for each mesh axis
+            count = len(sharded)
+        size = math.prod(n for a, n in enumerate(SHAPE) if a not in axes)
+        sent = collectives(f, x)
+        assert [kind for kind, _ in sent] == ["all-reduce"] * count
+        assert all(n <= size for _, n in sent)
+        np.testing.assert_allclose(jax.jit(f)(x), f(jnp.asarray(values())), rtol=2e-6)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_nan_crosses_devices(function: str):
+    x = values()
+    x[3, 5, 7] = x[11, 5, 7] = np.nan
+    y = jax.jit(reducer(function, (0,)))(jax.device_put(x, NamedSharding(mesh((8,)), P("a"))))
+    got = np.asarray(y)[0, 5, 7]
+    assert got == 3 if function.startswith("ARG") else np.isnan(got)
+
+
+# A product's derivative is JAX's own, exact where elements are 0: it halves the axis, and permutes.
+@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN", "MULTIPLY"}))
+def test_gradients_and_vmap(function: str):
+    x = placed("middle")
+    f = reducer(function, (1,))
+    slope = jax.grad(lambda x: f(x).sum())
+    sent = collectives(slope, x)
+    assert {kind for kind, _ in sent} <= {"all-reduce"}
+    assert all(n <= SHAPE[0] * SHAPE[2] for _, n in sent)
+    plain = jnp.asarray(values())
+    np.testing.assert_allclose(jax.jit(slope)(x), slope(plain), rtol=1e-5)
+    over = jax.vmap(reducer(function, (0,)))
+    assert [kind for kind, _ in collectives(over, x)] == ["all-reduce"] * (1 + (function in TWO))
+    np.testing.assert_allclose(jax.jit(over)(x), over(plain), rtol=2e-6)
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMIN", "MULTIPLY"])
+def test_explicit_meshes_and_shard_map(function: str):
+    f, plain = reducer(function, (1,)), jnp.asarray(values())
+    explicit = mesh((8,), AxisType.Explicit)
+    with jax.set_mesh(explicit):
+        x = jax.device_put(values(), NamedSharding(explicit, P("a")))
+        y = jax.jit(f)(x)
+        assert jax.typeof(y).sharding.spec == P("a", None, None)
+        np.testing.assert_allclose(y, f(plain), rtol=2e-6)
+    auto, spec = LAYOUTS["two axes"]
+    # Manual over one axis of the mesh, XLA's over the other.
+    some = jax.shard_map(f, mesh=mesh(auto), in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    x = jax.device_put(values(), NamedSharding(mesh(auto), spec))
+    assert not collectives(some, x)
+    np.testing.assert_allclose(jax.jit(some)(x), f(plain), rtol=2e-6)
+
+
+def test_rows_that_devices_share_unevenly():
+    x = np.random.default_rng(2).normal(size=(8, 12)).astype(np.float32)
+
+    def f(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh((8,)), P("a")))[:6]
+        return dml_jax.reduce(y, "MAX", [0]), dml_jax.argmin(y, [0])
+
+    for got, want in zip(jax.jit(f)(x), (x[:6].max(0), x[:6].argmin(0)), strict=True):
+        np.testing.assert_array_equal(got[0], want)
+
+
+IMAGES = (16, 16, 32, 64)
+# An operator, and the layouts that it treats elementwise.
+ELEMENTWISE: dict[str, tuple[Callable[[jax.Array], Any], list[P]]] = {
+    "clip": (
+        lambda x: dml_jax.clip(x, -1, 1),
+        [P("a"), P(None, None, "a"), P(None, None, None, "a")],
+    ),
+    "clip1": (lambda x: dml_jax.clip(x, -1, 1), [P(None, "a")]),
+    "split": (lambda x: dml_jax.split(x, 1, [7, 9]), [P("a"), P(None, None, "a")]),
+    "join": (lambda x: dml_jax.join([x, x], 1), [P("a"), P(None, None, None, "a")]),
+    "tile": (lambda x: dml_jax.tile(x, [1, 2, 1, 3]), [P("a"), P(None, None, "a")]),
+    "depth_to_space": (lambda x: dml_jax.depth_to_space(x, 2), [P("a"), P(None, None, "a")]),
+    "space_to_depth": (lambda x: dml_jax.space_to_depth(x, 2), [P("a"), P(None, None, "a")]),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_dimensions_send_nothing(name: str):
+    f, specs = ELEMENTWISE[name]
+    plain = np.random.default_rng(3).normal(size=IMAGES).astype(np.float32)
+    for spec in specs:
+        x = jax.device_put(plain, NamedSharding(mesh((8,)), spec))
+        assert not collectives(f, x), spec
+        for got, want in zip(
+            jax.tree.leaves(jax.jit(f)(x)), jax.tree.leaves(f(jnp.asarray(plain))), strict=True
+        ):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_graphs_and_compiled_operators():
+    builder = GraphBuilder()
+    image = builder.input_tensor("image", TensorDesc("FLOAT32", IMAGES))
+    pixels = dml_jax.depth_to_space(dml_jax.clip(image, -1, 1), 2)
+    graph = builder.build({"pixels": pixels, "best": dml_jax.argmax(pixels, [0])})
+    sharding = NamedSharding(mesh((8,)), P("a"))
+    compiled = compile(graph, in_shardings=sharding)
+    x = np.random.default_rng(4).normal(size=IMAGES).astype(np.float32)
+    pixels, best = compiled(jax.device_put(x, sharding))
+    np.testing.assert_array_equal(best[0], np.asarray(pixels).argmax(0))
+    assert not re.search(r"= \S+ all-gather", compiled.as_text())
+    assert len(re.findall(r" all-reduce(?:-start)?\(", compiled.as_text())) == 2
+
+
+def test_exported_programs_of_eight_devices():
+    compiled = compile(
+        reducer("MAX", (0,)), jnp.asarray(values()), in_shardings=NamedSharding(mesh((8,)), P("a"))
+    )
+    assert jax.export.deserialize(bytearray(compiled.export())).nr_devices == 8
