@@ -1,44 +1,24 @@
-"""What the package costs beside the work: `python benchmarks/overhead.py`.
+"""What the package costs beside what `dml-jax bench` shows: `python benchmarks/overhead.py`.
 
-Microseconds to make and check descriptors and to call eagerly; milliseconds of a CLIP of 64 MB
-whose output is allocated, bound, and bound in place; milliseconds a node to check and trace graphs.
+Microseconds of eager calls of operators and functions; milliseconds a node to check and trace
+graphs. Descriptors, jitted calls and compile times are the bench's.
 """
 
 import sys
 import time
-import timeit
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from timing import interleaved, row
 
 import dml_jax
-from dml_jax import Buffer, ElementWiseClip, GraphBuilder, Reduce, TensorDesc
+from dml_jax import ElementWiseClip, GraphBuilder, TensorDesc
+from dml_jax.bench.timing import Contender, interleaved
 
 
 def say(line: str) -> None:
+    """A line on stdout, at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def microseconds(function: Callable[[], object], number: int = 2000) -> float:
-    """The best of several rounds' means: what is left is the function, not the machine."""
-    function()
-    return min(timeit.repeat(function, number=number, repeat=7)) / number * 1e6
-
-
-def descriptors() -> None:
-    """What a descriptor costs."""
-    x, y = TensorDesc("FLOAT32", [1, 1, 3, 3]), TensorDesc("FLOAT32", [1, 1, 3, 1])
-    made = {
-        "TensorDesc": lambda: TensorDesc("FLOAT32", [1, 1, 3, 3]),
-        "Reduce": lambda: Reduce(function="SUM", input_tensor=x, output_tensor=y, axes=[3]),
-        "ElementWiseClip": lambda: ElementWiseClip(input_tensor=x, output_tensor=x, min=0, max=1),
-    }
-    for name, function in made.items():
-        say(f"make and check {name}: {microseconds(function):.1f} us")
 
 
 def calls() -> None:
@@ -47,36 +27,14 @@ def calls() -> None:
     tensor = TensorDesc.of(x)
     op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=0, max=1)
     by_hand = jax.jit(lambda x: jnp.clip(x, 0, 1))
-    for name, function in {
-        "jitted by hand": lambda: by_hand(x),
-        "operator": lambda: op(x),
-        "clip()": lambda: dml_jax.clip(x, 0, 1),
-        "reduce()": lambda: dml_jax.reduce(x, "SUM", [3]),
-    }.items():
-        say(f"eager call, {name}: {microseconds(function):.1f} us")
-
-
-def memory() -> None:
-    """Outputs that a call allocates, and outputs that are bound."""
-    tensor = TensorDesc("FLOAT32", [64, 512, 512])
-    op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=1)
-    compiled = dml_jax.compile(op)
-    x = np.random.default_rng(0).standard_normal(tensor.sizes).astype(np.float32)
-    source, target, both = Buffer(x), Buffer.of(tensor), Buffer(x)
-    bound, in_place = compiled.bind([source], [target]), compiled.bind([both], [both])
-
-    def run(table: dml_jax.BindingTable) -> None:
-        table.dispatch()
-        table.wait()
-
-    times = interleaved(
-        {
-            "allocated": lambda: compiled(source.array),
-            "bound": lambda: run(bound),
-            "in place": lambda: run(in_place),
-        }
-    )
-    say(row("CLIP of 64 MB, ms", times))
+    contenders = {
+        "jitted by hand": Contender(lambda _: by_hand(x)),
+        "operator": Contender(lambda _: op(x)),
+        "clip()": Contender(lambda _: dml_jax.clip(x, 0, 1)),
+        "reduce()": Contender(lambda _: dml_jax.reduce(x, "SUM", [3])),
+    }
+    for name, times in interleaved(contenders, samples=31, give_up=100).items():
+        say(f"eager call, {name}: {times.median * 1e6:.1f} us")
 
 
 def graphs() -> None:
@@ -97,5 +55,5 @@ def graphs() -> None:
 
 if __name__ == "__main__":
     say(f"{jax.devices()[0].device_kind}, jax {jax.__version__}")
-    for part in (descriptors, calls, memory, graphs):
+    for part in (calls, graphs):
         part()

@@ -1,0 +1,202 @@
+"""What results say: ratios to the best peer, and how they stand to the targets."""
+
+import math
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+FOR_TIME = "left out for time"
+WAYS = ("allocated", "bound")
+SMALLEST = {"cpu": 1e6, "gpu": 64e6}
+"""Bytes of the largest tensor, from which a cell counts."""
+
+
+def with_ratios(cell: dict[str, Any]) -> dict[str, Any]:
+    """The cell, and for each way how many times faster it is than the best peer."""
+    times = cell["times"]
+    ratios: dict[str, Any] = {}
+    for way in WAYS:
+        peers = {
+            name.removesuffix(f" {way}"): found["median_us"]
+            for name, found in times.items()
+            if name.endswith(f" {way}")
+        }
+        if peers:
+            best = min(peers, key=peers.__getitem__)
+            ours = times[way]["median_us"]
+            ratios[way] = {
+                "best_peer": best,
+                "ratio": round(peers[best] / ours, 3),
+                "ratios": {name: round(us / ours, 3) for name, us in peers.items()},
+            }
+    return {**cell, "ratios": ratios}
+
+
+def line(cell: dict[str, Any]) -> str:
+    """The cell in one line."""
+    parts = []
+    for way in WAYS:
+        found = cell["times"][way]
+        text = f"{way} {found['median_us'] / 1e3:.3f} ms {found['gb_s']:.1f} GB/s"
+        ratio = cell["ratios"].get(way)
+        if ratio:
+            text += f" x{ratio['ratio']:.2f} of {ratio['best_peer']}"
+        parts.append(text)
+    bound = cell["times"]["bound"]
+    parts.append(f"{bound['of_limit']:.2f} of {cell['limit']}")
+    told = {name: text for name, text in cell.get("notes", {}).items() if text != FOR_TIME}
+    notes = "".join(f"; {name}: {text}" for name, text in told.items())
+    return f"{cell['name']}: {', '.join(parts)}{notes}"
+
+
+def overhead_line(found: dict[str, Any]) -> str:
+    """A small cell in one line."""
+    made = found["construct_us"]
+    described = "" if made is None else f"describe {made:.1f} us, "
+    return (
+        f"{found['name']}: {described}call {found['call_us']:.2f} us "
+        f"(plain {found['plain_call_us']:.2f}), dispatch {found['dispatch_us']:.2f} us, "
+        f"compile {found['compile_ms']:.1f} ms (plain {found['plain_compile_ms']:.1f})"
+    )
+
+
+def lines(results: dict[str, Any], worst: int = 12) -> Iterator[str]:
+    """The report."""
+    found = list(results["cells"].values())
+    yield ""
+    if found:
+        on_cpu = results["environment"]["platform"] == "cpu"
+        counted = [c for c in found if _largest(c) >= SMALLEST["cpu" if on_cpu else "gpu"]]
+        yield f"{len(found)} cells, {len(counted)} of a size that counts"
+        for way in WAYS:
+            yield from _against_peers(counted, way, worst)
+        yield from _against_memory(counted, on_cpu, worst)
+        yield from _cliffs(counted)
+        yield from _disagreements(found)
+    if results["overhead"]:
+        yield from _overheads(list(results["overhead"].values()))
+
+
+def _largest(cell: dict[str, Any]) -> float:
+    return max(cell["bytes_in"], cell["bytes_out"])
+
+
+def _mean(values: list[float]) -> float:
+    return statistics.geometric_mean(values) if values else math.nan
+
+
+def _against_peers(cells: list[dict[str, Any]], way: str, worst: int) -> Iterator[str]:
+    ratios = [(c["ratios"][way]["ratio"], c) for c in cells if way in c["ratios"]]
+    if not ratios:
+        return
+    ratios.sort(key=lambda pair: pair[0])
+    slower = [c for ratio, c in ratios if ratio < 1 / 1.05]
+    mean = _mean([ratio for ratio, _ in ratios])
+    yield ""
+    yield (
+        f"{way}: {mean:.2f} times the best peer (geometric mean of {len(ratios)} cells); "
+        f"{len(slower)} slower than it by more than 5%"
+    )
+    names = sorted({name for _, c in ratios for name in c["ratios"][way]["ratios"]})
+    for name in names:
+        of_peer = [c["ratios"][way]["ratios"].get(name) for _, c in ratios]
+        against = [ratio for ratio in of_peer if ratio is not None]
+        won = sum(ratio < 1 / 1.05 for ratio in against)
+        best = sum(c["ratios"][way]["best_peer"] == name for _, c in ratios)
+        yield (
+            f"  {name:<14} {_mean(against):6.2f} times as fast over {len(against)} cells, "
+            f"slower in {won}; it is the best peer of {best}"
+        )
+    for ratio, c in ratios[:worst]:
+        yield f"  {ratio:.2f} of {c['ratios'][way]['best_peer']:<14} {c['name']}"
+
+
+def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> Iterator[str]:
+    groups = {"all": cells}
+    if on_cpu:
+        sums = ("REDUCE SUM", "REDUCE MAX", "REDUCE MIN")
+        groups = {
+            "copy-like, target 0.80 of the copy": [c for c in cells if c["limit"] == "copy"],
+            "SUM, MAX, MIN, target 0.80 of the read": [
+                c for c in cells if c["group"] in sums and c["limit"] == "read"
+            ],
+            "ARGMAX, ARGMIN, target 0.40 of the read": [
+                c for c in cells if "ARG" in c["group"] and c["limit"] == "read"
+            ],
+            "other reductions, of the read": [
+                c
+                for c in cells
+                if c["limit"] == "read" and c["group"] not in sums and "ARG" not in c["group"]
+            ],
+        }
+    for title, group in groups.items():
+        fraction = "of_limit" if on_cpu else "of_copy"
+        shares = sorted(((c["times"]["bound"][fraction], c) for c in group), key=lambda p: p[0])
+        if not shares:
+            continue
+        target = 0.4 if "0.40" in title else 0.8 if on_cpu else 0.9
+        below = [c for share, c in shares if share < target]
+        yield ""
+        yield (
+            f"bound, {title}: {_mean([s for s, _ in shares]):.2f} (geometric mean of {len(shares)}"
+            f" cells), {len(below)} below {target}"
+        )
+        for share, c in shares[:worst]:
+            if share < target:
+                best = c["times"]["bound"]["of_best_copy"]
+                yield f"  {share:.2f} ({best:.2f} of the best copy) {c['name']}"
+
+
+def _cliffs(cells: list[dict[str, Any]], factor: float = 1.5) -> Iterator[str]:
+    """Neighbours, axis to axis or even to odd, whose GB/s differ by more than the factor."""
+    families: dict[Any, list[dict[str, Any]]] = {}
+    for c in cells:
+        words = c["variant"].partition("[")[0].partition("axis")[0]
+        shape = tuple(c["sizes"])
+        families.setdefault((c["group"], words, c["data_type"], shape), []).append(c)
+        if math.prod(shape[:2]) == 1 and len(shape) == 4:  # the squares, even and odd
+            families.setdefault((c["group"], c["variant"], c["data_type"]), []).append(c)
+    apart = []
+    for family in families.values():
+        rates = {c["name"]: c["times"]["bound"]["gb_s"] for c in family}
+        slow, fast = (pick(rates, key=rates.__getitem__) for pick in (min, max))
+        if len(rates) > 1 and rates[fast] > factor * rates[slow]:
+            apart.append((rates[fast] / rates[slow], slow, fast))
+    yield ""
+    yield f"bound, neighbours further apart than {factor}: {len(apart)} of {len(families)} families"
+    for ratio, slow, fast in sorted(apart, reverse=True)[:12]:
+        yield f"  {ratio:.1f}: {slow}; {fast}"
+
+
+def _disagreements(cells: list[dict[str, Any]]) -> Iterator[str]:
+    notes = [
+        (c["name"], name, text)
+        for c in cells
+        for name, text in c.get("notes", {}).items()
+        if text.startswith("output ")
+    ]
+    yield ""
+    yield f"answers that differ from a peer's: {len(notes)}"
+    for cell, name, text in notes[:40]:
+        yield f"  {cell}: {name}: {text}"
+
+
+def _overheads(found: list[dict[str, Any]]) -> Iterator[str]:
+    calls = [o["call_us"] / o["plain_call_us"] for o in found]
+    compiles = sorted(
+        ((o["compile_ms"] / o["plain_compile_ms"], o) for o in found), key=lambda p: p[0]
+    )
+    made = [o["construct_us"] for o in found if o["construct_us"] is not None]
+    yield ""
+    yield (
+        f"{len(found)} small cells: a call is {_mean(calls):.3f} of the plain one "
+        f"({sum(c > 1.05 for c in calls)} above 1.05, at most {max(calls):.2f}); a descriptor "
+        f"takes {statistics.median(made):.1f} us (at most {max(made):.1f}); compiling takes "
+        f"{_mean([c for c, _ in compiles]):.2f} of the plain one's time"
+    )
+    for ratio, o in zip(calls, found, strict=True):
+        if ratio > 1.05:
+            yield f"  call {ratio:.2f}: {o['name']}"
+    for ratio, o in compiles:
+        if ratio > 1.5:
+            yield f"  compile {ratio:.2f}: {o['name']}"

@@ -1,0 +1,424 @@
+"""What a device's memory gives, and how much of that each cell takes."""
+
+import contextlib
+import math
+import os
+import platform as machine
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.bench.cells import HIGH, LOW, Cell
+from dml_jax.bench.timing import Contender, Times, interleaved, jax_contender
+from dml_jax.enums import TensorDataType
+from dml_jax.tensor import TensorDesc
+
+ROTATED = 2**28
+"""Bytes of the sets of data that calls go through in turn: several times the last cache."""
+
+MOST_SETS = 64
+
+WAYS = ("bound", "allocated")
+"""Whether outputs are written into memory that is there, or into memory that the call makes."""
+
+
+def sets_of(cell: Cell) -> int:
+    """How many sets of data a cell rotates through."""
+    return min(max(math.ceil(ROTATED / cell.bytes), 2), MOST_SETS)
+
+
+def wide(cell: Cell) -> Any:
+    """The context in which JAX has 64-bit types where the cell does, and not where it does not."""
+    tensors = (*cell.function.inputs, *cell.function.outputs)
+    return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
+
+
+class Data:
+    """Random arrays on a device, made there: cut out of one array a type, each elsewhere."""
+
+    def __init__(self, device: Any, seed: int = 0):
+        self.device = device
+        self._key = jax.device_put(jax.random.key(seed), device)
+        self._bases: dict[np.dtype, jax.Array] = {}
+        self._cut = jax.jit(
+            lambda base, start, sizes: lax.dynamic_slice_in_dim(
+                base, start, math.prod(sizes)
+            ).reshape(sizes),
+            static_argnums=2,
+        )
+        self._cuts = 0
+
+    def array(self, tensor: TensorDesc) -> jax.Array:
+        """Floats in [`LOW`, `HIGH`), integers of all bits."""
+        count = math.prod(tensor.sizes)
+        base = self._bases.get(tensor.dtype)
+        if base is None or base.size < count + min(count, 2**20):
+            base = self._bases[tensor.dtype] = self._random(tensor.dtype, count + 2**20)
+        self._cuts += 1
+        start = (
+            self._cuts * 65537 % (base.size - count + 1)
+        )  # a prime, so that no two are alike soon
+        return self._cut(base, start, tuple(tensor.sizes))
+
+    def _random(self, dtype: np.dtype, count: int) -> jax.Array:
+        key = jax.random.fold_in(self._key, len(self._bases))
+        if np.issubdtype(dtype, np.floating):
+            draw = jax.jit(lambda k: jax.random.uniform(k, (count,), dtype, LOW, HIGH))
+        else:
+            unsigned = np.dtype(f"uint{dtype.itemsize * 8}")
+            draw = jax.jit(
+                lambda k: lax.bitcast_convert_type(jax.random.bits(k, (count,), unsigned), dtype)
+            )
+        return draw(key)
+
+    def zeros(self, tensor: TensorDesc) -> jax.Array:
+        """Memory for an output."""
+        return jnp.zeros(tuple(tensor.sizes), tensor.dtype, device=self.device)
+
+    def sets(self, cell: Cell) -> list[tuple[jax.Array, ...]]:
+        """The inputs of each set."""
+        count = sets_of(cell)
+        made = [tuple(self.array(t) for t in cell.function.inputs) for _ in range(count)]
+        return jax.block_until_ready(made)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A function compiled both ways: its outputs allocated by the call, and bound (donated)."""
+
+    allocated: Any
+    bound: Any
+
+
+def programs(
+    function: Callable[..., Any],
+    inputs: Sequence[TensorDesc],
+    outputs: Sequence[TensorDesc],
+    device: Any,
+) -> Programs:
+    """Compiles a function of arrays. `bound` takes the outputs' memory first, as a tuple."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def shapes(tensors: Sequence[TensorDesc]) -> list[Any]:
+        make = jax.ShapeDtypeStruct
+        return [make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors]
+
+    xs, outs = shapes(inputs), tuple(shapes(outputs))
+    # An output that no input reads is an argument too: its memory is what is written to.
+    bound = jax.jit(lambda _, *xs: function(*xs), donate_argnums=0, keep_unused=True)
+    return Programs(
+        jax.jit(lambda *xs: function(*xs)).lower(*xs).compile(), bound.lower(outs, *xs).compile()
+    )
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def jax_contenders(
+    compiled: Programs,
+    inputs: Sequence[tuple[jax.Array, ...]],
+    outputs: Sequence[TensorDesc],
+    data: Data,
+) -> dict[str, Contender]:
+    """The contenders `allocated` and `bound` of compiled programs over sets of inputs."""
+    held = [tuple(map(data.zeros, outputs)) for _ in inputs]
+
+    def bound(index: int) -> Any:
+        held[index] = as_tuple(compiled.bound(held[index], *inputs[index]))
+        return held[index]
+
+    return {
+        "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
+        "bound": jax_contender(bound, data.device),
+    }
+
+
+# The references.
+
+_FORMS: dict[str, tuple[bool, Callable[[jax.Array], jax.Array]]] = {
+    # Whether it copies, else it reads.
+    "copy": (True, lambda x: x * 2 if _is_float(x) else x ^ 1),  # what XLA makes of x -> x'
+    "memcpy": (True, lax.optimization_barrier),
+    "read max": (False, lambda x: lax.reduce_max(x, (0,))[None]),
+    "read sum": (False, lambda x: lax.reduce(x, np.zeros((), x.dtype)[()], lax.add, (0,))[None]),
+}
+
+
+def _is_float(x: jax.Array) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
+class References:
+    """Plain copies and reads of large arrays, to be timed on their own and beside each cell."""
+
+    SETS = 2
+
+    def __init__(self, data: Data, size: int):
+        self.data = data
+        self.size = size
+        self._made: dict[TensorDataType, dict[str, Contender]] = {}
+
+    def contenders(self, data_type: TensorDataType) -> dict[str, Contender]:
+        """All forms for one type."""
+        if data_type not in self._made:
+            with jax.enable_x64(data_type.bits == 64):
+                self._made[data_type] = self._make(data_type)
+        return self._made[data_type]
+
+    def _make(self, data_type: TensorDataType) -> dict[str, Contender]:
+        tensor = TensorDesc(data_type, [self.size // data_type.element_size])
+        inputs = [(self.data.array(tensor),) for _ in range(self.SETS)]
+        held = [(self.data.zeros(tensor),) for _ in range(self.SETS)]
+
+        def copying(program: Any) -> Callable[[int], Any]:
+            def call(index: int) -> Any:
+                index %= self.SETS
+                held[index] = (program(held[index], *inputs[index]),)
+                return held[index]
+
+            return call
+
+        def reading(program: Any) -> Callable[[int], Any]:
+            return lambda index: program(*inputs[index % self.SETS])
+
+        made = {}
+        for name, (copies, form) in _FORMS.items():
+            outputs = [tensor if copies else TensorDesc(data_type, [1])]
+            compiled = programs(form, [tensor], outputs, self.data.device)
+            call = copying(compiled.bound) if copies else reading(compiled.allocated)
+            made[name] = jax_contender(call, self.data.device)
+        return made
+
+    def rate(self, form: str, times: Times) -> float:
+        """Bytes a second; a copy's are counted twice, since it reads and writes them."""
+        return self.size * (2 if _FORMS[form][0] else 1) / times.median
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes a second of each type and form: `rates[FLOAT32]["copy"]`."""
+
+    rates: Mapping[TensorDataType, Mapping[str, float]]
+
+    def read_form(self, data_type: TensorDataType) -> str:
+        """The form that reads this type fastest."""
+        of_type = self.rates[data_type]
+        return max((f for f in of_type if f.startswith("read")), key=of_type.__getitem__)
+
+    @property
+    def best_copy(self) -> float:
+        """Of any type and form: the nearest that XLA comes to the card."""
+        return max(max(r["copy"], r["memcpy"]) for r in self.rates.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """In GB/s."""
+        rates = {
+            t.name: {form: round(rate / 1e9, 2) for form, rate in of_type.items()}
+            for t, of_type in self.rates.items()
+        }
+        return {"best_copy_gb_s": round(self.best_copy / 1e9, 2), "gb_s": rates}
+
+
+def measure_bandwidth(
+    references: References, types: Sequence[TensorDataType], seconds: float = 2.0
+) -> Bandwidth:
+    """Every form of every type, in turn."""
+    contenders = {
+        (t, form): contender for t in types for form, contender in references.contenders(t).items()
+    }
+    names = {f"{t} {form}": key for key in contenders for t, form in [key]}
+    times = interleaved(
+        {name: contenders[key] for name, key in names.items()},
+        References.SETS,
+        seconds=seconds,
+        give_up=math.inf,
+    )
+    rates: dict[TensorDataType, dict[str, float]] = {t: {} for t in types}
+    for name, (t, form) in names.items():
+        rates[t][form] = references.rate(form, times[name])
+    return Bandwidth(rates)
+
+
+# The cells.
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The times of a cell, and of the references in the same seconds.
+
+    Attributes:
+        times: by contender; `allocated` and `bound` are the operator's.
+        copy: bytes a second of a plain copy of the cell's type, timed beside the cell.
+        best_copy: of the fastest copy that the device has of any type.
+        read: of a plain read of the type.
+    """
+
+    cell: Cell
+    times: Mapping[str, Times]
+    copy: float
+    best_copy: float
+    read: float
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def rate(self, way: str) -> float:
+        """Bytes that must move, a second."""
+        return self.cell.bytes / self.times[way].median
+
+    @property
+    def limit(self) -> float:
+        """What the rate is judged by: the read where the cell reads, else the copy of its type."""
+        return self.read if self.cell.reads else self.copy
+
+    def to_json(self) -> dict[str, Any]:
+        """Times in microseconds, rates in GB/s."""
+        ways: dict[str, Any] = {}
+        for way, times in self.times.items():
+            rate = self.rate(way)
+            ways[way] = times.to_json() | {
+                "gb_s": round(rate / 1e9, 2),
+                "of_copy": round(rate / self.copy, 4),
+                "of_best_copy": round(rate / self.best_copy, 4),
+                "of_limit": round(rate / self.limit, 4),
+            }
+        cell = self.cell
+        return {
+            "name": cell.name,
+            "kind": cell.kind,
+            "group": cell.group,
+            "variant": cell.variant,
+            "data_type": cell.tensor.data_type.name,
+            "sizes": list(cell.tensor.sizes),
+            "bytes_in": cell.bytes_in,
+            "bytes_out": cell.bytes_out,
+            "limit": "read" if cell.reads else "copy",
+            "copy_gb_s": round(self.copy / 1e9, 2),
+            "read_gb_s": round(self.read / 1e9, 2),
+            "times": ways,
+            **({"notes": dict(self.notes)} if self.notes else {}),
+        }
+
+
+class Bench:
+    """A device under measurement.
+
+    Args:
+        device: where.
+        seconds: of samples for each cell, about.
+        limit: most bytes of the references' arrays, which are of 64 MB on a CPU, else 256 MB.
+    """
+
+    def __init__(self, device: Any, seconds: float, limit: int, seed: int = 0):
+        self.device = device
+        self.seconds = seconds
+        self.data = Data(device, seed)
+        size = 2 ** (26 if device.platform == "cpu" else 28)
+        self.references = References(self.data, min(limit, size))
+        self._bandwidth: Bandwidth | None = None
+
+    def bandwidth(self, cells: Sequence[Cell]) -> Bandwidth:
+        """Of the types of these cells. Measured before the cells."""
+        types = sorted({cell.tensor.data_type for cell in cells})
+        self._bandwidth = measure_bandwidth(self.references, types, 4 * self.seconds)
+        return self._bandwidth
+
+    def compiled(
+        self,
+        cells: Sequence[Cell],
+        prepare: Callable[[Cell], Any] | None = None,
+    ) -> Iterator[tuple[Cell, Any]]:
+        """Each cell with its programs; compiled several at once, and not while one is timed."""
+        at_once = 4 * cores()
+        with ThreadPoolExecutor() as pool:
+            for start in range(0, len(cells), at_once):
+                chunk = cells[start : start + at_once]
+                made = list(pool.map(prepare or self.prepare, chunk))  # all, before one is timed
+                yield from zip(chunk, made, strict=True)
+
+    def prepare(self, cell: Cell) -> Programs:
+        """The cell's programs."""
+        with wide(cell):
+            function = cell.function
+            return programs(function, function.inputs, function.outputs, self.device)
+
+    def measure(
+        self,
+        cell: Cell,
+        contenders: Mapping[str, Contender],
+        notes: Mapping[str, str] | None = None,
+    ) -> Measured:
+        """The contenders' times: of all bound ones in turn, then of all allocated ones.
+
+        Names end in the way. The references take turns with the bound ones.
+        """
+        bandwidth = self._bandwidth or self.bandwidth([cell])
+        forms = self.references.contenders(cell.tensor.data_type)
+        copy, read = "copy", bandwidth.read_form(cell.tensor.data_type)
+        times: dict[str, Times] = {}
+        # Apart, since pages that are new leave the caches cold and the kernel busy.
+        for way in WAYS:
+            group = {name: c for name, c in contenders.items() if name.endswith(way)}
+            beside = {form: forms[form] for form in (copy, read)} if way == "bound" else {}
+            times |= interleaved(
+                {**group, **beside}, sets_of(cell), seconds=self.seconds, keep=set(beside)
+            )
+        rates = {form: self.references.rate(form, times.pop(form)) for form in (copy, read)}
+        of_type = bandwidth.rates[cell.tensor.data_type]["copy"]
+        best = max(rates[copy] * bandwidth.best_copy / of_type, rates[copy])
+        return Measured(cell, times, rates[copy], best, rates[read], notes or {})
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:
+        """Measures each cell, allocated and bound."""
+        for cell, compiled in self.compiled(cells):
+            with wide(cell):
+                inputs = self.data.sets(cell)
+                outputs = cell.function.outputs
+                contenders = jax_contenders(compiled, inputs, outputs, self.data)
+                measured = self.measure(cell, contenders)
+            yield measured
+
+
+def environment(device: Any) -> dict[str, Any]:
+    """What a figure depends on, beside the code: the machine, the versions, the flags."""
+    return {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "platform_version": device.client.platform_version.splitlines()[0],
+        "cpu": _cpu(),
+        "cores": cores(),
+        "system": machine.platform(),
+        "python": machine.python_version(),
+        "jax": jax.__version__,
+        "jaxlib": metadata.version("jaxlib"),
+        "numpy": np.__version__,
+        "flags": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return machine.processor() or machine.machine()

@@ -1,0 +1,166 @@
+"""Times of several contenders in one run, interleaved: a noisy machine is as noisy to each."""
+
+import gc
+import itertools
+import math
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What is timed.
+
+    Attributes:
+        call: does the work on one of the sets of data, whose number it takes; may only queue it.
+        wait: returns when all that was queued is done.
+        queued: whether calls are queued, and waited for together; else each is waited for.
+        settle: seconds for which its threads are busy after it is done, in the next one's way.
+    """
+
+    call: Callable[[int], object]
+    wait: Callable[[], object] = lambda: None
+    queued: bool = False
+    settle: float = 0.0
+
+    def run(self, sets: Iterable[int]) -> float:
+        """Runs once for each of the sets. Returns the seconds until all was queued."""
+        start = time.perf_counter()
+        for index in sets:
+            self.call(index)
+            if not self.queued:
+                self.wait()
+        queued = time.perf_counter() - start
+        if self.queued:
+            self.wait()
+        return queued
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds a call took.
+
+    Attributes:
+        median, low, high: the median, and the quartiles around it.
+        samples: how many were taken.
+        calls: calls in each sample.
+        queueing: where calls are queued, the part of a sample in which they still were. Near 1, the
+            device waited for the host, and the time is the host's.
+    """
+
+    median: float
+    low: float
+    high: float
+    samples: int
+    calls: int
+    queueing: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """In microseconds."""
+        us = {name: getattr(self, name) * 1e6 for name in ("median", "low", "high")}
+        found = {f"{name}_us": round(value, 3) for name, value in us.items()}
+        found |= {"samples": self.samples, "calls": self.calls}
+        return found if self.queueing is None else {**found, "queueing": round(self.queueing, 2)}
+
+
+def interleaved(
+    contenders: Mapping[str, Contender],
+    sets: int = 1,
+    *,
+    samples: int = 11,
+    least: int = 3,
+    seconds: float = 1.0,
+    sample_seconds: float | None = None,
+    give_up: float = 3.0,
+    keep: Collection[str] = (),
+) -> dict[str, Times]:
+    """The times of each, from samples taken in turn, in an order that is shuffled each time.
+
+    Args:
+        contenders: by name.
+        sets: how many sets of data there are. Each call gets the one after the last call's,
+            whoever made that: no contender finds in the cache what another one left there.
+        samples: of each contender.
+        least: of each, even where the seconds are over.
+        seconds: after these no further round begins.
+        sample_seconds: a sample makes as many calls as last this long; None is 2 ms, and 5 ms where
+            calls are queued, beside which the wait at the end is nothing.
+        give_up: one that is slower than the fastest by more than this factor gets `least` samples,
+            by more than three times this factor one.
+        keep: those that are neither given up nor counted as the fastest.
+    """
+    turns = itertools.cycle(range(sets))
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    queueing: dict[str, list[float]] = {name: [] for name in contenders}
+    calls: dict[str, int] = {}
+    for name, contender in contenders.items():
+        contender.run(itertools.islice(turns, 1))  # compiles, allocates
+        long = sample_seconds or (5e-3 if contender.queued else 2e-3)
+        count = 1
+        while True:
+            start = time.perf_counter()
+            contender.run(itertools.islice(turns, count))
+            took = time.perf_counter() - start
+            if took >= long / 2 or count >= 2**14:
+                break
+            count *= min(max(2, int(long / 2 / max(took, 1e-7))), 16)
+        calls[name] = max(1, min(math.ceil(count * long / took), 2**14))
+    order, dice, begin = list(contenders), random.Random(0), time.perf_counter()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(samples):
+            over = time.perf_counter() - begin > seconds
+            if turn >= least and over:
+                break
+            compared = [v for name, v in taken.items() if name not in keep] if turn else []
+            best = min(map(min, compared), default=0.0)
+            dice.shuffle(order)
+            for name in order:
+                slower = min(taken[name], default=0.0) / best if best else 0.0
+                enough = 1 if slower > 3 * give_up else least
+                if turn >= enough and slower > give_up and name not in keep:
+                    continue
+                count = calls[name]
+                start = time.perf_counter()
+                queued = contenders[name].run(itertools.islice(turns, count))
+                took = time.perf_counter() - start
+                taken[name].append(took / count)
+                if contenders[name].queued:
+                    queueing[name].append(queued / took)
+                time.sleep(contenders[name].settle)
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: _summary(taken[name], calls[name], queueing[name]) for name in contenders}
+
+
+def _summary(taken: Sequence[float], calls: int, queueing: Sequence[float]) -> Times:
+    low, median, high = np.percentile(taken, [25, 50, 75])
+    waits = float(np.median(queueing)) if queueing else None
+    return Times(float(median), float(low), float(high), len(taken), calls, waits)
+
+
+def is_queued(device: Any) -> bool:
+    """Whether work for a device is queued. The CPU's would run beside each other if it were."""
+    return device.platform != "cpu"
+
+
+def jax_contender(function: Callable[[int], Any], device: Any) -> Contender:
+    """Of a function that returns JAX arrays; each result is let go at the next call."""
+    held: list[Any] = [None]
+
+    def call(index: int) -> None:
+        held[0] = function(index)
+
+    def wait() -> None:
+        jax.block_until_ready(held[0])
+        held[0] = None
+
+    return Contender(call, wait, is_queued(device))

@@ -1,0 +1,338 @@
+"""The bench: every operator has cells, bytes and fractions are what they say, reports are whole."""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from samples import SAMPLES
+
+from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
+from dml_jax.bench import cells as table
+from dml_jax.bench.cells import CHAINS, PLANS, Cell, cells, small_cells
+from dml_jax.bench.plain import expression
+from dml_jax.bench.roofline import Bench, Data, programs
+from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.cli import cli
+from dml_jax.dispatch.model import load_model
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+TINY = 4096  # bytes of the largest tensor
+QUICK = ["--limit", "0.004", "--seconds", "0.001"]
+
+
+def bench(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", *words])
+
+
+@pytest.fixture(scope="module")
+def all_cells() -> list[Cell]:
+    return cells(limit=200_000_000)
+
+
+def test_every_operator_has_cells(all_cells: list[Cell]):
+    assert set(PLANS) == set(OPERATORS)
+    kinds = {cell.kind for cell in all_cells}
+    assert kinds == {name.removeprefix("DML_OPERATOR_") for name in OPERATORS} | set(CHAINS)
+    assert {cell.kind for cell in small_cells()} == kinds
+    assert len({cell.name for cell in all_cells}) == len(all_cells)
+
+
+def test_the_table_has_what_a_roofline_needs(all_cells: list[Cell]):
+    """Every function and kind of axes, every block and order, each type; the sizes asked for."""
+    assert len({c.group for c in all_cells if c.kind == "REDUCE"}) == 12
+    axes = {c.variant.partition(" ")[2] for c in all_cells if c.kind == "REDUCE"}
+    assert {"[3]", "[1]", "[0]", "[2, 3]", "[1, 2]", "[0, 2, 3]", "[0, 1, 2, 3]"} <= axes
+    for kind in ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1"):
+        variants = {c.variant for c in all_cells if c.kind == kind}
+        assert len(variants) == 8, variants  # blocks 2, 3, 4, 8 in two orders
+    for kind in ("SPLIT", "JOIN"):
+        assert {c.variant for c in all_cells if c.kind == kind} >= {f"axis {d}" for d in range(4)}
+    for kind in ("ELEMENT_WISE_CLIP", "TILE", "DEPTH_TO_SPACE1", "REDUCE", "ARGMAX"):
+        types = {c.tensor.data_type.name for c in all_cells if c.kind == kind}
+        assert types == {"FLOAT32", "FLOAT16", "INT32", "UINT8"}
+    sizes = {c.tensor.sizes for c in cells(limit=2**31)}
+    wanted = [(8, 64, 256, 256), (32, 3, 1080, 1920), (1, 1, 4096, 4096), (1, 129280)]
+    assert {*wanted, (4096, 7), (7, 4096)} <= sizes
+
+
+@pytest.mark.parametrize("limit", [TINY, 10**6, 200_000_000])
+def test_no_tensor_is_larger_than_the_limit(limit: int):
+    found = cells(limit=limit)
+    for cell in found:
+        for tensor in (*cell.function.inputs, *cell.function.outputs):
+            assert math.prod(tensor.sizes) * tensor.dtype.itemsize <= limit
+    assert {cell.kind for cell in found} >= {n.removeprefix("DML_OPERATOR_") for n in OPERATORS}
+
+
+def test_bytes_are_those_of_the_arrays():
+    """As many as NumPy's arrays have that go in and come out."""
+    for cell in cells(limit=TINY, every=5):
+        arrays = [np.zeros(t.sizes, t.dtype) for t in cell.function.inputs]
+        results = jax.tree.leaves(jax.eval_shape(cell.function, *arrays))
+        out = sum(np.empty(r.shape, r.dtype).nbytes for r in results)
+        assert cell.bytes_in == sum(a.nbytes for a in arrays)
+        assert cell.bytes == cell.bytes_in + out
+
+
+def test_types_and_sizes_are_taken_as_given():
+    found = cells(["REDUCE"], [jnp_type("INT64")], [(2, 3)])
+    assert {c.tensor.sizes for c in found} == {(2, 3)}
+    assert {c.group for c in found} == {
+        f"REDUCE {f}" for f in ("ARGMAX", "ARGMIN", "L1", "MAX", "MIN", "MULTIPLY", "SUM")
+    } | {"REDUCE SUM_SQUARE"}  # the functions that take INT64 on their page
+    with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
+        cells(["REDUCES"])
+    with pytest.raises(DmlError, match="be taken by one of the operators"):
+        cells(["DEPTH_TO_SPACE"], sizes=[(4, 4)])
+
+
+def jnp_type(name: str):
+    return TensorDesc(name, [1]).data_type
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_the_plain_expression_is_the_operator(name: str, no_x64: None):
+    """Against the reference in float64: NumPy's in every variant and type, jnp's in each group."""
+    data, seen = Data(jax.devices()[0]), set()
+    for cell in cells([name], limit=TINY):
+        if (cell.variant, cell.tensor.data_type) in seen:
+            continue
+        libraries = [np] if cell.group in seen else [np, jnp]
+        seen |= {(cell.variant, cell.tensor.data_type), cell.group}
+        op = cell.function
+        arrays = [np.asarray(data.array(t)) for t in op.inputs]
+        wanted = SAMPLES[name].reference(op, *arrays)
+        for xp in libraries:
+            results = expression(op, xp)(*arrays)
+            results = results if isinstance(results, (tuple, list)) else [results]
+            for found, expected in zip(results, wanted, strict=True):
+                assert (found.shape, found.dtype) == (expected.shape, expected.dtype), cell.name
+                tolerance = {"float16": 4e-3, "float32": 2e-5}.get(expected.dtype.name, 0)
+                if "ScaleBias" in cell.variant:  # in float32, the reference in Python's numbers
+                    tolerance = max(tolerance, 1e-6)
+                np.testing.assert_allclose(
+                    found, expected, rtol=tolerance, atol=tolerance, err_msg=cell.name
+                )
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_chains_are_their_operators(kind: str, no_x64: None):
+    cell, data = cells([kind], limit=TINY)[-1], Data(jax.devices()[0])
+    arrays = [data.array(t) for t in cell.function.inputs]
+    found = expression(cell.function, np)(*map(np.asarray, arrays))
+    np.testing.assert_allclose(found, cell.function(*arrays), rtol=4e-3)
+
+
+def test_random_data_is_fresh_and_in_range():
+    data, tensor = Data(jax.devices()[0]), TensorDesc("FLOAT32", [64, 64])
+    first, second = (np.asarray(data.array(tensor)) for _ in range(2))
+    for array in (first, second):
+        assert array.min() >= table.LOW
+        assert array.max() < table.HIGH
+        assert len(np.unique(array)) > 4000  # of 4096
+    assert (first != second).mean() > 0.99
+    assert np.asarray(data.array(TensorDesc("INT8", [4096]))).min() < -100
+    whole = np.asarray(data.array(TensorDesc("INT32", [4096])))
+    assert whole.min() < -(2**30)
+    assert whole.max() > 2**30
+
+
+def test_outputs_that_are_bound_are_written_where_they_lie():
+    tensor = TensorDesc("FLOAT32", [8, 128])
+    made = programs(lambda x: x * 2, [tensor], [tensor], jax.devices()[0])
+    x = jnp.ones(tensor.sizes, jnp.float32)
+    out = jnp.zeros(tensor.sizes, jnp.float32)
+    place = out.unsafe_buffer_pointer()
+    result = made.bound((out,), x)
+    assert result.unsafe_buffer_pointer() == place
+    assert out.is_deleted()
+    assert float(result[3, 3]) == 2.0
+    assert made.allocated(x).unsafe_buffer_pointer() != place
+
+
+class Clock:
+    """Time that only the contenders spend."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.now = 0.0
+        monkeypatch.setattr("dml_jax.bench.timing.time.perf_counter", lambda: self.now)
+        monkeypatch.setattr("dml_jax.bench.timing.time.sleep", lambda seconds: None)
+
+    def spending(self, *seconds: float) -> tuple[Contender, list[int]]:
+        """A contender whose calls take these times in turn, and the sets that it was given."""
+        sets: list[int] = []
+
+        def call(index: int) -> None:
+            self.now += seconds[len(sets) % len(seconds)]
+            sets.append(index)
+
+        return Contender(call), sets
+
+
+def test_medians_and_quartiles_of_interleaved_samples(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    steady, sets = clock.spending(1.0)
+    # Two calls to warm up, then five samples.
+    uneven, _ = clock.spending(9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 100.0)
+    times = interleaved({"steady": steady, "uneven": uneven}, 4, samples=5, seconds=1e9)
+    assert (times["steady"].median, times["steady"].samples, times["steady"].calls) == (1, 5, 1)
+    assert (times["uneven"].low, times["uneven"].median, times["uneven"].high) == (2, 3, 4)
+    assert set(sets) == {0, 1, 2, 3}  # the sets are gone through in turn
+
+
+def test_short_calls_are_put_together_and_slow_ones_given_up(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    contenders = {
+        name: clock.spending(s)[0]
+        for name, s in {"fast": 1e-6, "slow": 5e-6, "slowest": 1e-4, "kept": 1e-4}.items()
+    }
+    times = interleaved(contenders, samples=9, least=3, sample_seconds=1e-3, keep={"kept"})
+    assert times["fast"].median == pytest.approx(1e-6)
+    assert times["fast"].calls == 1000
+    counts = {name: t.samples for name, t in times.items()}
+    assert counts == {"fast": 9, "slow": 3, "slowest": 1, "kept": 9}
+
+
+def test_fractions_are_of_what_was_measured_beside():
+    cell = cells(["REDUCE"], limit=2**20, every=1000)[0]
+    run = Bench(jax.devices()[0], 0.001, 2**20)
+    with jax.enable_x64(False):
+        (measured,) = run.run([cell])
+    found = measured.to_json()
+    assert found["bytes_in"] > 8 * found["bytes_out"]
+    assert found["limit"] == "read"
+    for way in ("allocated", "bound"):
+        times = found["times"][way]
+        rate = (found["bytes_in"] + found["bytes_out"]) / times["median_us"] / 1e3
+        assert times["gb_s"] == pytest.approx(rate, rel=0.02, abs=0.01)
+        for fraction, beside in (("of_limit", "read_gb_s"), ("of_copy", "copy_gb_s")):
+            assert times[fraction] == pytest.approx(rate / found[beside], rel=0.1, abs=1e-3)
+        assert times["low_us"] <= times["median_us"] <= times["high_us"]
+
+
+def test_the_command_prints_a_table():
+    result = bench("--operator", "tile", "--quick", "--dtype", "float32", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"FLOAT32 +[\d.]+ +[\d.]+", result.stdout)
+    rows = [line for line in result.stdout.splitlines() if " TILE " in line]
+    assert len(rows) >= 2
+    assert re.search(r"[\d.]+ [mu]s ± *\d+%.* of copy", rows[0])
+    assert "describe" in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_command_writes_json_and_pictures(tmp_path: Path):
+    target, picture = tmp_path / "found.json", tmp_path / "deep" / "roofline.svg"
+    words = ["--operator", "CHAINS", "--dtype", "FLOAT32", "--quick", *QUICK]
+    result = bench(*words, "--json", str(target), "-o", str(picture))
+    assert result.exit_code == 0, result.output
+    found = json.loads(target.read_text())
+    known = found["environment"]
+    assert (known["jax"], known["platform"]) == (jax.__version__, "cpu")
+    assert "xla_force_host_platform_device_count" in known["flags"]["XLA_FLAGS"]
+    assert {c["kind"] for c in found["cells"]} == set(CHAINS)
+    assert found["overhead"][0]["compile_ms"] > 0
+    assert {"copy", "memcpy"} < set(found["bandwidth"]["gb_s"]["FLOAT32"])
+    text = picture.read_text()
+    assert text.startswith("<?xml")
+    for kind in CHAINS:
+        assert kind.replace(">", "&gt;") in text
+    words[1] = "SPLIT"
+    again = bench(*words, "--no-overhead", "--json", "-", "-o", str(tmp_path / "r.png"))
+    assert json.loads(again.stdout)["overhead"] == []
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_s_dispatchables_are_measured():
+    model = Path(__file__).parent.parent / "examples" / "models" / "pixel_shuffle.json"
+    result = bench("--model", str(model), "--json", "--seconds", "0.001")
+    assert result.exit_code == 0, result.output
+    names = {c["variant"] for c in json.loads(result.stdout)["cells"]}
+    assert names == set(load_model(model).dispatchables)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--operator", "REDUCT"], 2, "did you mean 'REDUCE'?"),
+        (["--dtype", "FLOAT33"], 2, "did you mean 'FLOAT32'?"),
+        (["--shape", "8x8"], 2, "expected sizes such as 8,64,256,256"),
+        (["--shape", "0,3"], 1, "Sizes[0]"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 1, "be taken by one of the operators"),
+        (["--device", "tpu:9"], 1, "be part of a device's name"),
+        (["--model", "nowhere.json"], 1, "nowhere.json"),
+        (["--model", "m.json", "--dtype", "INT8"], 1, "stand without --operator"),
+        (["-o", "roofline.gif"], 1, "end in .svg or .png"),
+        (["--seconds", "0"], 2, "0.0 is not in the range"),
+    ],
+)
+def test_what_is_wrong_is_said(words: list[str], status: int, message: str):
+    result = bench(*words)
+    assert result.exit_code == status, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = bench("-o", "roofline.svg")
+    assert result.exit_code == 1
+    assert 'pip install "dml-jax[show]"' in result.stderr
+
+
+# The comparison.
+
+
+@pytest.fixture
+def compare(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import compare
+
+    return compare
+
+
+def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x64: None):
+    target = tmp_path / "results.json"
+    words = [str(target), "--limit", "0.004", "--seconds", "0.001", "--peer", "jnp"]
+    compare.main([*words, "--peer", "numpy", "--operator", "SPLIT", "--quick"])
+    first = json.loads(target.read_text())["cells"]
+    compare.main([*words, "--peer", "numpy", "--operator", "REDUCE", "--match", "MAX [1] FLOAT32"])
+    found = json.loads(target.read_text())
+    assert set(first) < set(found["cells"])
+    for cell in found["cells"].values():
+        assert {"allocated", "bound", "jnp allocated", "numpy bound"} <= set(cell["times"])
+        for way in ("allocated", "bound"):
+            ratio = cell["ratios"][way]
+            best = cell["times"][f"{ratio['best_peer']} {way}"]["median_us"]
+            assert ratio["ratio"] == pytest.approx(best / cell["times"][way]["median_us"], abs=1e-3)
+        assert "notes" not in cell
+    capsys.readouterr()
+    compare.main([str(target), "--report"])
+    assert f"{len(found['cells'])} cells" in capsys.readouterr().out
+
+
+def test_the_comparison_sees_a_wrong_answer(compare, no_x64: None):
+    tensor = TensorDesc("FLOAT32", [2, 3])
+    op = Reduce(
+        function="ARGMAX",
+        input_tensor=tensor,
+        output_tensor=TensorDesc("UINT32", [2, 1]),
+        axes=[1],
+    )
+    cell, x = Cell("REDUCE", "", op), jnp.array([[1.0, 3, 3], [2, 1, 0]])
+    ours = [jnp.array([[1], [0]], jnp.uint32)]
+    see = compare.peers.disagreement
+    assert see(cell, [x], ours, [np.array([[2], [0]])]) == ""  # another of the equal ones
+    assert see(cell, [x], ours, [np.array([[0], [0]])]).startswith("output 0 at [0, 0]: 1.0")
+    total = Cell("REDUCE", "", Reduce.infer(function="SUM", input_tensor=tensor, axes=[1]))
+    sums = jnp.array([[7.0], [np.nan]], jnp.float32)
+    assert see(total, [x], [sums], [np.asarray(sums) * np.float32(1 + 1e-5)]) == ""
+    assert see(total, [x], [sums], [np.array([[7.1], [np.nan]], np.float32)])
+    assert see(total, [x], [sums], [np.array([[7.0], [3.0]], np.float32)])
