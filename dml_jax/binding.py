@@ -3,10 +3,12 @@
 Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """
 
+import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
+import numpy as np
 from jax import lax
 
 from dml_jax.enums import TensorFlags
@@ -52,7 +54,11 @@ class Bound:
         new = memory.reinterpret(self.tensor.write(self._typed(flat), tensor), buffer.dtype)
         if new.shape != flat.shape:
             start = self.offset // buffer.dtype.itemsize
-            new = lax.dynamic_update_slice_in_dim(flat, new, start, 0)
+            if start < 2**32:  # JAX's default, int32, wraps silently from 2^31 on
+                new = lax.dynamic_update_slice(flat, new, [np.uint32(start)])
+            else:
+                stop = start + new.shape[0]
+                new = lax.concatenate([flat[:start], new, flat[stop:]], 0)
         return new.reshape(buffer.shape)
 
     def _typed(self, flat: jax.Array) -> jax.Array:
@@ -85,19 +91,33 @@ def check_range(bound: Bound, available: int, expect: Expect) -> None:
 def check_overlaps(bounds: Sequence[Bound], in_place: bool, expect: Expect) -> None:
     """Outputs overlap nothing, but an input that lies exactly there if the operator allows it."""
     # What is owned is read from the copy made at initialisation.
-    bounds = [bound for bound in bounds if not bound.owned]
-    for index, a in enumerate(bounds):
-        for b in bounds[:index]:
-            apart = a.memory != b.memory or a.end <= b.offset or b.end <= a.offset
-            if apart or not (a.output or b.output):
-                continue
-            where = Unquoted(f"both in {a.memory!r} at bytes {a.offset} and {b.offset}")
-            if a.output and b.output:
-                expect(False, a.path, f"not overlap {b.path}", where)
-            elif not in_place:
-                rule = f"not overlap {b.path} (the operator does not run in place)"
-                expect(False, a.path, rule, where)
+    places = {bound: index for index, bound in enumerate(bounds) if not bound.owned}
+    outputs: dict[str, list[Bound]] = {}  # of each memory, in it one behind the other
+    for bound in sorted(places, key=lambda b: b.offset):
+        if bound.output:
+            before = outputs.setdefault(bound.memory, [])
+            if before and before[-1].end > bound.offset:
+                first, second = sorted((before[-1], bound), key=places.__getitem__)
+                expect(False, second.path, f"not overlap {first.path}", _both(second, first))
             else:
-                same = (a.offset, a.end) == (b.offset, b.end)
-                rule = f"lie exactly where {b.path} does, or apart from it"
-                expect(same, a.path, rule, where)
+                before.append(bound)
+    for bound in places:
+        behind = outputs.get(bound.memory, ())
+        if bound.output or not behind:
+            continue
+        place = bisect.bisect_right(behind, bound.offset, key=lambda b: b.end)
+        while place < len(behind) and behind[place].offset < bound.end:
+            output = behind[place]
+            if in_place:
+                good = (output.offset, output.end) == (bound.offset, bound.end)
+                rule = f"lie exactly where {bound.path} does, or apart from it"
+            else:
+                good = False
+                rule = f"not overlap {bound.path} (the operator does not run in place)"
+            if not expect(good, output.path, rule, _both(output, bound)):
+                break
+            place += 1
+
+
+def _both(a: Bound, b: Bound) -> Unquoted:
+    return Unquoted(f"both in {a.memory!r} at bytes {a.offset} and {b.offset}")

@@ -103,6 +103,11 @@ class BindingTable:
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
         self._program = program.lower(*self._arguments()).compile()
 
+    def __repr__(self) -> str:
+        parts = ((b.path, b.memory, b.offset) for b in (*self._inputs, *self._outputs))
+        bound = ", ".join(f"{path} at {memory}+{offset}" for path, memory, offset in parts)
+        return f"<BindingTable of {self.name}: {bound}>"
+
     def _arguments(self) -> tuple[Any, ...]:
         held = ({key: b.array for key, b in part.items()} for part in (self._written, self._read))
         return (*held, self._owned)
@@ -123,6 +128,12 @@ class BindingTable:
     def wait(self) -> None:
         """Blocks until what was dispatched is done."""
         jax.block_until_ready([buffer.array for buffer in self._written.values()])
+
+    @property
+    def bytes_temporary(self) -> int:
+        """Bytes of memory that a dispatch takes beside what is bound."""
+        memory = self._program.memory_analysis()
+        return memory.temp_size_in_bytes if memory else 0
 
     def as_text(self) -> str:
         """The optimised HLO of the whole dispatch, strides and all."""
@@ -148,6 +159,10 @@ class Compiled:
         self._jitted = jitted
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._executable = jitted.lower(*self._shapes).compile()
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
+        return f"<Compiled {self.name}: {ins} -> {outs}>"
 
     @property
     def name(self) -> str:

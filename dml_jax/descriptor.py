@@ -69,6 +69,8 @@ class Descriptor:
             if get_origin(annotation) is not ClassVar:
                 default = cls.__dict__.get(name, MISSING)
                 declared[name] = _field_of(name, annotation, default)
+                if name in cls.__dict__ and default is MISSING:
+                    delattr(cls, name)  # what `field` left
         cls.fields = tuple(declared.values())
         parameter = inspect.Parameter
         cls.__signature__ = inspect.Signature(

@@ -16,7 +16,7 @@ class Enumeration(enum.IntEnum):
     `ReduceFunction.SUM`, `"SUM"` and `"DML_REDUCE_FUNCTION_SUM"` are the same; case counts.
     """
 
-    prefix: ClassVar[str]  # pyright: ignore[reportGeneralTypeIssues]  (set by the class line)
+    prefix: ClassVar[str]  # pyright: ignore[reportGeneralTypeIssues, reportInvalidTypeForm]  (set by the class line)
 
     def __init_subclass__(cls, prefix: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -120,6 +120,9 @@ class TensorFlags(enum.IntFlag):
 
     NONE = 0
     OWNED_BY_DML = 1
+
+    def __repr__(self) -> str:
+        return f"TensorFlags.{self.name}"
 
     @classmethod
     def of(cls, value: "TensorFlags | str | list[str]") -> "TensorFlags":

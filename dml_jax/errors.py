@@ -4,6 +4,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+FAULTS_MAX = 100
+"""What lists of any length are looked through for, and what a message shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -39,7 +42,8 @@ class DmlError(ValueError):
         super().__init__(self.faults)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.faults))
+        more = ["and more"] if len(self.faults) > FAULTS_MAX else []
+        return "\n".join([*map(str, self.faults[:FAULTS_MAX]), *more])
 
     @property
     def operator(self) -> str:
@@ -95,8 +99,8 @@ NOTHING = Unquoted("nothing")
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """` (did you mean 'Axis'?)` where one of the `known` words is near, else nothing."""
-    if not isinstance(word, str):
-        return ""
     by_case = {name.casefold(): name for name in known}
+    if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
+        return ""  # the search takes the product of these
     found = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f" (did you mean {by_case[found[0]]!r}?)" if found else ""

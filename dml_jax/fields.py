@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import FAULTS_MAX, DmlError, Fault
 from dml_jax.tensor import UINT_MAX, TensorDesc
 
 
@@ -208,6 +208,8 @@ class Array(Kind):
         faults: list[Fault] = []
         elements: list[Any] = []
         for index, value in enumerate(values):
+            if len(faults) > FAULTS_MAX:
+                break
             try:
                 elements.append(convert(value))
             except DmlError as error:

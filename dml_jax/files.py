@@ -1,10 +1,13 @@
 """Files: written whole or not at all, and read without losing a key."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 
@@ -14,20 +17,50 @@ def write_whole(
 ) -> None:
     """Writes a file beside its target and then renames it, so that no half of one is left there.
 
-    Raises `DmlError` where it cannot be written; `field` is what the message calls it.
+    A link is followed: what it leads to is replaced. Raises `DmlError` where the file cannot be
+    written, or is none (a folder, a device); `field` is what the message calls it.
     """
-    partial = target.with_name(f".dml-jax-{os.getpid()}")  # a name as long as any is too long here
+    # Beside the target, since a rename stays within a file system; of a name of its own, since
+    # other threads and machines may write here too, and short, since a name may be as long as any.
+    real = Path(os.path.realpath(target))
+    partial = real.with_name(f".dml-jax-{os.urandom(8).hex()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            write(file)
-        partial.replace(target)
+        real.parent.mkdir(parents=True, exist_ok=True)
+        if real.exists() and not real.is_file():
+            raise OSError(0, os.strerror(errno.EISDIR) if real.is_dir() else "a device")
+        try:
+            with partial.open("xb") as file:
+                write(file)
+            partial.replace(real)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
     except OSError as error:
         rule, text = "be one that can be written", Unquoted(error.strerror or error)
         raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+
+
+def read_npy(path: str | Path) -> np.ndarray:
+    """The array of a .npy file, row-major. Raises of any kind where it holds none.
+
+    Its size is held against the header before anything is allocated, and it is read, not mapped:
+    a mapped file that another process cuts short kills this one.
+    """
+    mapped = np.lib.format.open_memmap(path, mode="r")
+    count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
+    flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)
+    if flat.size != count:
+        raise ValueError(f"{flat.size} of {count} elements are left")
+    return np.asarray(flat.reshape(mapped.shape, order=order), order="C")
+
+
+def write_npy(file: IO[bytes], array: np.ndarray) -> None:
+    """Writes a .npy file, row-major. Unlike NumPy's own, it says why where it cannot."""
+    array = np.asarray(array, order="C")
+    header = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(file, header)
+    file.write(array.reshape(-1).view(np.uint8).data)
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

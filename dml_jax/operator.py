@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 from jax import lax
@@ -130,12 +130,33 @@ class Bindable:
         for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
             if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
                 described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
-                yield Fault(name, path, f"be an array {described}", shown_array(array))
+                rule = f"be an array {described}{_remedy(tensor, array)}"
+                yield Fault(name, path, rule, shown_array(array))
 
     def describe(self) -> str:
         """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
         inputs, outputs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
         return f"{inputs} -> {outputs}"
+
+
+def _remedy(tensor: TensorDesc, array: Any) -> str:
+    """What most likely helps where an array is not what a tensor says."""
+    shape = getattr(array, "shape", None)
+    if shape is None or not hasattr(array, "dtype"):
+        return " (jax.numpy.asarray makes one)"
+    if shape == tensor.sizes:
+        return f" (x.astype({tensor.dtype.name!r}) converts)"
+    return " (jax.vmap maps over a dimension more)" if shape[1:] == tensor.sizes else ""
+
+
+Result = TypeVar("Result", covariant=True)
+
+
+class _Lowering(Protocol[Result]):
+    """What a call returns is what `lower` does: so type checkers know one output from several."""
+
+    def lower(self, *arrays: Any, **_: Any) -> Result: ...
+    def _check_arrays(self, arrays: Sequence[Any]) -> None: ...
 
 
 class Operator(Descriptor, Bindable):
@@ -153,6 +174,9 @@ class Operator(Descriptor, Bindable):
     - `expected_sizes`: the sizes that its other tensors must have, given its inputs and attributes;
     - `same_data_type`: the tensors that share one type, where not all do;
     - `lower`: the function of arrays, one line that calls `dml_jax.lowering`.
+
+    Its docstring says, a paragraph each, a summary, the formula, "Choices:" where the documentation
+    is silent, "Gradient:", "Fields:" and "Source:" (`dml_jax.documentation` reads them).
     """
 
     support: ClassVar[Support]
@@ -170,8 +194,8 @@ class Operator(Descriptor, Bindable):
                 for part in ("support", "expected_sizes", "lower")
                 if getattr(cls, part, None) is getattr(Operator, part, None)
             ]
-            if missing or not outputs or not cls.__doc__:
-                raise TypeError(f"{cls.__name__} lacks {missing or 'an output or a docstring'}")
+            if missing or not outputs:
+                raise TypeError(f"{cls.__name__} lacks {missing or 'an output'}")
             cls.support = cls.support.resolved(list(cls._tensor_fields))
             jax.tree_util.register_static(cls)
             OPERATORS[cls.c_name] = cls
@@ -341,7 +365,11 @@ class Operator(Descriptor, Bindable):
         group = getattr(self, self.support.by) if self.support.by else None
         return tuple(self.support.faults(self.c_name, tensors, group, level))
 
-    def __call__(self, *arrays: ArrayLike) -> Any:
+    def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result:
+        """The output, or a tuple of several, given one array for each input tensor.
+
+        Raises `DmlError` where shapes or types are not those of the tensors.
+        """
         self._check_arrays(arrays)
         return _apply(self, *arrays)
 

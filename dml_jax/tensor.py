@@ -65,8 +65,9 @@ class TensorDesc:
         total_tensor_size_in_bytes: at least `calc_buffer_tensor_size`, which is the default.
         guaranteed_base_offset_alignment: bytes; 0, or a power of two of at least an element.
 
-    A tensor has at most 2^32 - 1 elements; padding counts. All that is wrong is raised at once, as
-    one `DmlError`. Immutable; equality and hash go by value.
+    A tensor has at most 2^32 - 1 elements; padding counts, and so does what strides of 0 repeat.
+    All that is wrong is raised at once, as one `DmlError`. Immutable; equality and hash go by
+    value.
     """
 
     __slots__ = (
@@ -127,7 +128,7 @@ class TensorDesc:
         if shape is not None:
             rank = len(shape)
             expect(1 <= rank <= DIMENSION_COUNT_MAX, "DimensionCount", "be in [1, 8]", rank)
-            for d, size in enumerate(shape):
+            for d, size in enumerate(shape[:DIMENSION_COUNT_MAX]):
                 if not 1 <= size <= UINT_MAX:
                     expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)
         if strides is not None:
@@ -135,7 +136,7 @@ class TensorDesc:
             if strides is not None and shape is not None and len(strides) != len(shape):
                 rule = f"have {len(shape)} elements, as Sizes has"
                 expect(False, "Strides", rule, list(strides))
-            for d, stride in enumerate(strides or ()):
+            for d, stride in enumerate((strides or ())[:DIMENSION_COUNT_MAX]):
                 if not 0 <= stride <= UINT_MAX:
                     expect(False, f"Strides[{d}]", f"be in [0, {UINT_MAX}]", stride)
 
@@ -150,8 +151,10 @@ class TensorDesc:
                 expect(total >= least, "TotalTensorSizeInBytes", rule, total)
                 most = round_up(ELEMENT_COUNT_MAX * element_size, 4)
                 rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
-                if elements > ELEMENT_COUNT_MAX:
-                    expect(False, "Sizes" if strides is None else "Strides", rule, elements)
+                count = math.prod(shape)  # more than the span where strides of 0 repeat elements
+                if max(count, elements) > ELEMENT_COUNT_MAX:
+                    field = "Sizes" if count > ELEMENT_COUNT_MAX else "Strides"
+                    expect(False, field, rule, max(count, elements))
                 elif element_size:
                     expect(total <= most, "TotalTensorSizeInBytes", rule, total)
             total_tensor_size_in_bytes = total

@@ -50,7 +50,9 @@ def test_call_and_cost():
     np.testing.assert_allclose(compiled(x), x.sum(1, keepdims=True), rtol=1e-5, atol=1e-4)
     cost = compiled.cost()
     assert (cost.bytes_in, cost.bytes_out) == (64 * 128 * 4, 64 * 4)
-    assert 64 * 127 <= cost.flops <= 64 * 128 * 2
+    assert (
+        64 * 127 <= cost.flops <= 64 * 128 * 4
+    )  # on CPU, a comparison and an `or` beside each sum
     assert cost.bytes_accessed >= cost.bytes_in + cost.bytes_out
     assert "HloModule" in compiled.as_text()
     assert (compiled.inputs, compiled.outputs) == (
@@ -229,7 +231,7 @@ def test_64_bits_are_never_narrowed(no_x64: None):
 
 
 def test_shardings():
-    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
     sharding = NamedSharding(mesh, PartitionSpec("d"))
     compiled = compile(rows([16, 32]), in_shardings=sharding, out_shardings=sharding)
     x = values(16, 32)

@@ -82,7 +82,7 @@ def run(model: Json, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
     """The lines that a model's run reports."""
     lines: list[str] = []
     Executor(parse_model(model, folder), jax.devices()[0], lines.append, timing).run()
-    return lines
+    return [line for part in lines for line in part.split("\n")]
 
 
 def shown(model: Json, folder: Path = Path()) -> dict[str, str]:

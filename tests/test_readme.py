@@ -81,9 +81,3 @@ def test_commands_name_what_is_there():
     for command in commands:
         for word in shlex.split(command):
             assert "/" not in word or word.startswith(".venv") or (ROOT / word).exists(), word
-
-
-def test_help_keeps_its_lines():
-    shown = CliRunner().invoke(cli, ["--help"]).output
-    assert "\n  dml-jax run model.json --check     check it, without running\n" in shown
-    assert "\n  Exit status: 0 done, 1 the model" in CliRunner().invoke(cli, ["run", "-h"]).output

@@ -6,12 +6,23 @@ import click
 import jax
 
 from dml_jax import __version__
+from dml_jax.cli.bench import bench
+from dml_jax.cli.check import check
+from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
 from dml_jax.cli.show import show
+from dml_jax.cli.terminal import STATUS
 from dml_jax.errors import nearest
 
 
 class _Group(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order that one needs them
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        cmd.epilog = STATUS
+        super().add_command(cmd, name)
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
             return super().resolve_command(ctx, args)
@@ -20,20 +31,45 @@ class _Group(click.Group):
             raise click.UsageError(f"{error.message.rstrip('.')}{hint}", ctx) from None
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Group,
+    epilog=STATUS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="dml-jax")
 def cli() -> None:
     """DirectML's operators on XLA.
 
     \b
     dml-jax run model.json             run a DxDispatch model
-    dml-jax run model.json --check     check it, without running
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
+    dml-jax check model.json           check it, without running
     dml-jax show graph.json -o out.svg draw a graph, or a model
+    dml-jax bench --quick              the operators against this device's memory
+    dml-jax operators                  the operators that are built
+    dml-jax operators REDUCE           one of them: fields, ranks and types, gradient
+
+    Every command takes --json, and -h for examples of its own.
     """  # noqa: D301  (click reads \b as a control character)
     # DirectML has 64-bit types, so the command line has them too.
     jax.config.update("jax_enable_x64", True)
 
 
-for command in (run, show):
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes SHELL complete words.
+
+    \b
+    dml-jax completion bash >> ~/.bashrc
+    dml-jax completion zsh >> ~/.zshrc
+    dml-jax completion fish > ~/.config/fish/completions/dml-jax.fish
+    """  # noqa: D301
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    made = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    click.echo(made(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
+
+
+for command in (run, check, show, bench, operators, completion):
     cli.add_command(command)

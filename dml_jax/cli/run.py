@@ -1,31 +1,30 @@
 """`dml-jax run`: runs and checks DxDispatch's JSON models."""
 
-import sys
+import statistics
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-import jax
 
-from dml_jax.cli.show import show_operators
-from dml_jax.cli.terminal import Failure, devices, failing, find_device, level, name_of, progress
+from dml_jax.cli.check import load, show_model
+from dml_jax.cli.terminal import (
+    devices,
+    find_device,
+    json_option,
+    level_option,
+    name_of,
+    progress,
+    reporting,
+    say_json,
+)
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault
-
-if TYPE_CHECKING:
-    from dml_jax.dispatch.model import Model
 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("--check", is_flag=True, help="Check only: a table of the operators, nothing run.")
+@click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
-@click.option(
-    "--feature-level",
-    callback=level,
-    metavar="LEVEL",
-    help="Refuse operators that this level (2_1, ...) does not take.",
-)
+@level_option
 @click.option("-a", "--adapter", default="", help="Substring of the name of the device to use.")
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
 )
+@json_option
 def run(
     model: Path | None,
     check: bool,
@@ -89,33 +89,29 @@ def run(
     dispatch_interval: float,
     warmup_samples: int,
     timing_verbosity: int,
+    as_json: bool,
 ) -> None:
     """Run MODEL, a DxDispatch JSON model.
 
     \b
-    Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted.
+    dml-jax run model.json
+    dml-jax run model.json -i 100 -v 1    100 iterations of each dispatch, with statistics
+    dml-jax run model.json -a cuda -t 500 on the first CUDA device, half a second a dispatch
+    dml-jax run model.json --hlo          the optimised programs, instead of running them
+    dml-jax run model.json --json         values and timings, for machines
     """  # noqa: D301
-    if show_dependencies:
-        _show_dependencies()
-    if show_adapters:
-        _show_adapters()
-    if model is None:
-        if show_dependencies or show_adapters:
+    with reporting(as_json):
+        if show_adapters or show_dependencies:
+            _show_machine(show_adapters, show_dependencies, as_json)
             return
-        raise click.UsageError("Missing argument 'MODEL'.")
-    from dml_jax.dispatch.executor import Executor, Timing
-    from dml_jax.dispatch.model import load_model
-
-    try:
-        parsed = load_model(model)
-        if feature_level is not None:
-            _check_level(parsed, feature_level)
+        if model is None:
+            raise click.UsageError("Missing argument 'MODEL'.")
+        loaded = load(model, feature_level)
         if check:
-            show_operators(parsed)
+            show_model(loaded, as_json)
             return
-        device = find_device(adapter)
-        if not hlo:
-            click.echo(f"Running on '{name_of(device)}'")
+        from dml_jax.dispatch.executor import Executor, Timing
+
         timing = Timing(
             dispatch_iterations,
             dispatch_repeat,
@@ -124,48 +120,73 @@ def run(
             warmup_samples,
             timing_verbosity,
         )
-        executor = Executor(parsed, device, click.echo, timing, progress(milliseconds_to_run))
+        device = find_device(adapter)
+        done: dict[str, Any] = {"device": name_of(device)}
+        if not (hlo or as_json):
+            click.echo(f"Running on '{name_of(device)}'")
+
+        def say(line: str) -> None:
+            if not as_json:
+                click.echo(line)
+
+        def record(kind: str, facts: dict[str, Any]) -> None:
+            if as_json:
+                done.setdefault(kind, []).append(_plain(facts))
+
+        track = progress(milliseconds_to_run)
+        executor = Executor(loaded, device, say, timing, track, record)
         if hlo:
             for name, text in executor.hlo():
-                click.echo(f"Dispatchable '{name}':\n{text}")
+                say(f"Dispatchable '{name}':\n{text}")
+                record("programs", {"name": name, "hlo": text})
         else:
             executor.run()
-    except DmlError as error:
-        raise failing(error) from None
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        sys.exit(130)
-    except (jax.errors.JaxRuntimeError, MemoryError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise Failure(f"The device failed: {lines[0]}") from None
+        if as_json:
+            say_json(done)
 
 
-def _check_level(model: "Model", level: FeatureLevel) -> None:
-    faults: list[Fault] = []
-    for dispatchable in model.dispatchables.values():
-        found = dispatchable.operator.refused_at(level)
-        if found:
-            faults += DmlError(found).within(dispatchable.context).faults
-    if faults:
-        raise DmlError(faults)
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """What was done, in JSON's types; of values also their type, of samples also their median."""
+    if "values" in facts:
+        values = facts["values"]
+        return {**facts, "data_type": values.dtype.name.upper(), "values": values.tolist()}
+    if "samples_ms" in facts:
+        return {**facts, "median_ms": statistics.median_high(facts["samples_ms"])}
+    return facts
 
 
-def _show_adapters() -> None:
-    for device in devices():
-        click.echo(name_of(device))
-        click.echo(f"-Platform: {device.platform} ({device.client.platform_version.split()[0]})")
-        limit = (device.memory_stats() or {}).get("bytes_limit")
-        if limit:
-            click.echo(f"-Memory: {limit / 2**30:.2f} GiB")
+def _show_machine(adapters: bool, dependencies: bool, as_json: bool) -> None:
+    versions = _versions() if dependencies else {}
+    found = [_facts_of(device) for device in devices()] if adapters else []
+    if as_json:
+        say_json({"versions": versions, "devices": found})
+        return
+    for package, version in versions.items():
+        click.echo(f"{package}: {version or 'not installed'}")
+    for facts in found:
+        click.echo(facts["name"])
+        click.echo(f"-Platform: {facts['platform']} ({facts['version']})")
+        if facts["memory_bytes"]:
+            click.echo(f"-Memory: {facts['memory_bytes'] / 2**30:.2f} GiB")
         click.echo()
 
 
-def _show_dependencies() -> None:
+def _facts_of(device: Any) -> dict[str, Any]:
+    return {
+        "name": name_of(device),
+        "platform": device.platform,
+        "version": device.client.platform_version.split()[0],
+        "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
+    }
+
+
+def _versions() -> dict[str, str | None]:
     from importlib import metadata
 
+    versions: dict[str, str | None] = {}
     for package in ("dml-jax", "jax", "jaxlib", "numpy", "click", "rich", "python-rapidjson"):
         try:
-            version = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            version = "not installed"
-        click.echo(f"{package}: {version}")
+            versions[package] = None
+    return versions

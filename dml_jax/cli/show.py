@@ -1,15 +1,14 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.terminal import failing, show_table
-from dml_jax.errors import DmlError
+from dml_jax.cli.check import show_model
+from dml_jax.cli.terminal import as_values, json_option, reporting, say_json, show_table
 
 if TYPE_CHECKING:
-    from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
 
 
@@ -18,51 +17,51 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Draw it too, to a .svg or .png file."
 )
-def show(file: Path, output: Path | None) -> None:
+@json_option
+def show(file: Path, output: Path | None, as_json: bool) -> None:
     """Show FILE, a model or a graph.
 
     A table of its operators, and with -o a picture.
-    """
+
+    \b
+    dml-jax show model.json
+    dml-jax show graph.json -o graph.svg
+    """  # noqa: D301
     from dml_jax.dispatch.model import parse_model
     from dml_jax.dispatch.reading import read_json
     from dml_jax.graph import Graph
 
-    try:
+    with reporting(as_json):
         value = read_json(file)
         if isinstance(value, dict) and "Nodes" in value:
             shown = Graph.load(file)
-            _show_nodes(shown)
+            _show_nodes(shown, as_json)
         else:
             shown = parse_model(value, file.parent)
-            show_operators(shown)
+            show_model(shown, as_json)
         if output is not None:
             from dml_jax.drawing import draw, graph_picture, model_picture
 
             draw(graph_picture(shown) if isinstance(shown, Graph) else model_picture(shown), output)
-            click.echo(f"Drawn to '{output}'")
-    except DmlError as error:
-        raise failing(error) from None
+            click.echo(f"Drawn to '{output}'", err=as_json)
 
 
-def show_operators(model: "Model") -> None:
-    from dml_jax.drawing import kind_of
+def _show_nodes(graph: "Graph", as_json: bool) -> None:
+    rows = list(_rows(graph))
+    if as_json:
+        say_json({**as_values("", "graph", graph), "nodes": [as_values(*row) for row in rows]})
+        return
+    show_table("Node", rows)
+    click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
 
-    rows = ((name, d.operator) for name, d in model.dispatchables.items())
-    show_table("Dispatchable", ((name, kind_of(op), op) for name, op in rows))
 
-
-def _show_nodes(graph: "Graph") -> None:
+def _rows(graph: "Graph") -> Any:
     from dml_jax.drawing import kind_of
     from dml_jax.graph import OperatorNode
 
-    nodes = ((node.name or str(index), node) for index, node in enumerate(graph.nodes))
-    show_table(
-        "Node",
-        (
-            (name, kind_of(node.operator), node.operator)
-            if isinstance(node, OperatorNode)
-            else (name, "constant", node.tensor)
-            for name, node in nodes
-        ),
-    )
-    click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
+    for index, node in enumerate(graph.nodes):
+        name = node.name or str(index)
+        if isinstance(node, OperatorNode):
+            yield name, kind_of(node.operator), node.operator
+        else:
+            yield name, "constant", node.tensor

@@ -1,5 +1,8 @@
-"""What the commands share: failures, devices, tables, progress."""
+"""What the commands share: options, failures, devices, tables, JSON, progress."""
 
+import contextlib
+import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from dml_jax.operator import Bindable
     from dml_jax.tensor import TensorDesc
 
+STATUS = "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted."
+
 
 class Failure(click.ClickException):
     """What went wrong, on stderr; the status is 1 (2 is for a wrong command line)."""
@@ -24,8 +29,55 @@ class Failure(click.ClickException):
         click.echo(self.message, err=True)
 
 
-def failing(error: DmlError) -> Failure:
-    return Failure(str(error))
+@contextlib.contextmanager
+def reporting(as_json: bool = False) -> Iterator[None]:
+    """Ends the command with what went wrong: its lines on stderr, or its faults as JSON."""
+    try:
+        yield
+    except DmlError as error:
+        if as_json:
+            say_json({"faults": [_plain(fault) for fault in error.faults]})
+            sys.exit(1)
+        raise Failure(str(error)) from None
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        raise  # click's: who read the report has left
+    except OSError as error:
+        raise Failure(f"The report cannot be written: {error.strerror or error}") from None
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise Failure(f"The device failed: {lines[0]}") from None
+
+
+def _plain(fault: Fault) -> dict[str, Any]:
+    return {
+        "context": list(fault.context),
+        "operator": fault.operator,
+        "field": fault.field,
+        "rule": fault.rule,
+        "message": str(fault),
+    }
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+
+
+def say_json(value: Any) -> None:
+    """One JSON value on stdout; what is not finite as "nan", "inf", "-inf"."""
+
+    def finite(value: Any) -> Any:
+        match value:
+            case float() if not math.isfinite(value):
+                return str(value)
+            case dict():
+                return {key: finite(item) for key, item in value.items()}
+            case list() | tuple():
+                return [finite(item) for item in value]
+        return value
+
+    click.echo(json.dumps(finite(value), indent=1 if sys.stdout.isatty() else None))
 
 
 def level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
@@ -35,8 +87,28 @@ def level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
         raise click.BadParameter(str(error)) from None
 
 
-def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
+def _levels(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [known.suffix for known in FeatureLevel if known.suffix.startswith(incomplete)]
+
+
+level_option = click.option(
+    "--feature-level",
+    callback=level,
+    shell_complete=_levels,
+    metavar="LEVEL",
+    help="Refuse operators that this level (2_1, ...) does not take.",
+)
+
+
+def console() -> Any:
+    """Of a terminal its own width, and colours but for NO_COLOR; a pipe gets plain wide lines."""
     from rich.console import Console
+
+    wide = None if sys.stdout.isatty() else 160
+    return Console(width=wide, markup=False, highlight=False)
+
+
+def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
     from rich.table import Table
 
     from dml_jax.operator import Bindable
@@ -48,8 +120,26 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
             table.add_row(name, kind, *tensors, str(shown.minimum_feature_level))
         else:
             table.add_row(name, kind, "", shown.shown(), "")
-    # A pipe gets the whole width; a terminal its own.
-    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
+    console().print(table)
+
+
+def as_values(name: str, kind: str, shown: "Bindable | TensorDesc") -> dict[str, Any]:
+    """A row of `show_table`, for JSON."""
+    from dml_jax.operator import Bindable
+
+    if not isinstance(shown, Bindable):
+        return {"name": name, "operator": kind, "inputs": [], "outputs": [shown.to_json()]}
+    return {
+        "name": name,
+        "operator": kind,
+        "inputs": [t.to_json() for t in shown.inputs],
+        "outputs": [t.to_json() for t in shown.outputs],
+        "feature_level": shown.minimum_feature_level.suffix,
+        "refused": {
+            level.suffix: [str(fault) for fault in faults]
+            for level, faults in shown.refusals.items()
+        },
+    }
 
 
 def devices() -> "list[Device]":

@@ -1,6 +1,5 @@
 """Runs a model's commands on one device, in order; buffers keep their state between them."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +11,12 @@ import jax
 import numpy as np
 
 from dml_jax.compiled import BindingTable, Buffer
+from dml_jax.dispatch import free_memory
+from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.files import write_whole
+from dml_jax.files import write_npy, write_whole
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,8 @@ class Timing:
     verbosity: int = 0
 
 
-Device = Any  # jax.Device, which type checkers take for a variable
-
 Track = Callable[[Iterable[int], str], Iterable[int]]
+Record = Callable[[str, dict[str, Any]], None]
 
 
 class Executor:
@@ -41,8 +41,9 @@ class Executor:
     Args:
         model: what to run.
         device: where.
-        say: takes each line of the report.
+        say: takes each part of the report, a line or several.
         track: wraps the iterations of a dispatch, for a progress bar.
+        record: takes (kind, facts) of each thing done, for machines.
 
     Raises `DmlError` where the resources do not fit into the device's memory.
     """
@@ -54,12 +55,14 @@ class Executor:
         say: Callable[[str], None],
         timing: Timing = Timing(),
         track: Track = lambda iterations, _: iterations,
+        record: Record = lambda kind, facts: None,
     ):
         self.model = model
         self.device = device
         self.say = say
         self.timing = timing
         self.track = track
+        self.record = record
         _check_memory(model, device)
         self.buffers = {
             name: Buffer(jax.device_put(_typed(resource.bytes(), resource), device))
@@ -73,6 +76,7 @@ class Executor:
                 if (name, dispatch.bound) not in self._tables:
                     operator = dispatch.dispatchable.operator
                     table = BindingTable(name, operator, dispatch.bound, self.buffers)
+                    _check_temporary(dispatch, table, device)
                     self._tables[name, dispatch.bound] = table
             if timing.verbosity > 0 and dispatches:
                 say(f"Initialize '{name}': {(time.perf_counter() - start) * 1e3:.4f} ms")
@@ -99,6 +103,7 @@ class Executor:
                     resource = self.model.resources[command.resource]
                     write_file(resource, self._values(resource), command)
                     self.say(f"Resource '{resource.name}' written to '{command.target_path}'")
+                    self.record("files", {"resource": resource.name, "path": command.target_path})
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.bound]
@@ -128,6 +133,7 @@ class Executor:
         return until()
 
     def _report(self, name: str, samples: list[float]) -> None:
+        self.record("dispatches", {"name": name, "samples_ms": samples})
         cold = min(len(samples) - 1, self.timing.warmup_samples)
         parts = {"Cold": samples[:cold], "Hot": samples[cold:]}
         if self.timing.verbosity == 0:
@@ -160,14 +166,17 @@ class Executor:
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
         values = self._values(resource)
+        self.record("resources", {"name": resource.name, "values": values})
         if not command.verbose:
-            self.say(f"Resource '{resource.name}': {', '.join(map(streamed, values))}")
+            self.say(f"Resource '{resource.name}': {', '.join(streamed(values))}")
             return
-        self.say(f"Resource '{resource.name}':")
         width, digits = len(str(len(values))), values.itemsize * 2
         bits = values.view(f"u{values.itemsize}")
-        for index, (value, pattern) in enumerate(zip(values, bits, strict=True)):
-            self.say(f"[{index:{width}}] {streamed(value)} (0x{pattern:0{digits}X})")
+        lines = (
+            f"[{index:{width}}] {text} (0x{pattern:0{digits}X})"
+            for index, (text, pattern) in enumerate(zip(streamed(values), bits, strict=True))
+        )
+        self.say("\n".join([f"Resource '{resource.name}':", *lines]))
 
 
 def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
@@ -180,36 +189,39 @@ def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
 
 def _check_memory(model: Model, device: Device) -> None:
     """Refuses a model whose resources cannot fit, before any of them is made."""
-    needed = sum(resource.size_in_bytes for resource in model.resources.values())
-    free = _free_memory(device)
+    sizes = [resource.size_in_bytes for resource in model.resources.values()]
+    on_host = device.platform == "cpu"
+    # On its way to the device, a resource is held by the host.
+    host = max(sizes, default=0) + (sum(sizes) if on_host else 0)
+    for needed, free in (
+        (sum(sizes), free_memory.device_bytes(device)),
+        (host, free_memory.host_bytes()),
+    ):
+        if free is not None and needed > free:
+            largest = max(model.resources.values(), key=lambda r: r.size_in_bytes)
+            rule = f"fit, with the other resources, into the {free} bytes that are free"
+            value = Unquoted(f"{largest.size_in_bytes} of {needed} bytes")
+            raise DmlError([Fault("", "its size", rule, value, (largest.context,))])
+
+
+def _check_temporary(dispatch: Dispatch, table: BindingTable, device: Device) -> None:
+    """Refuses a dispatch that computes with more memory than there is."""
+    free = (
+        free_memory.host_bytes() if device.platform == "cpu" else free_memory.device_bytes(device)
+    )
+    needed = table.bytes_temporary
     if free is not None and needed > free:
-        largest = max(model.resources.values(), key=lambda r: r.size_in_bytes)
-        rule = f"fit, with the other resources, into the {free} bytes that are free"
-        value = Unquoted(f"{largest.size_in_bytes} of {needed} bytes")
-        raise DmlError([Fault("", "its size", rule, value, (largest.context,))])
+        rule = f"fit into the {free} bytes that are free"
+        context = (dispatch.dispatchable.context,)
+        name = dispatch.dispatchable.operator.c_name
+        value = Unquoted(f"{needed} bytes")
+        raise DmlError([Fault(name, "the memory that it computes with", rule, value, context)])
 
 
-def _free_memory(device: Device) -> int | None:
-    """Bytes that are free on a device; None where the platform does not say."""
-    free: list[int] = []
-    stats = device.memory_stats() or {}
-    if "bytes_limit" in stats:
-        free.append(stats["bytes_limit"] - stats.get("bytes_in_use", 0))
-    try:  # the host holds each resource once, on its way
-        meminfo = Path("/proc/meminfo").read_text()
-        available = next(line for line in meminfo.splitlines() if line.startswith("MemAvailable"))
-        free.append(int(available.split()[1]) * 1024)
-    except (OSError, StopIteration):
-        if hasattr(os, "sysconf"):
-            free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(free, default=None)
-
-
-def streamed(value: Any) -> str:
-    """A number as a C++ stream prints it: floats with six significant digits."""
-    if isinstance(value, np.floating):
-        return "nan" if np.isnan(value) else f"{float(value):g}"
-    return str(value)
+def streamed(values: np.ndarray) -> Iterator[str]:
+    """Numbers as a C++ stream prints them: floats with six significant digits."""
+    show = "{:g}".format if np.issubdtype(values.dtype, np.floating) else str
+    return map(show, values.tolist())
 
 
 def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> None:
@@ -219,13 +231,13 @@ def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> No
 
     def write(file: IO[bytes]) -> None:
         if suffix == ".npy":
-            np.save(file, values.reshape(command.dimensions or -1), allow_pickle=False)
+            write_npy(file, values.reshape(command.dimensions or -1))
         elif suffix in IMAGE_TYPES:
             kind = "PNG" if suffix == ".png" else "JPEG"
             picture = _picture(values.reshape(command.dimensions), kind == "JPEG")
             picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
         else:
-            file.write(values.tobytes())
+            file.write(values.data)
 
     try:
         write_whole(target, write, "targetPath")

@@ -29,10 +29,13 @@ from dml_jax.dispatch.resources import (
     reading,
 )
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable, operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
+
+PRINT_MAX = 2**22
+"""Elements that are printed at most: seconds of text, and less than a gigabyte of it."""
 
 _EXECUTION_FLAGS = (
     "NONE",
@@ -118,6 +121,8 @@ def parse_model(value: Any, folder: Path) -> Model:
     def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
         parsed: dict[str, Any] = {}
         for name, item in items.items():
+            if len(faults) > FAULTS_MAX:
+                break
             try:
                 parsed[name] = parse(name, item)
             except DmlError as error:
@@ -136,6 +141,8 @@ def parse_model(value: Any, folder: Path) -> Model:
     names = _Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
     commands: list[Command] = []
     for index, item in enumerate(command_items):
+        if len(faults) > FAULTS_MAX:
+            break
         try:
             command = _parse_command(item, f"Command {index}", names)
             if command is not None:
@@ -275,9 +282,15 @@ def _parse_command(value: Mapping[str, Any], context: str, names: _Names) -> Com
 
 def _parse_print(value: Any, context: str, names: _Names) -> Print:
     with Reader(value, ("type", "resource", "verbose"), context) as fields:
-        resource = fields.take("resource", names.resource)
+        name = fields.take("resource", names.resource)
         verbose = fields.take("verbose", boolean, False)
-    return Print(resource, verbose)
+        resource = names.resources.get(name)
+        if resource is not None:
+            count = resource.initial_size // (resource.data_type.element_size or 1)
+            if count > PRINT_MAX:
+                rule = f"have at most {PRINT_MAX} elements to be printed (writeFile takes more)"
+                fields.refuse(f"resource '{name}'", rule, count)
+    return Print(name, verbose)
 
 
 def _parse_write_file(value: Any, context: str, names: _Names) -> WriteFile:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.files import distinct_keys
 
 
@@ -38,6 +38,8 @@ def read_json(path: Path) -> Any:
         text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         rule = "be a readable JSON file"
+        if isinstance(error, FileNotFoundError) and path.parent.is_dir():
+            rule += nearest(path.name, (p.name for p in path.parent.glob("*.json")))
         raise DmlError([Fault("", "the model", rule, Unquoted(error.strerror), (where,))]) from None
     flags = rapidjson.PM_COMMENTS | rapidjson.PM_TRAILING_COMMAS
     try:
@@ -87,6 +89,8 @@ class Reader:
             return
         self.value = value
         for name in value:
+            if len(self.faults) > FAULTS_MAX:
+                break
             if name not in known and not name.startswith("$"):
                 self.refuse(name, f"be a known field{nearest(name, known)}", value[name])
 
@@ -153,6 +157,8 @@ def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
         faults: list[Fault] = []
         result: list[Any] = []
         for index, value in enumerate(values):
+            if len(faults) > FAULTS_MAX:
+                break
             try:
                 result.append(convert(value))
             except DmlError as error:

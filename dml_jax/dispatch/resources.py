@@ -22,6 +22,7 @@ from dml_jax.dispatch.reading import (
 )
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate
+from dml_jax.files import read_npy
 from dml_jax.tensor import UINT_MAX, round_up
 
 UINT64_MAX = 2**64 - 1
@@ -53,11 +54,13 @@ class Resource:
 
     def bytes(self) -> np.ndarray:
         """The whole buffer's initial bytes; zero where nothing is initialised."""
-        buffer = np.zeros(self.size_in_bytes, np.uint8)
         try:
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
         except DmlError as error:
             raise DmlError(error.moved("", "initialValues")).within(self.context) from None
+        if values.size == self.size_in_bytes:
+            return values
+        buffer = np.zeros(self.size_in_bytes, np.uint8)
         buffer[self.offset : self.offset + values.size] = values
         return buffer
 
@@ -164,7 +167,7 @@ def _sequence(value: Any, data_type: TensorDataType) -> _Values:
         steps = np.full(count, delta, dtype)
         steps[0] = start
         with np.errstate(all="ignore"):
-            return np.add.accumulate(steps, dtype=dtype)
+            return np.add.accumulate(steps, dtype=dtype, out=steps)
 
     return _Values(data_type, count * dtype.itemsize, make)
 
@@ -245,11 +248,8 @@ def _file(
 
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
-    def load() -> np.ndarray:
-        # Mapped: a header that promises more than the file holds is refused, not allocated.
-        return np.lib.format.open_memmap(path, mode="r")
-
-    array = load()
+    # Mapped: a header that promises more than the file holds is refused, not allocated.
+    array = np.lib.format.open_memmap(path, mode="r")
     try:
         stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
     except DmlError as error:
@@ -258,7 +258,16 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
         raise refused(f"hold {data_type}, as initialValuesDataType says", stored.shown())
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
-    return _Values(stored, array.nbytes, lambda: np.asarray(load(), stored.dtype, order="C"))
+    shape = array.shape
+
+    def make() -> np.ndarray:
+        values = read_npy(path)
+        if (values.shape, values.dtype.newbyteorder("=")) != (shape, stored.dtype):
+            rule = f"hold {stored} {list(shape)}, as it did"
+            raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
+        return values.astype(stored.dtype, copy=False)
+
+    return _Values(stored, array.nbytes, make)
 
 
 def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
@@ -293,10 +302,12 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
             image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
         if image.size != (width, height):
             image = image.resize((width, height), image_class.Resampling.BICUBIC)
-        pixels = np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)
-        if data_type == TensorDataType.UINT8:
-            return np.ascontiguousarray(pixels)
-        return (pixels.astype(np.float32) / np.float32(255)).astype(data_type.dtype)
+        pixels = np.asarray(image).reshape(height, width, channels)
+        planes = np.empty((channels, height, width), data_type.dtype)
+        for index in range(channels):  # a plane at a time, so that little memory is needed
+            plane = pixels[..., index]
+            planes[index] = plane if planes.dtype == np.uint8 else plane / np.float32(255)
+        return planes
 
     return _Values(data_type, channels * height * width * data_type.element_size, make)
 

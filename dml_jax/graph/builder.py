@@ -43,6 +43,9 @@ class GraphBuilder:
         self._input_edges: list[InputEdge] = []
         self._intermediate_edges: list[IntermediateEdge] = []
 
+    def __repr__(self) -> str:
+        return f"<GraphBuilder: {len(self._inputs)} inputs, {len(self._nodes)} nodes>"
+
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
         """The next input of the graph. Raises `DmlError` where the name is taken."""
         expect = Expect(Graph.c_name)

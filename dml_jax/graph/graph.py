@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
-import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import distinct_keys, write_whole
+from dml_jax.files import distinct_keys, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -142,7 +141,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         for index, node in enumerate(self.nodes):
             if isinstance(node, ConstantNode):
                 target, array = path.with_name(f"{path.stem}.{index}.npy"), node.array
-                write_whole(target, lambda file, a=array: np.save(file, a, allow_pickle=False))
+                write_whole(target, lambda file, a=array: write_npy(file, a))
                 stored = value["Nodes"][index]["Array"]
                 del stored["Data"]
                 stored["SourcePath"] = target.name
@@ -155,7 +154,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         path = Path(path)
         try:
             value = json.loads(path.read_bytes(), object_pairs_hook=distinct_keys)
-            for node in value.get("Nodes", ()) if isinstance(value, dict) else ():
+            nodes = value.get("Nodes") if isinstance(value, dict) else None
+            for node in nodes if isinstance(nodes, list) else ():
                 stored = node.get("Array") if isinstance(node, dict) else None
                 if isinstance(stored, dict) and isinstance(stored.get("SourcePath"), str):
                     stored["SourcePath"] = str(path.parent / stored["SourcePath"])

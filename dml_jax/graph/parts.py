@@ -12,6 +12,7 @@ import numpy as np
 from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.fields import UINT, Kind, UInt, refuse
+from dml_jax.files import read_npy
 from dml_jax.operator import Operator, operator_from_json, trace
 from dml_jax.tensor import TensorDesc, shown_array
 
@@ -64,6 +65,11 @@ class _Constant(Kind):
         array.setflags(write=False)
         return array
 
+    def shown(self, value: np.ndarray) -> str:
+        if value.size > 16:  # a repr is one line
+            return f"<{shown_array(value)}>"
+        return f"np.array({value.tolist()}, {value.dtype.name!r})"
+
     def key(self, value: np.ndarray) -> Any:
         import hashlib  # it loads OpenSSL, which most programs here do without
 
@@ -109,8 +115,7 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
             rule = f"be the bytes of {tensor.shown()}, in base64"
             raise DmlError([Fault("", "Data", rule, data)]) from None
     try:
-        # Mapped: a header that promises more than the file holds is refused, not allocated.
-        array = np.lib.format.open_memmap(source, mode="r")
+        array = read_npy(source)
     except Exception as error:  # NumPy raises of any kind where a header is broken
         text = Unquoted(getattr(error, "strerror", None) or error)
         raise DmlError([Fault("", f"SourcePath '{source}'", "be a .npy file", text)]) from None
@@ -189,6 +194,7 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
         return TensorDesc.of(self.array)
 
     def slots(self, output: bool) -> Slots:
+        """Its one output."""
         return [("Array", self.tensor)] if output else []
 
     def __call__(self) -> tuple[Any, ...]:

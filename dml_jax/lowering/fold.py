@@ -5,8 +5,8 @@ A `Fold` says what a reduction is; `fold` runs it as one primitive, which is low
 - on one device, or inside shard_map, to the form that is fastest there (`Fold.local`);
 - where XLA partitions it over several, to the same form on each device's part, and to one
   all-reduce of the reduced size for each quantity that the devices have to agree on;
-- where neither is known (an exported program, shard_map over some axes only) to the form that XLA
-  partitions well (`Fold.reduce`).
+- where neither can be (an exported program, shard_map over some axes only, meshes with explicit
+  axes) to the form that XLA partitions well (`Fold.reduce`).
 
 The fast forms reshape and slice along the reduced axes, which XLA partitions by moving data; so the
 choice cannot be left to it.
@@ -215,13 +215,18 @@ batching.primitive_batchers[_fold] = _batched
 
 
 def _lowered(ctx: Any, x: Any, *, kind: Fold, axes: tuple[int, ...]) -> Any:
-    form = _form(ctx.module_context, kind)
+    form = kind.plain if _explicit(ctx.avals_in[0]) else _form(ctx.module_context, kind)
     return mlir.lower_fun(functools.partial(form, axes=axes), multiple_results=True)(ctx, x)
 
 
 mlir.register_lowering(_fold, _lowered)
 # What jax does for its own custom_partitioning, which `_lowered` may come to.
 dispatch.prim_requires_devices_during_lowering.add(_fold)
+
+
+def _explicit(x: Any) -> bool:
+    """Whether types say the layout, which jax 0.11 does not carry through custom_partitioning."""
+    return bool(x.sharding.mesh.explicit_axes or jax.sharding.get_abstract_mesh().explicit_axes)
 
 
 def _form(module: Any, kind: Fold) -> Callable[..., Parts]:

@@ -308,6 +308,16 @@ def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
 
 
 def _exp_sum_once(parts: Parts, axes: Axes) -> Parts:
+    """In one pass; over a short middle axis, where XLA's columns are slow, in two.
+
+    H200, jax 0.11.2, [16, 64, 512, 512] float32, TB/s read in one and in two: axis 0 3.5, 1.9;
+    axis 1 1.3, 1.9; axis 2 3.7, 2.1; axis 3 3.8, 2.1; all 3.6, 2.1. Slices side by side, which are
+    good for an index, are 1.9 and less: XLA computes the maximum in a kernel of its own.
+    """
+    shape, (first, last) = parts[0].shape, (min(axes), max(axes))
+    size = math.prod(shape[first : last + 1])
+    if size <= SHORT and math.prod(shape[:first]) > 1 and math.prod(shape[last + 1 :]) > 1:
+        return _exp_sum(parts, axes)
     dtype = parts[0].dtype
     start = dtype.type(-np.inf), dtype.type(0)
     return lax.reduce(parts, start, _exp_sum_pair, axes)
@@ -318,23 +328,40 @@ def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
     return top, lax.psum(parts[1] * lax.exp(parts[0] - _finite(top)), names)
 
 
+SHORT = 128
+
+
+def _exp_start(x: jax.Array) -> Parts:
+    # exp(-inf - (-inf)) is no 1.
+    return x, lax.convert_element_type(x != -jnp.inf, x.dtype)
+
+
 # The maximum may drop NaN, which the sum keeps.
 EXP_SUM = Fold(
     types=lambda dtype: (dtype, dtype),
-    start=lambda x: (x, lax.full_like(x, 1)),
+    start=_exp_start,
     combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum,
     one_pass=_exp_sum_two_passes,
     default=_exp_sum_once,
     across=_exp_sum_across,
-    few=64,
 )
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
-    top, total = fold(lax.stop_gradient(x), EXP_SUM, axes)
+    """A constant, and the sum of `exp(x - constant)`."""
+    top, total = fold(x, EXP_SUM, axes)
     total = jnp.where(top == jnp.inf, jnp.full_like(total, jnp.inf), total)
     return _restored(_finite(top), axes), _restored(total, axes)
+
+
+@_shift_and_total.defjvp
+def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    (x,), (dx,) = primals, tangents
+    shift, total = _shift_and_total(x, axes)
+    slope = _sum_of_slopes(lax.exp(x - shift) * dx, axes)
+    return (shift, total), (jnp.zeros_like(shift), slope)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

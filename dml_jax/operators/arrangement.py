@@ -32,6 +32,8 @@ class Split(Operator, op="SPLIT"):
     `start[k]` the sum of the sizes of the outputs before it. The pieces may differ in size on
     `axis`; together they are the input. The inverse of JOIN. Returns a tuple.
 
+    Gradient: the gradients of the pieces, joined along `axis`.
+
     Fields:
         input_tensor: the tensor to split.
         output_tensors: one or more tensors, of the input's sizes but for `axis`.
@@ -68,7 +70,8 @@ class Split(Operator, op="SPLIT"):
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not split"
 
     def lower(self, x):
-        return arrangement.split(x, [t.sizes[self.axis] for t in self.output_tensors], self.axis)
+        sizes = [t.sizes[self.axis] for t in self.output_tensors]
+        return tuple(arrangement.split(x, sizes, self.axis))
 
 
 class Join(Operator, op="JOIN"):
@@ -77,12 +80,16 @@ class Join(Operator, op="JOIN"):
     `output_tensor[..., start[k] + i, ...] = input_tensors[k][..., i, ...]` with i on `axis` and
     `start[k]` the sum of the sizes of the inputs before it. The inverse of SPLIT.
 
+    Choices: ranks 4 to 5 at feature level 3_0, as its page says.
+
+    Gradient: the output's, split along `axis`.
+
     Fields:
         input_tensors: one or more tensors, of the output's sizes but for `axis`.
         output_tensor: their concatenation.
         axis: the dimension to join; in [0, rank - 1].
 
-    Source: DML_JOIN_OPERATOR_DESC. Choice: ranks 4 to 5 at feature level 3_0, as its page says.
+    Source: DML_JOIN_OPERATOR_DESC.
     """
 
     input_tensors: Inputs
@@ -123,6 +130,8 @@ class Tile(Operator, op="TILE"):
     """Repeats a tensor along each dimension.
 
     `output_tensor[i0, i1, ...] = input_tensor[i0 mod sizes[0], i1 mod sizes[1], ...]`
+
+    Gradient: the sum of the output's over all repeats of an element.
 
     Fields:
         input_tensor: the tile.
@@ -198,6 +207,8 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
     With B = `block_size` and C output channels,
     `output_tensor[n, c, h*B + i, w*B + j] = input_tensor[n, (i*B + j)*C + c, h, w]`.
 
+    Gradient: SPACE_TO_DEPTH of the output's.
+
     Fields:
         input_tensor: [N, C * B * B, H, W].
         output_tensor: [N, C, H * B, W * B].
@@ -227,6 +238,8 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     With B = `block_size` and C input channels,
     `output_tensor[n, (i*B + j)*C + c, h, w] = input_tensor[n, c, h*B + i, w*B + j]`.
 
+    Gradient: DEPTH_TO_SPACE of the output's.
+
     Fields:
         input_tensor: [N, C, H * B, W * B].
         output_tensor: [N, C * B * B, H, W]. Choice: the page's formula for these sizes is that of
@@ -254,9 +267,11 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
     """DEPTH_TO_SPACE with a choice of how channels are numbered; the inverse of SPACE_TO_DEPTH1.
 
-    With B = `block_size` and C output channels, `output_tensor[n, c, h*B + i, w*B + j]` is
-    `input_tensor[n, (i*B + j)*C + c, h, w]` for DEPTH_COLUMN_ROW and
-    `input_tensor[n, (c*B + i)*B + j, h, w]` for COLUMN_ROW_DEPTH.
+    With B = `block_size` and C output channels,
+    `output_tensor[n, c, h*B + i, w*B + j] = input_tensor[n, k, h, w]`, where `k = (i*B + j)*C + c`
+    for DEPTH_COLUMN_ROW and `k = (c*B + i)*B + j` for COLUMN_ROW_DEPTH.
+
+    Gradient: SPACE_TO_DEPTH1 of the output's, in the same order.
 
     Fields:
         input_tensor, output_tensor, block_size: as for DEPTH_TO_SPACE.
@@ -280,9 +295,11 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
 class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     """SPACE_TO_DEPTH with a choice of how channels are numbered; the inverse of DEPTH_TO_SPACE1.
 
-    With B = `block_size` and C input channels, `input_tensor[n, c, h*B + i, w*B + j]` becomes
-    `output_tensor[n, (i*B + j)*C + c, h, w]` for DEPTH_COLUMN_ROW and
-    `output_tensor[n, (c*B + i)*B + j, h, w]` for COLUMN_ROW_DEPTH.
+    With B = `block_size` and C input channels,
+    `output_tensor[n, k, h, w] = input_tensor[n, c, h*B + i, w*B + j]`, where `k = (i*B + j)*C + c`
+    for DEPTH_COLUMN_ROW and `k = (c*B + i)*B + j` for COLUMN_ROW_DEPTH.
+
+    Gradient: DEPTH_TO_SPACE1 of the output's, in the same order.
 
     Fields:
         input_tensor, output_tensor, block_size: as for SPACE_TO_DEPTH.

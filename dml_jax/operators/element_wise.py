@@ -42,8 +42,8 @@ class _ExactClipping(_Clipping):
     """Bounds in the tensor's own type, which MinMaxDataType repeats."""
 
     def check(self, expect: Expect) -> None:
-        tensor, data_type = self.outputs[0], self.__dict__["min_max_data_type"]
-        rule = f"be {tensor.data_type} (the output's DataType)"
+        tensor, data_type = self.inputs[0], self.__dict__["min_max_data_type"]
+        rule = f"be {tensor.data_type} (InputTensor.DataType)"
         expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
         if np.issubdtype(tensor.dtype, np.integer):
             limits = np.iinfo(tensor.dtype)
@@ -65,7 +65,18 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     """Clamps each element to [min, max].
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
-    The gradient is that of ELEMENT_WISE_CLIP_GRAD: 0 at and beyond the bounds.
+
+    Gradient: that of ELEMENT_WISE_CLIP_GRAD: the output's (times scale) strictly within the bounds,
+    0 at and beyond them.
+
+    >>> import jax, jax.numpy as jnp
+    >>> tensor = TensorDesc("FLOAT32", [6])
+    >>> clip = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=2)
+    >>> x = jnp.array([-2, -1, 0, 1, 2, 3], jnp.float32)
+    >>> clip(x).tolist()
+    [-1.0, -1.0, 0.0, 1.0, 2.0, 2.0]
+    >>> jax.grad(lambda x: clip(x).sum())(x).tolist()
+    [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
 
     Fields:
         input_tensor: the tensor to clip.
@@ -102,6 +113,16 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
 
+    Gradient: as for ELEMENT_WISE_CLIP.
+
+    >>> import numpy as np
+    >>> tensor = TensorDesc("INT16", [4])
+    >>> clip = ElementWiseClip1(
+    ...     input_tensor=tensor, output_tensor=tensor, min_max_data_type="INT16", min=-5, max=300
+    ... )
+    >>> clip(np.array([-9, 0, 300, 301], np.int16)).tolist()
+    [-5, 0, 300, 300]
+
     Fields:
         input_tensor, output_tensor, scale_bias: as for ELEMENT_WISE_CLIP.
         min_max_data_type: the type of the bounds, which is the tensors'.
@@ -127,14 +148,30 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
 class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
     """The gradient of ELEMENT_WISE_CLIP, given that of its output.
 
-    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. Choice: a NaN element
-    passes the gradient, since both comparisons are false.
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
+
+    Choice: a NaN element passes the gradient, since both comparisons are false.
+
+    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
+
+    >>> import jax.numpy as jnp
+    >>> tensor = TensorDesc("FLOAT32", [5])
+    >>> grad = ElementWiseClipGrad(
+    ...     input_tensor=tensor,
+    ...     input_gradient_tensor=tensor,
+    ...     output_gradient_tensor=tensor,
+    ...     min=-1,
+    ...     max=2,
+    ... )
+    >>> x = jnp.array([-2, -1, 0, 2, 3], jnp.float32)
+    >>> grad(x, jnp.array([10, 20, 30, 40, 50], jnp.float32)).tolist()
+    [0.0, 0.0, 30.0, 0.0, 0.0]
 
     Fields:
         input_tensor: what was clipped.
         input_gradient_tensor: the gradient of what came out; of the same type and sizes.
         output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
-        min, max: as for ELEMENT_WISE_CLIP; min >= max gives 0.
+        min, max: as for ELEMENT_WISE_CLIP. With min >= max all is 0.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
@@ -157,7 +194,22 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
 class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
 
-    `output = 0 if x <= min or x >= max else gradient`.
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
+
+    Gradient: as for ELEMENT_WISE_CLIP_GRAD.
+
+    >>> import numpy as np
+    >>> tensor = TensorDesc("INT16", [3])
+    >>> grad = ElementWiseClipGrad1(
+    ...     input_tensor=tensor,
+    ...     input_gradient_tensor=tensor,
+    ...     output_gradient_tensor=tensor,
+    ...     min_max_data_type="INT16",
+    ...     min=-5,
+    ...     max=300,
+    ... )
+    >>> grad(np.array([-5, 0, 300], np.int16), np.array([1, 2, 3], np.int16)).tolist()
+    [0, 2, 0]
 
     Fields:
         input_tensor, input_gradient_tensor, output_gradient_tensor: as for

@@ -1,9 +1,10 @@
 """Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN."""
 
+import math
 from collections.abc import Sequence
 
 from dml_jax.descriptor import field
-from dml_jax.enums import AxisDirection, ReduceFunction
+from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.fields import Axes, Input, Output
 from dml_jax.lowering import reduction
 from dml_jax.operator import Expect, Operator
@@ -41,6 +42,14 @@ class _OverAxes(Operator):
             first = axes.index(axis)
             expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
 
+    def check_indices(self, expect: Expect) -> None:
+        """The type of the indices holds the largest of them; all but INT32 do."""
+        output, sizes = self.__dict__.get("output_tensor"), self.inputs[0].sizes
+        count = math.prod(sizes[axis] for axis in self._axes if axis < len(sizes))
+        if output is not None and output.data_type == TensorDataType.INT32 and count > 2**31:
+            rule = f"hold {count - 1}, the largest index"
+            expect(False, "OutputTensor.DataType", rule, output.data_type.shown())
+
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         sizes, axes = self.inputs[0].sizes, self._axes
         return {"output_tensor": [1 if d in axes else size for d, size in enumerate(sizes)]}
@@ -58,6 +67,9 @@ class _OverAxes(Operator):
 class Reduce(_OverAxes, op="REDUCE"):
     """Combines the elements along `axes` into one; the rank is kept.
 
+    `output_tensor[i, 0] = f(input_tensor[i, k] for every k)`, where k stands for the indices of
+    `axes` and i for the others.
+
     SUM, MULTIPLY, MIN, MAX as they say; AVERAGE `sum(x) / N`; L1 `sum(|x|)`; L2 `sqrt(sum(x^2))`;
     SUM_SQUARE `sum(x^2)`; LOG_SUM `ln(sum(x))`; LOG_SUM_EXP `ln(sum(exp(x)))`; ARGMAX and ARGMIN
     the index of the largest (smallest) element.
@@ -65,8 +77,11 @@ class Reduce(_OverAxes, op="REDUCE"):
     Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. MIN and
     MAX give NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the
     smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by
-    the maximum. Gradients: MIN and MAX share among ties equally, L1 has 0 at 0, L2 of a zero vector
-    has 0, LOG_SUM_EXP has 0 where its result is infinite.
+    the maximum.
+
+    Gradient: the function's derivative. MIN and MAX share among ties equally, L1 has 0 at 0, L2 of
+    a zero vector has 0, LOG_SUM_EXP has 0 where its result is infinite; ARGMAX and ARGMIN, and
+    integers, have none.
 
     Fields:
         function: what to compute.
@@ -116,6 +131,11 @@ class Reduce(_OverAxes, op="REDUCE"):
         },
     )
 
+    def check(self, expect: Expect) -> None:
+        super().check(expect)
+        if self.function in INDEX_FUNCTIONS:
+            self.check_indices(expect)
+
     def same_data_type(self) -> tuple[str, ...]:
         return () if self.function in INDEX_FUNCTIONS else super().same_data_type()
 
@@ -138,6 +158,10 @@ class _Arg(_OverAxes):
         ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
     )
 
+    def check(self, expect: Expect) -> None:
+        super().check(expect)
+        self.check_indices(expect)
+
     def same_data_type(self) -> tuple[str, ...]:
         return ()
 
@@ -150,9 +174,14 @@ class _Arg(_OverAxes):
 class Argmax(_Arg, op="ARGMAX"):
     """The index of the largest element along `axes`; the rank is kept.
 
+    `output_tensor[i, 0] = k` where `input_tensor[i, k]` is the largest, with k the index within the
+    dimensions of `axes` and i that of the others.
+
     Choices: the index counts row-major within the reduced dimensions in increasing order, whatever
     the order of `axes`; the first NaN where there is one (the last with DECREASING); -0.0 and 0.0
-    are equal. It has no gradient.
+    are equal.
+
+    Gradient: none; an index is an integer.
 
     Fields:
         input_tensor: the tensor to search.
@@ -169,6 +198,15 @@ class Argmax(_Arg, op="ARGMAX"):
 
 class Argmin(_Arg, op="ARGMIN"):
     """The index of the smallest element along `axes`; otherwise as ARGMAX.
+
+    `output_tensor[i, 0] = k` where `input_tensor[i, k]` is the smallest, with k the index within
+    the dimensions of `axes` and i that of the others.
+
+    Choices: the order of indices, NaN and -0.0 as for ARGMAX.
+
+    Gradient: none; an index is an integer.
+
+    Fields: as for ARGMAX.
 
     Source: DML_ARGMIN_OPERATOR_DESC.
     """

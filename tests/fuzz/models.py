@@ -1,0 +1,172 @@
+"""Models and graphs that together use every operator and every feature of the format."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import SAMPLES
+
+from dml_jax import GraphBuilder, Operator, TensorDesc, clip, depth_to_space, reduce, split
+
+Json = dict[str, Any]
+
+
+def drawn(name: str, count: int = 2) -> list[Operator]:
+    """Random descriptors of an operator, the same each time."""
+    found: list[Operator] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None)
+    @given(st.data())
+    def collect(data: st.DataObject) -> None:
+        type_ = data.draw(st.sampled_from(SAMPLES[name].types))
+        found.append(SAMPLES[name].draw(data.draw, type_))
+
+    collect()
+    return found
+
+
+def model_of(operator: Operator) -> Json:
+    """Runs an operator once, each tensor in a resource of its own, and prints what it wrote."""
+    resources: Json = {}
+    bindings: Json = {}
+    for point in operator.bind_points():
+        names = [f"{point.name}{index}" for index in range(len(point.tensors))]
+        bindings[point.name] = names if point.is_array else names[0]
+        for name, tensor in zip(names, point.tensors, strict=True):
+            resources[name] = {
+                "initialValuesDataType": tensor.data_type.name,
+                "initialValues": {"valueCount": tensor.span, "valueStart": 0, "valueDelta": 1},
+            }
+    described = operator.to_json()
+    written = [name for name in resources if name.startswith("Output")]
+    return {
+        "resources": resources,
+        "dispatchables": {"op": {"type": described["Type"], "desc": described["Desc"]}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "op", "bindings": bindings},
+            *({"type": "print", "resource": name} for name in written),
+        ],
+    }
+
+
+EVERYTHING: Json = {
+    "$schema": "./_schema.json",
+    "resources": {
+        "list": {"initialValuesDataType": "FLOAT32", "initialValues": [-4, 1.5, "nan", "-inf", 9]},
+        "mixed": {
+            "initialValues": [
+                {"name": "a", "type": "UINT8", "value": 7},
+                {"type": "FLOAT64", "value": "inf"},
+                {"type": "INT64", "value": -9223372036854775808},
+            ]
+        },
+        "constant": {
+            "initialValuesDataType": "FLOAT16",
+            "initialValues": {"valueCount": 8, "value": 65504},
+            "initialValuesOffsetInBytes": 16,
+            "sizeInBytes": 64,
+        },
+        "sequence": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 64, "valueStart": 1, "valueDelta": 0.25},
+        },
+        "picture": {
+            "initialValuesDataType": "UINT8",
+            "initialValues": {"sourcePath": "../images/astronaut.jpg"},
+            "resampleSize": [1, 3, 8, 8],
+            "resampleMode": "scale",
+        },
+        "out": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 64, "value": 0},
+        },
+    },
+    "dispatchables": {
+        "flat": {
+            "type": "ELEMENT_WISE_CLIP",
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+            "ScaleBias": {"Scale": 2, "Bias": -0.5},
+            "Min": "-inf",
+            "Max": 3.5,
+            "bindings": {"InputTensor": "sequence", "OutputTensor": "out"},
+            "executionFlags": ["DML_EXECUTION_FLAG_NONE", "DISABLE_META_COMMANDS"],
+        },
+        "strided": {
+            "Type": "DML_OPERATOR_TILE",
+            "Desc": {
+                "InputTensor": {
+                    "Type": "DML_TENSOR_TYPE_BUFFER",
+                    "Desc": {
+                        "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+                        "Flags": ["DML_TENSOR_FLAG_OWNED_BY_DML"],
+                        "DimensionCount": 3,
+                        "Sizes": [2, 3, 2],
+                        "Strides": [0, 2, 9],
+                        "TotalTensorSizeInBytes": 64,
+                        "GuaranteedBaseOffsetAlignment": 16,
+                    },
+                },
+                "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3, 4], "Strides": [12, 1, 3]},
+                "RepeatsCount": 3,
+                "Repeats": [1, 1, 2],
+            },
+            "bindings": {"InputTensor": {"name": "sequence", "elementOffset": 4}},
+            "dmlCompileType": "DmlCompileOp",
+        },
+        "exact": {
+            "type": "ELEMENT_WISE_CLIP1",
+            "desc": {
+                "InputTensor": {"DataType": "INT64", "Sizes": [2]},
+                "OutputTensor": {"DataType": "INT64", "Sizes": [2]},
+                "MinMaxDataType": "INT64",
+                "Min": {"Int64": -9007199254740993},
+                "Max": 9007199254740993,
+            },
+        },
+    },
+    "commands": [
+        {"type": "dispatch", "dispatchable": "flat", "bindings": {}},
+        {
+            "type": "dispatch",
+            "dispatchable": "strided",
+            "bindings": {"OutputTensor": {"name": "out", "elementCount": 32, "elementOffset": 4}},
+            "threadGroupCount": [1, 1, 1],
+        },
+        {
+            "type": "Dispatch",
+            "dispatchable": "exact",
+            "bindings": {
+                "InputTensor": {"name": "mixed", "elementSizeInBytes": 8, "format": "x"},
+                "OutputTensor": {"name": "constant", "elementSizeInBytes": 8, "elementOffset": 4},
+            },
+        },
+        {"type": "print", "resource": "out", "verbose": True},
+        {"type": "writeFile", "resource": "out", "targetPath": "out/a.npy", "dimensions": [8, 8]},
+        {
+            "type": "writeFile",
+            "resource": "picture",
+            "targetPath": "b.png",
+            "dimensions": [1, 3, 8, 8],
+        },
+        {"type": "writeFile", "resource": "mixed", "targetPath": "c"},
+    ],
+}
+
+
+def graph() -> Json:
+    """A graph of several operators, some with two outputs, with names and a constant."""
+    builder = GraphBuilder()
+    image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 8, 2, 2], [32, 1, 16, 8]))
+    left, right = split(depth_to_space(clip(image, 0, 1), 2), 1, [1, 1])
+    return builder.build({"left": left, "sum": reduce(right, "SUM")}).to_json()
+
+
+def rich_models() -> dict[str, Json]:
+    """By name; `graph` is a graph, which `dml-jax show` and a model's sourcePath take."""
+    models = {
+        f"{name}-{index}": model_of(operator)
+        for name in SAMPLES
+        for index, operator in enumerate(drawn(name))
+    }
+    return {**models, "everything": EVERYTHING, "graph": graph()}

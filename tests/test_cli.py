@@ -1,0 +1,269 @@
+"""The manners of the command line: help, JSON, colours, typos, completion. Models: test_models."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.shell_completion import BashComplete
+from click.testing import CliRunner, Result
+from facts import DOCUMENTED
+
+from dml_jax import FeatureLevel, GraphBuilder, TensorDesc, clip, reduce
+from dml_jax.cli import cli
+
+COMMANDS = list(cli.commands)
+LEVELS = [level.suffix for level in FeatureLevel]
+MODEL = {
+    "resources": {
+        "x": {"initialValuesDataType": "FLOAT32", "initialValues": [1, "inf", "nan", 4]},
+        "y": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 4, "value": 0},
+        },
+    },
+    "dispatchables": {
+        "clip": {
+            "type": "ELEMENT_WISE_CLIP",
+            "desc": {
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+                "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+                "Min": 2,
+                "Max": "inf",
+            },
+        }
+    },
+    "commands": [
+        {
+            "type": "dispatch",
+            "dispatchable": "clip",
+            "bindings": {"InputTensor": "x", "OutputTensor": "y"},
+        },
+        {"type": "print", "resource": "y"},
+        {"type": "writeFile", "resource": "y", "targetPath": "y.npy"},
+    ],
+}
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(cli, words)
+
+
+def values(*words: str, status: int = 0) -> Any:
+    result = invoke(*words, "--json")
+    assert (result.exit_code, result.stderr) == (status, ""), result.output
+    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("model.json").write_text(json.dumps(MODEL))
+    return "model.json"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_by_example(command: str):
+    shown = invoke(command, "--help").stdout
+    assert shown == invoke(command, "-h").stdout
+    assert f"\n  dml-jax {command} " in shown
+    assert "Exit status: 0 done, 1" in shown
+    assert command == "completion" or "--json" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert f"\n  dml-jax {command} " in invoke().output or command == "completion"
+
+
+def test_run_for_machines(model: str):
+    done = values("run", model, "-i", "3")
+    (dispatch,) = done["dispatches"]
+    assert dispatch["name"] == "clip"
+    assert len(dispatch["samples_ms"]) == 3
+    assert dispatch["median_ms"] == sorted(dispatch["samples_ms"])[1]
+    assert done["resources"] == [
+        {"name": "y", "data_type": "FLOAT32", "values": [2, "inf", "nan", 4]}
+    ]
+    assert done["files"] == [{"resource": "y", "path": "y.npy"}]
+    np.testing.assert_array_equal(np.load("y.npy"), np.array([2, np.inf, np.nan, 4], "f"))
+    (program,) = values("run", model, "--hlo")["programs"]
+    assert program["name"] == "clip"
+    assert program["hlo"].startswith("HloModule")
+
+
+def test_machine_for_machines():
+    shown = values("run", "-s", "-S")
+    assert shown["versions"]["numpy"] == np.__version__
+    assert "cpu:0" in [device["name"] for device in shown["devices"]]
+
+
+def test_check_is_run_check(model: str):
+    assert invoke("check", model).stdout == invoke("run", model, "--check").stdout
+    (row,) = values("check", model)["dispatchables"]
+    assert values("run", model, "--check") == values("show", model) == {"dispatchables": [row]}
+    assert row["operator"] == "ELEMENT_WISE_CLIP"
+    assert row["inputs"] == [{"DataType": "FLOAT32", "Sizes": [4]}]
+    # One dimension is taken from 3_0 on: the page.
+    assert row["feature_level"] == "3_0"
+    assert list(row["refused"]) == ["1_0", "2_0", "2_1"]
+    assert "DimensionCount to be 4 at feature level 2_1" in row["refused"]["2_1"][0]
+    assert not Path("y.npy").exists()
+
+
+@pytest.mark.parametrize("words", [["run"], ["check"], ["run", "--check"], ["show"]])
+def test_faults_for_machines(words: list[str], model: str):
+    broken = json.loads(Path(model).read_text())
+    broken["dispatchables"]["clip"]["desc"]["Minn"] = 1
+    broken["commands"][1]["resource"] = "z"
+    Path(model).write_text(json.dumps(broken))
+    faults = values(*words, model, status=1)["faults"]
+    assert [fault["field"] for fault in faults] == ["Minn", "resource"]
+    assert faults[0]["context"] == ["Dispatchable 'clip'"]
+    shown = invoke(*words, model)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert shown.stderr.splitlines() == [fault["message"] for fault in faults]
+
+
+def test_levels_for_machines(model: str):
+    (fault,) = values("check", model, "--feature-level", "2_1", status=1)["faults"][:1]
+    assert (fault["operator"], fault["field"]) == (
+        "DML_OPERATOR_ELEMENT_WISE_CLIP",
+        "InputTensor.DimensionCount",
+    )
+
+
+def test_graph_for_machines(tmp_path: Path):
+    builder = GraphBuilder()
+    image = builder.input_tensor("image", TensorDesc("FLOAT16", [1, 1, 2, 2]))
+    builder.build({"sum": reduce(clip(image, 0, 1), "SUM")}).save(tmp_path / "graph.json")
+    picture = tmp_path / "graph.svg"
+    result = invoke("show", str(tmp_path / "graph.json"), "--json", "-o", str(picture))
+    shown = json.loads(result.stdout)
+    assert "graph.svg" in result.stderr
+    assert picture.read_text().endswith("</svg>\n")
+    assert [node["operator"] for node in shown["nodes"]] == ["ELEMENT_WISE_CLIP", "REDUCE"]
+    assert shown["inputs"] == [{"DataType": "FLOAT16", "Sizes": [1, 1, 2, 2]}]
+
+
+def test_the_catalogue_lists_every_operator():
+    shown = invoke("operators").stdout
+    assert {op["name"] for op in values("operators")} == set(DOCUMENTED)
+    for name in DOCUMENTED:
+        assert f"\n{name.removeprefix('DML_OPERATOR_')} " in shown
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_catalogue_is_the_documentation(name: str):
+    """Each level of each type: the ranks of all rows of the page up to it."""
+    shown, facts = values("operators", name), DOCUMENTED[name]
+    assert shown["introduced"] == facts["introduced"]
+    assert shown["in_place"] == facts["in_place"]
+    assert [f["c_name"] for f in shown["fields"]] == [
+        f["name"] for f in facts["fields"] if not f["name"].endswith("Count")
+    ]
+    expected: dict[tuple, list[int]] = {}
+    for row in facts["support"]:
+        for group in next(iter(row["when"].values())) if row["when"] else [""]:
+            for tensor, taken in row["tensors"].items():
+                for data_type in taken["types"]:
+                    for level in LEVELS[LEVELS.index(row["feature_level"]) :]:
+                        key = group, tensor, data_type, level
+                        low, high = taken["dims"]
+                        known = expected.setdefault(key, [low, high])
+                        known[:] = [min(known[0], low), max(known[1], high)]
+    found = {}
+    for table in shown["support"]:
+        groups = table.get("function", [""])
+        by_level: dict[str, Any] = {}
+        for level, by_type in table["levels"].items():
+            by_level |= dict.fromkeys(LEVELS[LEVELS.index(level) :], by_type)
+        found |= {
+            (group, tensor, data_type, level): ranks
+            for group in groups
+            for tensor in table["tensors"]
+            for level, by_type in by_level.items()
+            for data_type, ranks in by_type.items()
+        }
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", ["REDUCE", "reduce", "Reduce", "DML_OPERATOR_REDUCE"])
+def test_an_operator_by_any_of_its_names(name: str):
+    shown = invoke("operators", name).stdout
+    for words in ("dml_jax.Reduce", "AxisCount", "share among ties", "FLOAT32  4    1 to 8"):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["chekc", "model.json"], "'check'"),
+        (["run", "--chek", "model.json"], "--check"),
+        (["check", "--feature-levl", "2_1", "model.json"], "--feature-level"),
+        (["check", "--feature-level", "21", "model.json"], "'2_1'"),
+        (["operators", "DEPTH_TO_SPAC"], "DEPTH_TO_SPACE"),
+        (["operators", "clp"], "ELEMENT_WISE_CLIP"),
+        (["completion", "bsh"], "'bash'"),
+    ],
+)
+def test_a_typo_gets_the_nearest_name(words: list[str], hint: str):
+    result = invoke(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert hint in result.stderr
+
+
+def test_a_wrong_file_name_gets_the_nearest(model: str):
+    result = invoke("run", "modle.json")
+    assert result.exit_code == 1
+    assert "did you mean 'model.json'?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        ([], "op", ["operators"]),
+        (["operators"], "SPACE_TO_DEPTH1", ["SPACE_TO_DEPTH1"]),
+        (["operators"], "joi", ["JOIN"]),
+        (["check", "--feature-level"], "6_4", ["6_4"]),
+        (["run"], "--hl", ["--hlo"]),
+    ],
+)
+def test_completion(words: list[str], incomplete: str, expected: list[str]):
+    shell = BashComplete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, incomplete)] == expected
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_scripts(shell: str):
+    script = invoke("completion", shell).stdout
+    assert f"_DML_JAX_COMPLETE={shell}_complete" in script
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_colours_only_on_a_terminal():
+    import pty
+
+    def output(terminal: bool, **environment: str) -> bytes:
+        command = [sys.executable, "-m", "dml_jax", "operators", "JOIN"]
+        settings = {**os.environ, "TERM": "xterm-256color", **environment}
+        if not terminal:
+            return subprocess.run(command, env=settings, capture_output=True, check=True).stdout
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(command, env=settings, stdout=theirs, stderr=theirs):
+            os.close(theirs)
+            shown = b""
+            try:
+                while chunk := os.read(ours, 65536):
+                    shown += chunk
+            except OSError:  # the other end is closed
+                pass
+        os.close(ours)
+        return shown
+
+    assert b"\x1b[" not in output(terminal=False)
+    assert b"\x1b[1m" in output(terminal=True)
+    plain = output(terminal=True, NO_COLOR="1")
+    assert b"JOIN" in plain
+    assert not any(b"\x1b[%dm" % colour in plain for colour in range(30, 48))

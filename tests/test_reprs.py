@@ -1,0 +1,146 @@
+"""What is shown of each public object: on one line, and what can be, as one would type it."""
+
+import inspect
+import pydoc
+from typing import Any, assert_type
+
+import jax
+import numpy as np
+import pytest
+
+import dml_jax
+from dml_jax import *  # noqa: F403
+from dml_jax import (
+    OPERATORS,
+    AxisDirection,
+    Buffer,
+    BufferBinding,
+    ConstantNode,
+    DepthSpaceOrder,
+    DepthToSpace1,
+    DmlError,
+    ElementWiseClip,
+    Fault,
+    FeatureLevel,
+    Graph,
+    GraphBuilder,
+    InputEdge,
+    IntermediateEdge,
+    Operator,
+    OperatorNode,
+    OutputEdge,
+    Reduce,
+    ReduceFunction,
+    ScaleBias,
+    Split,
+    TensorDataType,
+    TensorDesc,
+    TensorFlags,
+)
+
+DESC = TensorDesc("FLOAT32", [2, 3], [4, 1], "OWNED_BY_DML", 64, 256)
+CLIP = ElementWiseClip.infer(
+    input_tensor=TensorDesc("FLOAT32", [2, 3]),
+    scale_bias=ScaleBias(scale=0.1, bias=-0.0),
+    min=float("-inf"),
+    max=3.5,
+)
+PASTED = [
+    *TensorDataType,
+    *TensorFlags,
+    TensorFlags.NONE,
+    *ReduceFunction,
+    *AxisDirection,
+    *DepthSpaceOrder,
+    *FeatureLevel,
+    TensorDesc("INT8", [1]),
+    DESC,
+    ScaleBias(scale=float("nan"), bias=float("inf")),
+    CLIP,
+    OperatorNode(CLIP, "clip"),
+    ConstantNode(np.array([[0.1, np.pi]], np.float32)),
+    ConstantNode(np.array([2**63 - 1, -(2**63)])),
+    InputEdge(0, "clip", 0),
+    IntermediateEdge(0, 0, 1, 0, "name's"),
+    OutputEdge("clip", 0, 0),
+    Fault("DML_OPERATOR_REDUCE", "Axes[0]", "be in [0, 3]", 4, ("Dispatchable 'sum'",)),
+]
+
+
+@pytest.mark.parametrize("value", PASTED, ids=repr)
+def test_a_repr_can_be_pasted_back(value: Any):
+    names = vars(dml_jax) | {"np": np}
+    again = eval(repr(value), names)
+    assert "\n" not in repr(value)
+    assert type(again) is type(value)
+    assert again == value
+
+
+def test_an_error_can_be_pasted_back():
+    with pytest.raises(DmlError) as raised:
+        TensorDesc("FLOAT32", [])
+    again = eval(repr(raised.value), dict(vars(dml_jax)))
+    assert str(again) == str(raised.value)
+
+
+def _graph() -> Graph:
+    builder = GraphBuilder()
+    image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 4, 2, 2]))
+    assert repr(builder) == "<GraphBuilder: 1 inputs, 0 nodes>"
+    assert repr(image) == "Expression(desc=TensorDesc('FLOAT32', [1, 4, 2, 2]))"
+    return builder.build(dml_jax.depth_to_space(dml_jax.clip(image, 0, 1), 2))
+
+
+def test_the_rest_says_what_it_is():
+    graph = _graph()
+    text = "FLOAT32[1,4,2,2] -> FLOAT32[1,1,4,4]"
+    assert repr(graph) == f"Graph(2 nodes: {text})"
+    compiled = dml_jax.compile(graph)
+    assert repr(compiled) == f"<Compiled DML_GRAPH_DESC: {text}>"
+    memory = Buffer(np.zeros(40, np.float32))
+    assert repr(memory) == "Buffer(float32[40])"
+    parts = BufferBinding(memory, 0, 64), BufferBinding(memory, 96, 64)
+    assert repr(parts[1]).startswith("BufferBinding(buffer=Buffer(float32[40]), offset=96")
+    table = compiled.bind([parts[0]], [parts[1]])
+    assert repr(table) == (
+        "<BindingTable of DML_GRAPH_DESC: image at inputs[0]+0, Output0 at inputs[0]+96>"
+    )
+    assert repr(ConstantNode(np.zeros(100, np.float16))) == "ConstantNode(array=<float16[100]>)"
+
+
+@pytest.mark.parametrize("name", [n for n in dml_jax.__all__ if n != "OPERATORS"])
+def test_help_has_no_holes(name: str):
+    """A docstring of its own; so has each public method; arguments are named."""
+    value = getattr(dml_jax, name)
+    text = pydoc.render_doc(value, renderer=pydoc.plaintext)  # pyright: ignore[reportAttributeAccessIssue]
+    assert inspect.getdoc(value)
+    assert "MISSING" not in text
+    for attribute, member in vars(value).items() if inspect.isclass(value) else ():
+        if callable(member) and not attribute.startswith("_"):
+            assert inspect.getdoc(getattr(value, attribute)), attribute
+
+
+def test_operators_say_their_fields():
+    for op in OPERATORS.values():
+        assert list(inspect.signature(op).parameters) == [f.name for f in op.fields]
+
+
+def test_types_of_calls():
+    """For pyright, which reads this file: one output is an array, several are a tuple of them."""
+    x = TensorDesc("FLOAT32", [2, 4])
+    array = jax.numpy.zeros((2, 4), "float32")
+    pieces = [TensorDesc("FLOAT32", [2, n]) for n in (1, 3)]
+    split = Split(input_tensor=x, output_tensors=pieces, axis=1)(array)
+    assert assert_type(split, tuple[jax.Array, ...])[1].shape == (2, 3)
+    total = Reduce.infer(function="SUM", input_tensor=x, axes=[1])(array)
+    assert assert_type(total, jax.Array).shape == (2, 1)
+    clipped = ElementWiseClip.infer(input_tensor=x, min=0, max=1)(array)
+    assert assert_type(clipped, jax.Array).shape == (2, 4)
+    deep = TensorDesc("FLOAT32", [1, 4, 1, 1])
+    spread = DepthToSpace1.infer(input_tensor=deep, block_size=2, order="COLUMN_ROW_DEPTH")
+    assert assert_type(spread(array[:1].reshape(deep.sizes)), jax.Array).shape == (1, 1, 2, 2)
+    assert_type(dml_jax.split(array, 1, [1, 3]), tuple[jax.Array, ...])
+
+
+def any_operator(operator: Operator, x: jax.Array) -> Any:
+    return assert_type(operator(x), Any)
