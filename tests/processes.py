@@ -73,7 +73,7 @@ def dml_jax(
         *map(str, arguments),
     ]
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, timeout=120, check=False)
-    err, _, measured = done.stderr.decode().rpartition("MEASURED ")
-    assert measured, f"status {done.returncode}: {done.stderr.decode()}"
+    err, found, measured = done.stderr.decode().rpartition("MEASURED ")
+    assert found, f"status {done.returncode}: {done.stderr.decode()}"
     seconds, peak = measured.split()[:2]
     return Ended(done.returncode, done.stdout.decode(), err, float(seconds), int(peak))

@@ -30,6 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
+Take = Callable[[Parts, int, int], Parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Fold:
         across: what devices agree on, over the named mesh axes; None where XLA has to.
         few: the most elements that other platforms combine at once, one kernel reading them all.
         locates: whether the last thing kept is an index.
+        in_order: `combine` for pieces of which each lies behind the one before; None is the same.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -57,6 +59,7 @@ class Fold:
     across: Callable[[Parts, tuple[str, ...]], Parts] | None
     few: int = 0
     locates: bool = False
+    in_order: Callable[[Sequence[Parts]], Parts] | None = None
 
     def plain(self, x: jax.Array, *, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
@@ -98,29 +101,48 @@ class Fold:
             return self.one_pass(self._located(self.start(x), axes), axes)
         runs = _runs(x.shape, axes)
         sizes = [n for n, _ in runs]
-        parts, step = self.start(x), 1
+        parts, take, step = (x,), self._started, 1
         for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
             shape = (math.prod(sizes[:k]), sizes[k], math.prod(sizes[k + 1 :]))
-            parts = self._located(_shaped(parts, shape), [1], step)
-            step *= sizes[k]
-            parts = self._last(parts) if shape[2] == 1 else self._columns(parts)
+            parts = _shaped(parts, shape)
+            if step > 1:
+                parts = self._located(parts, [1], step)
+            parts = self._last(parts, take) if shape[2] == 1 else self._columns(parts, take)
+            step, take = step * sizes[k], _taken
             del sizes[k]
         return _shaped(parts, _kept(x.shape, axes))
 
-    def _columns(self, parts: Parts) -> Parts:
+    def _started(self, parts: Parts, start: int, stop: int) -> Parts:
+        """Some of the elements, and what is kept of them.
+
+        Made of each piece, not cut from the whole: XLA would compute and store that.
+        """
+        pieces = self._located(self.start(_taken(parts, start, stop)[0]), [1])
+        if not self.locates:
+            return pieces
+        *rest, index = pieces
+        return (*rest, index + index.dtype.type(start))
+
+    def _combined(self, pieces: Sequence[Parts], take: Take) -> Parts:
+        # Blocks of what was in blocks before are not in order.
+        first = take == self._started
+        return (self.in_order or self.combine)(pieces) if first else self.combine(pieces)
+
+    def _columns(self, parts: Parts, take: Take) -> Parts:
         """[k, n, c] -> [k, c]."""
         while parts[0].shape[1] > BLOCKS:
-            parts = self._by_blocks(parts)
-        pieces = [_taken(parts, i, i + 1, 1) for i in range(parts[0].shape[1])]
-        return tuple(part[:, 0] for part in self.combine(pieces))
+            parts, take = self._by_blocks(parts, take), _taken
+        pieces = [take(parts, i, i + 1) for i in range(parts[0].shape[1])]
+        return tuple(part[:, 0] for part in self._combined(pieces, take))
 
-    def _last(self, parts: Parts) -> Parts:
-        """[k, n, 1] -> [k, 1]."""
-        while parts[0].shape[1] > LONG_ROW:
-            parts = self._by_blocks(parts)
-        return self.one_pass(tuple(part[:, :, 0] for part in parts), (1,))
+    def _last(self, parts: Parts, take: Take) -> Parts:
+        """[k, n, 1] -> [k]."""
+        while parts[0].shape[1] > LONG_ROW and not self.locates:
+            parts, take = self._by_blocks(parts, take), _taken
+        rows = take(parts, 0, parts[0].shape[1])
+        return self.one_pass(tuple(part[:, :, 0] for part in rows), (1,))
 
-    def _by_blocks(self, parts: Parts) -> Parts:
+    def _by_blocks(self, parts: Parts, take: Take) -> Parts:
         """[k, n, c] -> [k, n // b, c]: b blocks of neighbours, combined elementwise.
 
         b leaves a rest, which is combined into the first elements: XLA does not fuse what updates
@@ -129,8 +151,9 @@ class Fold:
         n = parts[0].shape[1]
         blocks = next(b for b in range(BLOCKS, 1, -1) if 0 < n % b <= n // b)
         size, rest = divmod(n, blocks)
-        out = self.combine([_taken(parts, i * size, (i + 1) * size, 1) for i in range(blocks)])
-        ends = self.combine([_taken(out, 0, rest, 1), _taken(parts, n - rest, n, 1)])
+        pieces = [take(parts, i * size, (i + 1) * size) for i in range(blocks)]
+        out = self._combined(pieces, take)
+        ends = self.combine([_taken(out, 0, rest), take(parts, n - rest, n)])
         return tuple(
             lax.dynamic_update_slice_in_dim(part, end, 0, 1)
             for part, end in zip(out, ends, strict=True)
@@ -142,7 +165,7 @@ class Fold:
 # 9.3. [4096, 4096] 3.2, 3.4; 18, 2.6. [8, 64, 65536] over the middle 10, 9.4; 83, 12. [512, 256,
 # 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer; with 8, two passes become
 # one, which computes it 64 times.
-BLOCKS = 15
+BLOCKS = 12
 # Elements up to which the time to compile counts for more.
 LITTLE = 2**15
 # Rows beyond this go through blocks first: it keeps the rounding error of a sum near that of a
@@ -150,7 +173,7 @@ LITTLE = 2**15
 LONG_ROW = 4096
 
 
-def _taken(parts: Parts, start: int, stop: int, axis: int) -> Parts:
+def _taken(parts: Parts, start: int, stop: int, axis: int = 1) -> Parts:
     return tuple(lax.slice_in_dim(part, start, stop, axis=axis) for part in parts)
 
 

@@ -432,6 +432,13 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         first = beats | (same & (a[1] > b[1] if last else a[1] < b[1]))
         return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
 
+    def pair_in_order(a: Parts, b: Parts) -> Parts:
+        kept, other = (b, a) if last else (a, b)
+        beaten = other[0] > kept[0] if largest else other[0] < kept[0]
+        if _is_float(a[0]):
+            beaten = (beaten | (other[0] != other[0])) & (kept[0] == kept[0])
+        return lax.select(beaten, other[0], kept[0]), lax.select(beaten, other[1], kept[1])
+
     def reduce(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
         value = _extreme_over(x, axes, largest)
@@ -440,7 +447,15 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     def two_passes(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
         (value,) = (MAX if largest else MIN).one_pass((x,), axes)
-        return value, over(found(x, lax.expand_dims(value, sorted(axes)), index), axes)
+        where = found(x, lax.expand_dims(value, sorted(axes)), index)
+        # Of two values, so that XLA makes `where` as it reduces, and does not store it.
+        nearest, any_ = lax.reduce(
+            (where, where != none),
+            (none, np.False_),
+            lambda a, b: ((lax.max if last else lax.min)(a[0], b[0]), a[1] | b[1]),
+            axes,
+        )
+        return value, jnp.where(any_, nearest, none)
 
     def default(parts: Parts, axes: Axes) -> Parts:
         start = _lowest(parts[0].dtype, largest), none
@@ -454,6 +469,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         types=lambda dtype: (dtype, index_type),
         start=lambda x: (x, lax.full_like(x, 0, index_type)),
         combine=functools.partial(_pairwise, pair),
+        in_order=functools.partial(_pairwise, pair_in_order),
         reduce=reduce,
         one_pass=two_passes,
         default=default,
