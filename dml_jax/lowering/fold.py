@@ -47,7 +47,7 @@ class Fold:
         across: what devices agree on, over the named mesh axes; None where XLA has to.
         few: the most elements that other platforms combine at once, one kernel reading them all.
         locates: whether the last thing kept is an index.
-        in_order: `combine` for pieces of which each lies behind the one before; None is the same.
+        first: `combine` for single elements, each behind the one before; None is the same.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -59,7 +59,7 @@ class Fold:
     across: Callable[[Parts, tuple[str, ...]], Parts] | None
     few: int = 0
     locates: bool = False
-    in_order: Callable[[Sequence[Parts]], Parts] | None = None
+    first: Callable[[Sequence[Parts]], Parts] | None = None
 
     def plain(self, x: jax.Array, *, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
@@ -92,7 +92,8 @@ class Fold:
             k, (size, _) = next((k, run) for k, run in enumerate(runs) if run[1])
             if size <= self.few:
                 parts = self._located(_shaped(self.start(x), [n for n, _ in runs]), [k])
-                parts = self.combine([_taken(parts, i, i + 1, k) for i in range(size)])
+                combine = self.first or self.combine
+                parts = combine([_taken(parts, i, i + 1, k) for i in range(size)])
                 return _shaped(parts, _kept(x.shape, axes))
         return self.default(self._located(self.start(x), axes), axes)
 
@@ -124,9 +125,8 @@ class Fold:
         return (*rest, index + index.dtype.type(start))
 
     def _combined(self, pieces: Sequence[Parts], take: Take) -> Parts:
-        # Blocks of what was in blocks before are not in order.
         first = take == self._started
-        return (self.in_order or self.combine)(pieces) if first else self.combine(pieces)
+        return (self.first or self.combine)(pieces) if first else self.combine(pieces)
 
     def _columns(self, parts: Parts, take: Take) -> Parts:
         """[k, n, c] -> [k, c]."""
