@@ -61,7 +61,7 @@ def _same_on_gpu(mine: Any, other: Any) -> bool:
     if next(iter(mine.devices())).platform == "cpu":
         return False
     try:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         a, b = torch.from_dlpack(mine), torch.from_dlpack(other)
         return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)

@@ -29,7 +29,7 @@ class Torch:
     """PyTorch, eager; with `compiling` through torch.compile."""
 
     def __init__(self, device: Any, compiling: bool = False):
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         self.torch = torch
         self.name = "torch.compile" if compiling else "torch"

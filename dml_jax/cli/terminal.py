@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from dml_jax.operator import Bindable
     from dml_jax.tensor import TensorDesc
 
-STATUS = "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted."
+STATUS = (
+    "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted, "
+    "143 ended (SIGTERM)."
+)
 
 
 class Failure(click.ClickException):
