@@ -79,11 +79,17 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Whole or not at all; a line for each cell."""
     partial = path.with_suffix(".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial.write_text(json.dumps(results, indent=1) + "\n")
+    parts = (f"{json.dumps(name)}: {_lines(part)}" for name, part in results.items())
+    partial.write_text("{\n" + ",\n".join(parts) + "\n}\n")
     partial.replace(path)
+
+
+def _lines(part: dict[str, Any]) -> str:
+    lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in part.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:

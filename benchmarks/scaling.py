@@ -1,20 +1,19 @@
 """Weak scaling over the devices of one host: `python benchmarks/scaling.py --json scaling.json`.
 
 SUM over a sharded axis, and DEPTH_TO_SPACE1 of a sharded batch, on 1, 2, 4 and 8 devices, as many
-as there are; each holds the same share however many they are. A time is that of one call of many
-that are queued, the median of samples that are interleaved over the numbers of devices; efficiency
-is the time of one device over that of several. "all-reduce" is what the SUM waits for beside its
-reading: the partial results alone, combined.
+as there are; each holds the same share however many they are. Times are taken as `dml-jax bench`
+takes them, interleaved over the numbers of devices; efficiency is the time of one device over that
+of several. "all-reduce" is what the SUM waits for beside its reading: the partial results alone,
+combined.
 
 On CPU, whose devices share its cores, the figures say nothing; --mebibytes 1 tries the script.
 """
 
 import argparse
 import json
-import statistics
+import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -24,6 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 import dml_jax
 from dml_jax import DepthToSpace1, Operator, Reduce, TensorDesc
+from dml_jax.bench.timing import Contender, interleaved, jax_contender
 
 COLUMNS = (2**14, 2**20)  # of what is summed: 64 KiB and 4 MiB to combine
 
@@ -46,8 +46,8 @@ def operators(devices: int, mebibytes: int) -> Iterator[tuple[str, Operator]]:
     yield "DEPTH_TO_SPACE1", DepthToSpace1.infer(**fields)
 
 
-def queued(devices: int, op: Operator) -> Callable[[int], float]:
-    """Milliseconds a call, of so many that wait for one another on the devices only."""
+def contender(devices: int, op: Operator) -> Contender:
+    """The operator, compiled for so many devices, on random data that lies on them."""
     auto, chosen = (AxisType.Auto,), jax.devices()[:devices]
     mesh = jax.make_mesh((devices,), ("devices",), axis_types=auto, devices=chosen)
     batch = NamedSharding(mesh, P("devices"))
@@ -64,15 +64,7 @@ def queued(devices: int, op: Operator) -> Callable[[int], float]:
         )
     )()
 
-    def run(calls: int) -> float:
-        jax.block_until_ready(x)
-        start = time.perf_counter()
-        for _ in range(calls - 1):
-            program(x)
-        jax.block_until_ready(program(x))
-        return (time.perf_counter() - start) * 1e3 / calls
-
-    return run
+    return jax_contender(lambda _: program(x), chosen[0])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -83,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # A tensor has less than 2^32 elements, so those of 8 devices together less than 16 GiB.
     parser.add_argument("--mebibytes", type=int, default=2040, help="of input a device")
     parser.add_argument("--samples", type=int, default=11)
-    parser.add_argument("--calls", type=int, default=20, help="queued in a sample")
+    parser.add_argument("--milliseconds", type=float, default=20.0, help="of calls in a sample")
     parser.add_argument("--json", type=Path, help="where to keep the results")
     options = parser.parse_args(argv)
     counts = [n for n in (1, 2, 4, 8) if n <= jax.device_count()]
@@ -93,14 +85,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     cells = {n: dict(operators(n, options.mebibytes)) for n in counts}
     results = []
     for name in cells[1]:
-        runs = {n: queued(n, cells[n][name]) for n in counts}
-        times: dict[int, list[float]] = {n: [] for n in counts}
-        for sample in range(options.samples + 1):
-            for n, run in runs.items():
-                took = run(options.calls)
-                if sample:  # the first warms up
-                    times[n].append(took)
-        medians = {n: statistics.median(times[n]) for n in counts}
+        times = interleaved(
+            {str(n): contender(n, cells[n][name]) for n in counts},
+            samples=options.samples,
+            least=options.samples,
+            sample_seconds=options.milliseconds / 1e3,
+            give_up=math.inf,
+        )
         for n, op in cells.items():
             read, written = (
                 sum(t.total_tensor_size_in_bytes for t in tensors)
@@ -112,21 +103,18 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "cell": name,
                 "operator": op[name].describe(),
                 "devices": n,
-                "ms": medians[n],
-                "fastest_ms": min(times[n]),
-                "slowest_ms": max(times[n]),
-                "gigabytes_per_second_and_device": moved / medians[n] / 1e6,
-                "efficiency": medians[1] / medians[n],
+                **times[str(n)].to_json(),
+                "gigabytes_per_second_and_device": moved / times[str(n)].median / 1e9,
+                "efficiency": times["1"].median / times[str(n)].median,
             }
             results.append(row)
             say(
-                f"{name:<26} {n} devices {medians[n]:9.4f} ms "
+                f"{name:<26} {n} devices {row['median_us']:9.1f} us "
                 f"{row['gigabytes_per_second_and_device']:8.1f} GB/s each, "
                 f"efficiency {row['efficiency']:.3f}"
             )
     if options.json:
         about = {"device": kind, "jax": jax.__version__, "mebibytes": options.mebibytes}
-        about |= {"samples": options.samples, "calls": options.calls}
         options.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
 
 

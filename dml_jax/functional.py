@@ -47,13 +47,6 @@ def _desc(value: Any) -> TensorDesc:
     return _described(value.dtype, value.shape)
 
 
-def _apply(op: Operator, *values: Any) -> Any:
-    for value in values:
-        if isinstance(value, Expression):
-            return value.builder.apply(op, *values)
-    return op(*values)
-
-
 _descriptors: dict[Any, Operator] = {}
 
 
@@ -92,7 +85,7 @@ def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
     """The consecutive pieces of `input` along `axis`, of the given sizes. DML_OPERATOR_SPLIT."""
     pieces = _listed(Split, "OutputTensors", output_axis_sizes)
-    return _apply(_kept(_split, tensor=_desc(input), axis=axis, pieces=pieces), input)
+    return _kept(_split, tensor=_desc(input), axis=axis, pieces=pieces)(input)
 
 
 def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
@@ -114,19 +107,19 @@ def join(inputs: Sequence[Value], axis: int) -> Value:
     """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
     inputs = _listed(Join, "InputTensors", inputs)
     op = _kept(Join.infer, input_tensors=tuple(map(_desc, inputs)), axis=axis)
-    return _apply(op, *inputs)
+    return op(*inputs)
 
 
 def tile(input: Value, repeats: Sequence[int]) -> Value:
     """`input` repeated along each dimension. DML_OPERATOR_TILE."""
     repeats = _listed(Tile, "Repeats", repeats)
-    return _apply(_kept(Tile.infer, input_tensor=_desc(input), repeats=repeats), input)
+    return _kept(Tile.infer, input_tensor=_desc(input), repeats=repeats)(input)
 
 
 def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
     """`max(min, min(g(input), max))`, `g(x) = x * scale + bias`. DML_OPERATOR_ELEMENT_WISE_CLIP."""
     fields = {"scale_bias": scale_bias, "min": min, "max": max}
-    return _apply(_kept(ElementWiseClip.infer, input_tensor=_desc(input), **fields), input)
+    return _kept(ElementWiseClip.infer, input_tensor=_desc(input), **fields)(input)
 
 
 def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Value:
@@ -136,7 +129,7 @@ def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Va
     """
     tensors = {"input_tensor": _desc(input), "input_gradient_tensor": _desc(input_gradient)}
     op = _kept(ElementWiseClipGrad.infer, **tensors, min=min, max=max)
-    return _apply(op, input, input_gradient)
+    return op(input, input_gradient)
 
 
 def depth_to_space(
@@ -146,7 +139,7 @@ def depth_to_space(
 ) -> Value:
     """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1."""
     fields = {"block_size": block_size, "order": order}
-    return _apply(_kept(DepthToSpace1.infer, input_tensor=_desc(input), **fields), input)
+    return _kept(DepthToSpace1.infer, input_tensor=_desc(input), **fields)(input)
 
 
 def space_to_depth(
@@ -156,7 +149,7 @@ def space_to_depth(
 ) -> Value:
     """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1."""
     fields = {"block_size": block_size, "order": order}
-    return _apply(_kept(SpaceToDepth1.infer, input_tensor=_desc(input), **fields), input)
+    return _kept(SpaceToDepth1.infer, input_tensor=_desc(input), **fields)(input)
 
 
 def reduce(
@@ -175,7 +168,7 @@ def reduce(
         input_tensor=tensor,
         axes=_axes(Reduce, axes, tensor),
     )
-    return _apply(op, input)
+    return op(input)
 
 
 def _axes(operator: type[Operator], axes: Any, tensor: TensorDesc) -> tuple[Any, ...]:
@@ -212,4 +205,4 @@ def _arg(cls: Any, input: Any, axes: Any, axis_direction: Any, output_data_type:
         axes=_axes(cls, axes, tensor),
         axis_direction=axis_direction,
     )
-    return _apply(op, input)
+    return op(input)

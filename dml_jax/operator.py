@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
@@ -46,6 +46,13 @@ class Expect:
         if not holds:
             self.faults.append(Fault(self.operator, field, rule, value))
         return holds
+
+
+class Placeholder:
+    """What stands for an array that is not there yet, and takes the operators it is given to."""
+
+    def takes(self, operator: "Operator", values: Sequence[Any]) -> Any:
+        raise NotImplementedError
 
 
 class Bindable:
@@ -365,11 +372,20 @@ class Operator(Descriptor, Bindable):
         group = getattr(self, self.support.by) if self.support.by else None
         return tuple(self.support.faults(self.c_name, tensors, group, level))
 
-    def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result:
+    @overload
+    def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any:
         """The output, or a tuple of several, given one array for each input tensor.
 
-        Raises `DmlError` where shapes or types are not those of the tensors.
+        Given expressions of a `GraphBuilder`, it becomes a node of the graph, and returns
+        expressions. Raises `DmlError` where shapes or types are not those of the tensors.
         """
+        for array in arrays:
+            if isinstance(array, Placeholder):
+                return array.takes(self, arrays)
         self._check_arrays(arrays)
         return _apply(self, *arrays)
 

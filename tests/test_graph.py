@@ -230,6 +230,16 @@ def test_one_input_feeds_two_nodes_and_one_node_two_outputs():
         np.testing.assert_array_equal(result, array)
 
 
+def test_an_operator_called_with_expressions_is_a_node():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", HALF)
+    assert (x.shape, x.sizes, x.dtype) == ((2, 2), (2, 2), np.float32)
+    called = builder.build(PAIR(clip(HALF, -9, 1)(x), x))
+    np.testing.assert_array_equal(called(KEPT), np.hstack([np.minimum(KEPT, 1), KEPT]))
+    with pytest.raises(DmlError, match=r"JOIN: expected InputTensors\[1\] to be an Expression"):
+        PAIR(x, KEPT)
+
+
 def test_only_constants():
     builder = GraphBuilder()
     kept = builder.constant(KEPT)

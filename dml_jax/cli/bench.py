@@ -134,7 +134,7 @@ def bench(
     with reporting(json_file == "-"):
         if output is not None:
             report.check_picture(output)
-        chosen = find_device(device)
+        chosen = find_device(device, "--device")
         most = int((limit or (200 if chosen.platform == "cpu" else 2148)) * 1e6)
         cells = _cells(operators, types, shapes, model, most, quick)
         run = Bench(chosen, seconds, most)

@@ -120,7 +120,7 @@ def run(
             warmup_samples,
             timing_verbosity,
         )
-        device = find_device(adapter)
+        device = find_device(adapter, "--adapter")
         done: dict[str, Any] = {"device": name_of(device)}
         if not (hlo or as_json):
             click.echo(f"Running on '{name_of(device)}'")

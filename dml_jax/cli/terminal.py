@@ -158,13 +158,14 @@ def name_of(device: "Device") -> str:
     return f"{device.platform}:{device.id}{kind}"
 
 
-def find_device(substring: str) -> "Device":
+def find_device(substring: str, option: str) -> "Device":
+    """The first whose name holds the substring. Raises `DmlError` that names the option."""
     known = devices()
     for device in known:
         if substring.casefold() in name_of(device).casefold():
             return device
     names = ", ".join(map(name_of, known))
-    raise DmlError([Fault("", "--adapter", f"be part of a device's name ({names})", substring)])
+    raise DmlError([Fault("", option, f"be part of a device's name ({names})", substring)])
 
 
 def progress(milliseconds_to_run: float | None) -> Callable[[Iterable[int], str], Iterable[int]]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from dml_jax.errors import DmlError, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
@@ -17,13 +19,16 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.operator import Expect, Operator
+from dml_jax.operator import Expect, Operator, Placeholder
 from dml_jax.tensor import TensorDesc, shown_array
 
 
 @dataclass(frozen=True, eq=False)
-class Expression:
-    """A tensor of a graph in the making: a graph input, a constant, or an output of an operator."""
+class Expression(Placeholder):
+    """A tensor of a graph in the making: a graph input, a constant, or an output of an operator.
+
+    Operators and functions that are called with one add a node to the graph.
+    """
 
     desc: TensorDesc
     builder: "GraphBuilder" = field(repr=False)
@@ -32,6 +37,18 @@ class Expression:
     @property
     def sizes(self) -> tuple[int, ...]:
         return self.desc.sizes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes, by the name that arrays have for them."""
+        return self.desc.sizes
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.desc.dtype
+
+    def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
+        return self.builder.apply(operator, *values)
 
 
 class GraphBuilder:

@@ -16,7 +16,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
 Take = Callable[[Parts, int, int], Parts]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +182,9 @@ def _shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     return tuple(part.reshape(shape) for part in parts)
 
 
-def _kept(shape: Sequence[int], axes: Axes) -> list[int]:
-    return [n for a, n in enumerate(shape) if a not in axes]
+def _kept(values: Sequence[T], axes: Axes) -> list[T]:
+    """Those of the axes that are not reduced."""
+    return [value for a, value in enumerate(values) if a not in axes]
 
 
 def _runs(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
@@ -221,8 +223,7 @@ def _eager(x: jax.Array, *, kind: Fold, axes: tuple[int, ...]) -> list[jax.Array
 
 @_fold.def_abstract_eval
 def _shapes(x: Any, *, kind: Fold, axes: tuple[int, ...]) -> list[Any]:
-    spec = [s for a, s in enumerate(x.sharding.spec) if a not in axes]
-    sharding = x.sharding.update(spec=PartitionSpec(*spec))
+    sharding = x.sharding.update(spec=PartitionSpec(*_kept(x.sharding.spec, axes)))
     shape = tuple(_kept(x.shape, axes))
     types = kind.types(x.dtype)
     return [x.update(shape=shape, dtype=t, weak_type=False, sharding=sharding) for t in types]
@@ -285,7 +286,7 @@ def _partitioned(x: jax.Array, *, axes: tuple[int, ...], kind: Fold) -> Parts:
             for ns, n in zip(names, shape, strict=True)
         ]
         into = NamedSharding(mesh, PartitionSpec(*names))
-        out = NamedSharding(mesh, PartitionSpec(*[s for a, s in enumerate(names) if a not in axes]))
+        out = NamedSharding(mesh, PartitionSpec(*_kept(names, axes)))
         shared = tuple(name for a in axes for name in names[a])
 
         def each(part: jax.Array) -> Parts:
@@ -302,15 +303,11 @@ def _partitioned(x: jax.Array, *, axes: tuple[int, ...], kind: Fold) -> Parts:
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
         dimensions = [f"d{a}" for a in range(x.ndim)]
-        kept = " ".join(_kept_names(dimensions, axes))
+        kept = " ".join(_kept(dimensions, axes))
         return f"{' '.join(dimensions)} -> {', '.join([kept] * len(results))}"
 
     whole.def_partition(partition=partition, sharding_rule=rule)
     return whole(x)
-
-
-def _kept_names(names: Sequence[str], axes: Axes) -> list[str]:
-    return [name for a, name in enumerate(names) if a not in axes]
 
 
 def _place(mesh: Any, names: Sequence[str]) -> jax.Array | int:

@@ -17,6 +17,7 @@ from jax import lax
 from dml_jax.lowering.fold import Axes, Fold, Parts, fold
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
+Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
 Pick = Callable[[jax.Array, jax.Array], jax.Array]
 
 
@@ -74,31 +75,46 @@ def _one_pass(op: Pick, identity: Callable[[np.dtype], jax.Array], reduce: Reduc
     return one_pass
 
 
-def _simple(
+def _of_one(
     op: Pick,
-    identity: Callable[[np.dtype], jax.Array],
+    one_pass: Callable[[Parts, Axes], Parts],
     reduce: Reduction,
-    across: Callable[[Parts, tuple[str, ...]], Parts] | None,
+    across: Across | None,
+    partitioned: Reduction | None = None,
 ) -> Fold:
+    """A fold that keeps one value.
+
+    Args:
+        op: combines two.
+        one_pass: as in `Fold`.
+        reduce: XLA's own.
+        across: what devices agree on, over the named mesh axes.
+        partitioned: the form that partitions well, where that is not `reduce`.
+    """
     return Fold(
         types=lambda dtype: (dtype,),
         start=lambda x: (x,),
         combine=lambda pieces: (_pairwise(op, [piece[0] for piece in pieces]),),
-        reduce=_reducer(reduce),
-        one_pass=_one_pass(op, identity, reduce),
+        reduce=_reducer(partitioned or reduce),
+        one_pass=one_pass,
         default=_reducer(reduce),
-        across=across,
+        across=across and (lambda parts, names: (across(parts[0], names),)),
     )
 
 
-SUM = _simple(
+SUM = _of_one(
     lax.add,
-    lambda dtype: dtype.type(0),
+    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum),
     lax.reduce_sum,
-    lambda parts, names: (lax.psum(parts[0], names),),
+    lax.psum,
 )
 # jax.lax has no product across devices; XLA's partitioner has.
-PRODUCT = _simple(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, None)
+PRODUCT = _of_one(
+    lax.mul,
+    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod),
+    lax.reduce_prod,
+    None,
+)
 
 
 def _linear(kind: Fold, reduce: Reduction) -> Reduction:
@@ -221,17 +237,13 @@ def _extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.
 
 def _extreme_fold(largest: bool) -> Fold:
     own = lax.reduce_max if largest else lax.reduce_min
-    op = _larger if largest else _smaller
-    return Fold(
-        types=lambda dtype: (dtype,),
-        start=lambda x: (x,),
-        combine=lambda pieces: (_pairwise(op, [piece[0] for piece in pieces]),),
-        reduce=lambda parts, axes: (_extreme_over(parts[0], axes, largest),),
-        one_pass=_one_pass(
-            lax.max if largest else lax.min, functools.partial(_lowest, largest=largest), own
-        ),
-        default=_reducer(own),
-        across=lambda parts, names: (_extreme_across(parts[0], names, largest),),
+    op = lax.max if largest else lax.min
+    return _of_one(
+        _larger if largest else _smaller,
+        _one_pass(op, functools.partial(_lowest, largest=largest), own),
+        own,
+        functools.partial(_extreme_across, largest=largest),
+        functools.partial(_extreme_over, largest=largest),
     )
 
 
@@ -285,17 +297,15 @@ def _finite(top: jax.Array) -> jax.Array:
     return jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)
 
 
-def _exp_sum(parts: Parts, axes: Axes) -> Parts:
-    """(maximum, sum of exp(x - maximum)), in two passes."""
-    top = lax.reduce_max(parts[0], axes)
-    shift = lax.expand_dims(_finite(top), sorted(axes))
-    return top, lax.reduce_sum(parts[1] * lax.exp(parts[0] - shift), axes)
+def _exp_sum(total: Reduction) -> Callable[[Parts, Axes], Parts]:
+    """(maximum, sum of exp(x - maximum)), in two passes, the second by `total`."""
 
+    def two_passes(parts: Parts, axes: Axes) -> Parts:
+        top = lax.reduce_max(parts[0], axes)
+        shift = lax.expand_dims(_finite(top), sorted(axes))
+        return top, total(parts[1] * lax.exp(parts[0] - shift), axes)
 
-def _exp_sum_two_passes(parts: Parts, axes: Axes) -> Parts:
-    top = lax.reduce_max(parts[0], axes)
-    shift = lax.expand_dims(_finite(top), sorted(axes))
-    return top, SUM.one_pass((parts[1] * lax.exp(parts[0] - shift),), axes)[0]
+    return two_passes
 
 
 def _exp_sum_of(pieces: Sequence[Parts]) -> Parts:
@@ -333,8 +343,8 @@ EXP_SUM = Fold(
     types=lambda dtype: (dtype, dtype),
     start=lambda x: (x, lax.full_like(x, 1)),
     combine=functools.partial(_pairwise, _exp_sum_pair),
-    reduce=_exp_sum,
-    one_pass=_exp_sum_two_passes,
+    reduce=_exp_sum(lax.reduce_sum),
+    one_pass=_exp_sum(lambda x, axes: SUM.one_pass((x,), axes)[0]),
     default=_exp_sum_once,
     across=_exp_sum_across,
     few=64,
