@@ -61,6 +61,12 @@ class Bound:
                 new = lax.concatenate([flat[:start], new, flat[stop:]], 0)
         return new.reshape(buffer.shape)
 
+    def fills(self, buffer: jax.Array) -> bool:
+        """Whether `write` leaves nothing of the memory, and moves no element."""
+        tensor = self.tensor
+        packed = tensor.strides in (None, tensor.packed_strides)
+        return packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
+
     def _typed(self, flat: jax.Array) -> jax.Array:
         """The elements that the tensor's bytes lie in, as elements of its type."""
         size = flat.dtype.itemsize

@@ -115,7 +115,10 @@ class BindingTable:
     def _run(self, written: Any, read: Any, owned: Any) -> Any:
         memory = {**written, **read}
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
-        results = self._function(*arrays)
+        function = self._function
+        if isinstance(function, Bindable) and all(b.fills(memory[b.memory]) for b in self._outputs):
+            function = function.alone
+        results = function(*arrays)
         for bound, result in zip(self._outputs, jax.tree.leaves(results), strict=True):
             memory[bound.memory] = bound.write(memory[bound.memory], result)
         return {key: memory[key] for key in written}
@@ -315,7 +318,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         options["in_shardings"] = in_shardings
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
-    jitted = jax.jit(lambda *arrays: function(*arrays), **options)
+    program = function.alone if isinstance(function, Bindable) else function
+    jitted = jax.jit(lambda *arrays: program(*arrays), **options)
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"

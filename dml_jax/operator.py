@@ -1,17 +1,19 @@
 """The base of all operators: from one declaration, the checks, the support query and the call."""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.lowering import placement
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
@@ -52,6 +54,7 @@ class Placeholder:
     """What stands for an array that is not there yet, and takes the operators it is given to."""
 
     def takes(self, operator: "Operator", values: Sequence[Any]) -> Any:
+        """What calling the operator with these values gives."""
         raise NotImplementedError
 
 
@@ -78,6 +81,10 @@ class Bindable:
 
     def __call__(self, *arrays: ArrayLike) -> Any:
         raise NotImplementedError
+
+    def alone(self, *arrays: ArrayLike) -> Any:
+        """The same as a call, for where it is a whole program: it may not fuse with others."""
+        return self(*arrays)
 
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         """(path, tensor) of every tensor that is computed, those inside a graph included."""
@@ -189,11 +196,13 @@ class Operator(Descriptor, Bindable):
     support: ClassVar[Support]
     _tensor_fields: ClassVar[tuple[str, ...]]
     _returns_tuple: ClassVar[bool]
+    _differs_alone: ClassVar[bool]
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
+        cls._differs_alone = cls.lower_alone is not Operator.lower_alone
         cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
         if op is not None:
             missing = [
@@ -230,6 +239,13 @@ class Operator(Descriptor, Bindable):
     def lower(self, *arrays: Any, **_: Any) -> Any:
         """The function: one array for each input, one array or several out."""
         raise NotImplementedError
+
+    def lower_alone(self, *arrays: Any, **_: Any) -> Any:
+        """`lower` for one GPU where the operator is all that a program does: the same results.
+
+        An operator has its own where that is faster, though nothing fuses with it.
+        """
+        return self.lower(*arrays)
 
     # What every operator has.
 
@@ -387,7 +403,14 @@ class Operator(Descriptor, Bindable):
             if isinstance(array, Placeholder):
                 return array.takes(self, arrays)
         self._check_arrays(arrays)
+        if self._differs_alone and not any(isinstance(array, Tracer) for array in arrays):
+            return _apply_alone(self, *arrays)
         return _apply(self, *arrays)
+
+    def alone(self, *arrays: ArrayLike) -> Any:
+        """The same as a call, for where it is a whole program: it may not fuse with others."""
+        self._check_arrays(arrays)
+        return trace_alone(self, *arrays) if self._differs_alone else _apply(self, *arrays)
 
     def to_json(self) -> dict[str, Any]:
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
@@ -400,11 +423,29 @@ def _apply(op: Operator, *arrays: Any) -> Any:
     return trace(op, *arrays)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _apply_alone(op: Operator, *arrays: Any) -> Any:
+    return trace_alone(op, *arrays)
+
+
 def trace(op: Operator, *arrays: Any) -> Any:
     """What calling the operator computes, without its checks, and in no program of its own."""
+    return _traced(op, op.lower, arrays)
+
+
+def trace_alone(op: Operator, *arrays: Any) -> Any:
+    """What calling the operator computes, without its checks, as all that a program does."""
+    plain, form = (
+        lambda *xs, lower=lower: jax.tree.leaves(lower(*xs)) for lower in (op.lower, op.lower_alone)
+    )
+    results = functools.partial(placement.alone, plain, form)
+    return _traced(op, results if op._returns_tuple else lambda *xs: results(*xs)[0], arrays)
+
+
+def _traced(op: Operator, lower: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     with jax.named_scope(op.c_name):
         strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-        result = op.lower(*strong)
+        result = lower(*strong)
         return tuple(result) if op._returns_tuple else result
 
 

@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ from dml_jax import (
     operator_from_json,
 )
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
+from dml_jax.lowering import pieces
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -142,7 +144,7 @@ def _bits(array: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=16)  # of five compiled programs each
+@settings(max_examples=16)  # of six compiled programs each
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     """Eager, jitted, vmapped, through buffers packed and padded: the same bits, and NumPy's."""
@@ -173,6 +175,8 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
     )
+    with mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1):
+        ways["alone"] = jax.tree.leaves(jax.jit(op.lower_alone)(*arrays))
     padded = data.draw(_padded(op))
     buffers = [_strided(t, a) for t, a in zip(padded.inputs, arrays, strict=True)]
     ways["padded buffers"] = jax.jit(_through_buffers, static_argnums=0)(padded, *buffers)

@@ -45,9 +45,11 @@ class Expression(Placeholder):
 
     @property
     def dtype(self) -> np.dtype:
+        """The elements' type."""
         return self.desc.dtype
 
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
+        """What calling the operator with these values gives: a node's outputs."""
         return self.builder.apply(operator, *values)
 
 

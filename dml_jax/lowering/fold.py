@@ -22,11 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from dml_jax.lowering.placement import has_explicit_axes, needs_devices, on_one_device
 
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
@@ -239,27 +240,18 @@ batching.primitive_batchers[_fold] = _batched
 
 
 def _lowered(ctx: Any, x: Any, *, kind: Fold, axes: tuple[int, ...]) -> Any:
-    form = kind.plain if _explicit(ctx.avals_in[0]) else _form(ctx.module_context, kind)
+    form = kind.plain if has_explicit_axes(ctx.avals_in[0]) else _form(ctx.module_context, kind)
     return mlir.lower_fun(functools.partial(form, axes=axes), multiple_results=True)(ctx, x)
 
 
 mlir.register_lowering(_fold, _lowered)
-# What jax does for its own custom_partitioning, which `_lowered` may come to.
-dispatch.prim_requires_devices_during_lowering.add(_fold)
-
-
-def _explicit(x: Any) -> bool:
-    """Whether types say the layout, which jax 0.11 does not carry through custom_partitioning."""
-    return bool(x.sharding.mesh.explicit_axes or jax.sharding.get_abstract_mesh().explicit_axes)
+needs_devices(_fold)
 
 
 def _form(module: Any, kind: Fold) -> Callable[..., Parts]:
-    context = module.axis_context
-    manual = getattr(context, "manual_axes", None)
-    if manual is not None and set(manual) == set(context.mesh.axis_names):
+    if on_one_device(module):
         return kind.local
-    if getattr(context, "num_devices", None) == 1 and manual is None:
-        return kind.local
+    manual = getattr(module.axis_context, "manual_axes", None)
     if module.lowering_parameters.for_export or manual or kind.across is None:
         return kind.plain
     return functools.partial(_partitioned, kind=kind)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
-from dml_jax.lowering import arrangement
+from dml_jax.lowering import arrangement, pieces
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
@@ -73,6 +73,9 @@ class Split(Operator, op="SPLIT"):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
         return tuple(arrangement.split(x, sizes, self.axis))
 
+    def lower_alone(self, x):
+        return pieces.split(x, [t.sizes[self.axis] for t in self.output_tensors], self.axis)
+
 
 class Join(Operator, op="JOIN"):
     """Joins tensors along an axis into one.
@@ -125,6 +128,9 @@ class Join(Operator, op="JOIN"):
     def lower(self, *xs):
         return arrangement.join(xs, self.axis)
 
+    def lower_alone(self, *xs):
+        return pieces.join(xs, self.axis)
+
 
 class Tile(Operator, op="TILE"):
     """Repeats a tensor along each dimension.
@@ -167,6 +173,9 @@ class Tile(Operator, op="TILE"):
 
     def lower(self, x):
         return arrangement.tile(x, self.repeats)
+
+    def lower_alone(self, x):
+        return pieces.tile(x, self.repeats)
 
 
 class _Blocks(Operator):
@@ -262,6 +271,9 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
 
     def lower(self, x):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)
+
+    def lower_alone(self, x):
+        return pieces.space_to_depth(x, self.block_size, self.depth_first)
 
 
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):

@@ -1,0 +1,135 @@
+"""Forms of elementwise and arranging functions for one NVIDIA GPU, most of them concatenations.
+
+XLA writes a concatenation of two to four pieces with a kernel of its own: each thread computes the
+same element of every piece. So one read serves several writes, and several reads of narrow elements
+are under way at once. It does not fuse with what reads it: these are for an operator that is a
+whole program. H200, jax 0.11.2, TB/s moved, `lower` and the form here:
+
+    clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
+                 [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
+                 in a chain it costs: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
+    tile         [8, 64, 256, 256] by (4, 1, 1, 1) FLOAT32 2.44, 3.61; FLOAT16 1.94, 3.54; UINT8
+                 0.97, 3.34. By (1, 1, 1, 16) 3.35, 3.59; 1.57, 3.47; 0.80, 3.18
+    space_to_depth, block 4, [32, 3, 1080, 1920] FLOAT32 2.69, 3.84; FLOAT16 2.9, 3.0. Block 3
+                 [32, 64, 255, 255] 3.04, 3.79; 2.7, 2.3. Block 8, by 2 and then 4: 1.5, 1.6
+    split, join  over axis 1 of [32, 64, 256, 256] UINT8 1.48, 3.42; [32, 65, 252, 520] 0.88, 2.80
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.lowering import arrangement
+
+# More are written element by element.
+MOST = 4
+# Elements below which the launch is what counts.
+LITTLE = 2**20
+# Elements that a piece is a multiple of.
+ALIGNED = 64
+
+
+def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
+    """`function(*xs)`, for one that maps each element by itself."""
+    size, width = xs[0].size, xs[0].dtype.itemsize
+    step = -(-size // (MOST * ALIGNED)) * ALIGNED
+    if size < LITTLE or (width >= 4 and size % 4 == 0):
+        return function(*xs)
+    flat = [x.reshape(-1) for x in xs]
+    bounds = [(start, min(start + step, size)) for start in range(0, size, step)]
+    pieces = [function(*[lax.slice_in_dim(x, *bound) for x in flat]) for bound in bounds]
+    return lax.concatenate(pieces, 0).reshape(xs[0].shape)
+
+
+def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
+    """`arrangement.tile`: the outermost repeats are pieces, the others within them."""
+    runs = _runs(x.shape, repeats)
+    axis = next((k for k, (_, repeat) in enumerate(runs) if repeat > 1), None)
+    repeat = 1 if axis is None else runs[axis][1]
+    least = 2 if runs[-1][0] % 4 == 0 else 3
+    if axis is None or repeat < least or x.size * math.prod(repeats) < LITTLE:
+        return arrangement.tile(x, repeats)
+    out = [n * r for n, r in zip(x.shape, repeats, strict=True)]
+    x = x.reshape([n for n, _ in runs])
+    within = [1 if k == axis else r for k, (_, r) in enumerate(runs)]
+    pieces = []
+    for i, same in enumerate(_alike(x, min(repeat, MOST))):
+        within[axis] = (repeat + i) // min(repeat, MOST)
+        pieces.append(arrangement.tile(same, within))
+    return lax.concatenate(pieces, axis).reshape(out)
+
+
+def _runs(shape: Sequence[int], repeats: Sequence[int]) -> list[tuple[int, int]]:
+    """(size, repeat) of the fewest axes that tile to the same."""
+    runs: list[tuple[int, int]] = []
+    for n, repeat in zip(shape, repeats, strict=True):
+        if runs and (runs[-1][0] == 1 or repeat == 1):
+            size, before = runs.pop()
+            runs.append((size * n, before * repeat))
+        else:
+            runs.append((n, repeat))
+    return runs
+
+
+def _alike(x: jax.Array, count: int) -> list[jax.Array]:
+    """The same array several times, which XLA does not know: it would make a broadcast of them."""
+    unsigned = jnp.dtype(f"uint{x.dtype.itemsize * 8}")
+    zeros = lax.optimization_barrier((jnp.zeros((), unsigned),) * count)
+    bits = lax.bitcast_convert_type(x, unsigned)
+    return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in zeros]
+
+
+def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """`arrangement.space_to_depth`: a thread reads a block's row, whose pixels are apart after."""
+    if not 2 < block <= MOST or x.dtype.itemsize < 4 or x.size < LITTLE:
+        return arrangement.space_to_depth(x, block, depth_first)
+    n, c, height, width = x.shape
+    h, w = height // block, width // block
+    x = x.reshape(n, c, h, block, w, block)
+    order, axis = ((0, 3, 5, 1, 2, 4), 2) if depth_first else ((0, 1, 3, 5, 2, 4), 3)
+    columns = (lax.slice_in_dim(x, i, i + 1, axis=5) for i in range(block))
+    pieces = [column.transpose(order) for column in columns]
+    return lax.concatenate(pieces, axis).reshape(n, c * block**2, h, w)
+
+
+def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
+    """`arrangement.split`, narrow elements as 32-bit words of several."""
+    if x.size < LITTLE or not _fill_words(x, sizes, axis):
+        return arrangement.split(x, sizes, axis)
+    behind = math.prod(x.shape[axis + 1 :])
+    words = _words(x, axis)
+    pieces = lax.split(words, [size * behind * x.dtype.itemsize // 4 for size in sizes], 1)
+    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
+    return [_elements(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
+
+
+def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """`arrangement.join`, narrow elements as 32-bit words of several."""
+    first, sizes = xs[0], [x.shape[axis] for x in xs]
+    # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
+    apart = math.prod(first.shape[axis + 1 :]) > 1
+    little = sum(x.size for x in xs) < LITTLE
+    if little or not apart or not _fill_words(first, sizes, axis):
+        return arrangement.join(xs, axis)
+    words = lax.concatenate([_words(x, axis) for x in xs], 1)
+    shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
+    return _elements(words, shape, first.dtype)
+
+
+def _fill_words(x: jax.Array, sizes: Sequence[int], axis: int) -> bool:
+    """Whether elements are narrow, and pieces of an axis begin and end with a word."""
+    width = x.dtype.itemsize * math.prod(x.shape[axis + 1 :])
+    return x.dtype.itemsize < 4 and all(size * width % 4 == 0 for size in sizes)
+
+
+def _words(x: jax.Array, axis: int) -> jax.Array:
+    """[before the axis, words]."""
+    rows = math.prod(x.shape[:axis])
+    return lax.bitcast_convert_type(x.reshape(rows, -1, 4 // x.dtype.itemsize), jnp.uint32)
+
+
+def _elements(words: jax.Array, shape: Sequence[int], dtype: jnp.dtype) -> jax.Array:
+    return lax.bitcast_convert_type(words, dtype).reshape(shape)
