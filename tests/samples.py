@@ -126,7 +126,8 @@ def draw_tile(draw: Draw, type_: str) -> Tile:
 
 
 def draw_blocks(op: Any, draw: Draw, type_: str) -> Operator:
-    n, c, h, w, block = (draw(st.integers(1, 4)) for _ in range(5))
+    n, c, h, w = (draw(st.integers(1, 4)) for _ in range(4))
+    block = draw(st.integers(1, 8))
     deep = TensorDesc(type_, [n, c * block * block, h, w])
     wide = TensorDesc(type_, [n, c, h * block, w * block])
     first, second = (deep, wide) if issubclass(op, DepthToSpace) else (wide, deep)
