@@ -202,7 +202,7 @@ class Operator(Descriptor, Bindable):
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        cls._differs_alone = cls.lower_alone is not Operator.lower_alone
+        cls._differs_alone = cls.forms_alone is not Operator.forms_alone
         cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
         if op is not None:
             missing = [
@@ -240,12 +240,12 @@ class Operator(Descriptor, Bindable):
         """The function: one array for each input, one array or several out."""
         raise NotImplementedError
 
-    def lower_alone(self, *arrays: Any, **_: Any) -> Any:
-        """`lower` for one GPU where the operator is all that a program does: the same results.
+    def forms_alone(self) -> Mapping[str, Callable[..., Any]]:
+        """Platform ("cpu", "cuda") -> another `lower`, for one device and a whole program.
 
-        An operator has its own where that is faster, though nothing fuses with it.
+        It gives the same and is faster, though nothing fuses with it.
         """
-        return self.lower(*arrays)
+        return {}
 
     # What every operator has.
 
@@ -435,11 +435,13 @@ def trace(op: Operator, *arrays: Any) -> Any:
 
 def trace_alone(op: Operator, *arrays: Any) -> Any:
     """What calling the operator computes, without its checks, as all that a program does."""
-    plain, form = (
-        lambda *xs, lower=lower: jax.tree.leaves(lower(*xs)) for lower in (op.lower, op.lower_alone)
-    )
-    results = functools.partial(placement.alone, plain, form)
+    forms = {platform: _listing(form) for platform, form in op.forms_alone().items()}
+    results = functools.partial(placement.alone, _listing(op.lower), forms)
     return _traced(op, results if op._returns_tuple else lambda *xs: results(*xs)[0], arrays)
+
+
+def _listing(lower: Callable[..., Any]) -> Callable[..., list[Any]]:
+    return lambda *xs: jax.tree.leaves(lower(*xs))
 
 
 def _traced(op: Operator, lower: Callable[..., Any], arrays: Sequence[Any]) -> Any:

@@ -175,8 +175,9 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
     )
-    with mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1):
-        ways["alone"] = jax.tree.leaves(jax.jit(op.lower_alone)(*arrays))
+    with mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1, SHORT=1):
+        for platform, form in op.forms_alone().items():
+            ways[f"alone, {platform}"] = jax.tree.leaves(jax.jit(form)(*arrays))
     padded = data.draw(_padded(op))
     buffers = [_strided(t, a) for t, a in zip(padded.inputs, arrays, strict=True)]
     ways["padded buffers"] = jax.jit(_through_buffers, static_argnums=0)(padded, *buffers)

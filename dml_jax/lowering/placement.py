@@ -1,7 +1,7 @@
 """Where a program runs, as its lowering sees it, and forms that are for one place only."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,26 +37,31 @@ _alone = Primitive("dml_alone")
 _alone.multiple_results = True
 
 
-def alone(plain: Form, form: Form, *xs: Any) -> list[jax.Array]:
-    """`form(*xs)` on one NVIDIA GPU, elsewhere `plain(*xs)`; they return the same.
+def alone(plain: Form, forms: Mapping[str, Form], *xs: Any) -> list[jax.Array]:
+    """`plain(*xs)`, on one device in the form of its platform, which returns the same.
 
-    For what is a whole program: `form` does not fuse with what stands around it, and this has
+    For what is a whole program: such a form does not fuse with what stands around it, and this has
     neither derivative nor batching. It is called under `jax.jit`.
+
+    Args:
+        plain: the form for everything else.
+        forms: by platform ("cpu", "cuda").
+        xs: the arrays.
     """
     if any(has_explicit_axes(jax.typeof(x)) for x in xs):
         return list(plain(*xs))
-    return _alone.bind(*xs, plain=plain, form=form)
+    return _alone.bind(*xs, plain=plain, forms=tuple(forms.items()))
 
 
 @_alone.def_abstract_eval
-def _shapes(*xs: Any, plain: Form, form: Form) -> list[Any]:
+def _shapes(*xs: Any, plain: Form, forms: Any) -> list[Any]:
     return [ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(plain, *xs)]
 
 
-def _lowered(ctx: Any, *xs: Any, plain: Form, form: Form) -> Any:
+def _lowered(ctx: Any, *xs: Any, plain: Form, forms: Any) -> Any:
     chosen = plain
     if on_one_device(ctx.module_context) and not ctx.module_context.lowering_parameters.for_export:
-        chosen = functools.partial(lax.platform_dependent, cuda=form, default=plain)
+        chosen = functools.partial(lax.platform_dependent, **dict(forms), default=plain)
     return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
 
 

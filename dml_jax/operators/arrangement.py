@@ -73,8 +73,9 @@ class Split(Operator, op="SPLIT"):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
         return tuple(arrangement.split(x, sizes, self.axis))
 
-    def lower_alone(self, x):
-        return pieces.split(x, [t.sizes[self.axis] for t in self.output_tensors], self.axis)
+    def forms_alone(self):
+        sizes = [t.sizes[self.axis] for t in self.output_tensors]
+        return {"cuda": lambda x: pieces.split(x, sizes, self.axis)}
 
 
 class Join(Operator, op="JOIN"):
@@ -128,8 +129,11 @@ class Join(Operator, op="JOIN"):
     def lower(self, *xs):
         return arrangement.join(xs, self.axis)
 
-    def lower_alone(self, *xs):
-        return pieces.join(xs, self.axis)
+    def forms_alone(self):
+        return {
+            "cpu": lambda *xs: pieces.join_rows(xs, self.axis),
+            "cuda": lambda *xs: pieces.join(xs, self.axis),
+        }
 
 
 class Tile(Operator, op="TILE"):
@@ -174,8 +178,11 @@ class Tile(Operator, op="TILE"):
     def lower(self, x):
         return arrangement.tile(x, self.repeats)
 
-    def lower_alone(self, x):
-        return pieces.tile(x, self.repeats)
+    def forms_alone(self):
+        return {
+            "cpu": lambda x: pieces.tile_rows(x, self.repeats),
+            "cuda": lambda x: pieces.tile(x, self.repeats),
+        }
 
 
 class _Blocks(Operator):
@@ -272,8 +279,8 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     def lower(self, x):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)
 
-    def lower_alone(self, x):
-        return pieces.space_to_depth(x, self.block_size, self.depth_first)
+    def forms_alone(self):
+        return {"cuda": lambda x: pieces.space_to_depth(x, self.block_size, self.depth_first)}
 
 
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):

@@ -1,5 +1,6 @@
 """Operators that map each element by itself: clipping, and its gradient."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Annotated
@@ -32,8 +33,8 @@ class _Clipping(Operator):
             bound = getattr(self, name)
             expect(not math.isnan(bound), name.capitalize(), "not be NaN", bound)
 
-    def lower_alone(self, *xs):
-        return pieces.elementwise(self.lower, *xs)
+    def forms_alone(self):
+        return {"cuda": functools.partial(pieces.elementwise, self.lower)}
 
     def bounds(self) -> list[float | int]:
         """Min and Max in the tensors' type."""
