@@ -83,7 +83,7 @@ class Bindable:
         raise NotImplementedError
 
     def alone(self, *arrays: ArrayLike) -> Any:
-        """The same as a call, for where it is a whole program: it may not fuse with others."""
+        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
         return self(*arrays)
 
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
@@ -408,7 +408,7 @@ class Operator(Descriptor, Bindable):
         return _apply(self, *arrays)
 
     def alone(self, *arrays: ArrayLike) -> Any:
-        """The same as a call, for where it is a whole program: it may not fuse with others."""
+        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
         self._check_arrays(arrays)
         return trace_alone(self, *arrays) if self._differs_alone else _apply(self, *arrays)
 

@@ -161,6 +161,21 @@ def test_elementwise_dimensions_send_nothing(name: str):
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_a_sharded_batch_stays_where_it_is(name: str, kind: AxisType):
+    """Eagerly and jitted, on meshes that XLA lays out and on those that types do."""
+    f, devices = ELEMENTWISE[name][0], mesh((8,), kind)
+    plain = np.random.default_rng(3).normal(size=IMAGES).astype(np.float32)
+    with jax.set_mesh(devices):
+        x = jax.device_put(plain, NamedSharding(devices, P("a")))
+        assert not collectives(f, x)
+        for results in (f(x), jax.jit(f)(x)):
+            for got, want in zip(jax.tree.leaves(results), jax.tree.leaves(f(plain)), strict=True):
+                assert got.sharding.shard_shape(got.shape)[0] == IMAGES[0] // 8
+                np.testing.assert_array_equal(got, want)
+
+
 def test_graphs_and_compiled_operators():
     builder = GraphBuilder()
     image = builder.input_tensor("image", TensorDesc("FLOAT32", IMAGES))

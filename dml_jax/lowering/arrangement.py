@@ -1,4 +1,7 @@
-"""Elements moved, not changed: split, join, tile, depth to space and back."""
+"""Elements moved, not changed: split, join, tile, depth to space and back.
+
+Reshapes split or merge one axis at a time: on meshes with explicit axes JAX takes no others.
+"""
 
 from collections.abc import Sequence
 
@@ -25,8 +28,10 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
             shape.append(repeats[d])
         kept.append(len(shape))
         shape.append(size)
-    out = [n * r for n, r in zip(x.shape, repeats, strict=True)]
-    return lax.broadcast_in_dim(x, shape, kept).reshape(out)
+    x = lax.broadcast_in_dim(x, shape, kept)
+    for d in repeated:
+        x = x.reshape(*x.shape[:d], repeats[d] * x.shape[d + 1], *x.shape[d + 2 :])
+    return x
 
 
 def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
@@ -44,13 +49,13 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
         x = x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         x = x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return x.reshape(n, c, h * block, w * block)
+    return x.reshape(n, c, h * block, w, block).reshape(n, c, h * block, w * block)
 
 
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
     n, c, height, width = x.shape
     h, w = height // block, width // block
-    x = x.reshape(n, c, h, block, w, block)
+    x = x.reshape(n, c, h, block, width).reshape(n, c, h, block, w, block)
     order = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
     return x.transpose(order).reshape(n, c * block**2, h, w)
