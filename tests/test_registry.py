@@ -144,7 +144,7 @@ def _bits(array: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=16)  # of six compiled programs each
+@settings(max_examples=10)  # of six compiled programs each
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     """Eager, jitted, vmapped, through buffers packed and padded: the same bits, and NumPy's."""
@@ -235,6 +235,7 @@ def _strided(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=12)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
     """Forward and reverse give one derivative: <J dx, dy> == <dx, J^T dy>; none has NaN."""
