@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
-from dml_jax.operator import Bindable, Expect
+from dml_jax.operator import Bindable, Expect, whole_program
 from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -116,8 +116,8 @@ class BindingTable:
         memory = {**written, **read}
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
         function = self._function
-        if isinstance(function, Bindable) and all(b.fills(memory[b.memory]) for b in self._outputs):
-            function = function.alone
+        if all(bound.fills(memory[bound.memory]) for bound in self._outputs):
+            function = whole_program(function)
         results = function(*arrays)
         for bound, result in zip(self._outputs, jax.tree.leaves(results), strict=True):
             memory[bound.memory] = bound.write(memory[bound.memory], result)
@@ -318,7 +318,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         options["in_shardings"] = in_shardings
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
-    program = function.alone if isinstance(function, Bindable) else function
+    program = whole_program(function)
     jitted = jax.jit(lambda *arrays: program(*arrays), **options)
     if isinstance(function, Bindable):
         if inputs:

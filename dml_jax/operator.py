@@ -153,6 +153,11 @@ class Bindable:
         return f"{inputs} -> {outputs}"
 
 
+def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as all that a program does: an operator or a graph knows how."""
+    return function.alone if isinstance(function, Bindable) else function
+
+
 def _remedy(tensor: TensorDesc, array: Any) -> str:
     """What most likely helps where an array is not what a tensor says."""
     shape = getattr(array, "shape", None)

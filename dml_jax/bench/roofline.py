@@ -20,7 +20,7 @@ from jax import lax
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, jax_contender
 from dml_jax.enums import TensorDataType
-from dml_jax.operator import Bindable
+from dml_jax.operator import whole_program
 from dml_jax.tensor import TensorDesc
 
 ROTATED = 2**28
@@ -107,8 +107,7 @@ def programs(
     device: Any,
 ) -> Programs:
     """Compiles a function of arrays. `bound` takes the outputs' memory first, as a tuple."""
-    if isinstance(function, Bindable):
-        function = function.alone  # as `dml_jax.compile` does
+    function = whole_program(function)
     sharding = jax.sharding.SingleDeviceSharding(device)
 
     def shapes(tensors: Sequence[TensorDesc]) -> list[Any]:
