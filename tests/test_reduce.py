@@ -1,6 +1,9 @@
 """REDUCE, against NumPy in float64 and the choices its docstring states."""
 
+import dataclasses
 import itertools
+from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +12,7 @@ import pytest
 from samples import FUNCTION_TYPES, arg, reduce, reduced
 
 from dml_jax import DmlError, Reduce, ReduceFunction, TensorDesc
+from dml_jax.lowering import fold_cpu, fold_gpu, fold_primitive, reduction
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
 INDEX = ("ARGMAX", "ARGMIN")
@@ -251,3 +255,52 @@ def test_many_columns(function: str, axes: tuple[int, ...]):
     np.testing.assert_allclose(slopes[0][..., :64], slopes[1], rtol=1e-5)
     batch = np.stack([x, 2 * x])
     np.testing.assert_allclose(jax.vmap(op)(batch)[1], op(2 * x), rtol=1e-5, atol=1e-6)
+
+
+TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN")
+
+
+@pytest.mark.parametrize(
+    "form, function",
+    [(fold_cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
+    + [(fold_gpu, name) for name in TWO_KEPT],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
+)
+def test_the_forms_for_many_elements(form: Any, function: str):
+    few = {"row": 6, "column": 4}
+    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
+    here = mock.patch.object(fold_primitive, "fold_cpu", form)
+    sizes = mock.patch.multiple(
+        form,
+        **{"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
+        | ({"LITTLE_COLUMNS": 0} if form is fold_gpu else {"LONG_INTEGER_ROW": 8}),
+    )
+    kinds = mock.patch.multiple(
+        reduction,
+        EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
+        _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
+    )
+    rng = np.random.default_rng(0)
+    ops, inputs = [], []
+    for shape in ((3, 23, 7, 31), (2, 9, 40), (70, 3), (1, 129), (129, 1)):
+        x = rng.integers(2, 14, shape).astype(np.float32) / 8
+        if function == "MULTIPLY":
+            x = rng.choice(np.array([0.5, 1, 2], np.float32), shape, p=[0.05, 0.9, 0.05])
+        if function in INDEX:
+            x[rng.random(shape) < 0.01] = np.nan
+        for count in range(1, len(shape) + 1):
+            for axes in itertools.combinations(range(len(shape)), count):
+                ops.append(make(function, x, axes))
+                inputs.append(x)
+    with here, sizes, kinds:
+        results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
+    for op, x, result in zip(ops, inputs, results, strict=True):
+        (expected,) = reduce(op, x)
+        np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=repr(op))
+
+
+@pytest.mark.parametrize("function", ReduceFunction, ids=str)
+def test_one_element_of_many(function: ReduceFunction):
+    x = np.random.default_rng(0).random((2**15 + 1, 1), np.float32)
+    (expected,) = reduce(op := make(function.name, x, [1]), x)
+    np.testing.assert_allclose(op(x), expected, rtol=1e-6, atol=1e-7)

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.fold import Axes, Fold, Parts, fold
+from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering.fold_primitive import fold
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
@@ -347,7 +348,9 @@ EXP_SUM = Fold(
     one_pass=_exp_sum(lambda x, axes: SUM.one_pass((x,), axes)[0]),
     default=_exp_sum_once,
     across=_exp_sum_across,
-    few=64,
+    row=128,
+    column=32,
+    ahead=8,
     first=_exp_sum_of,
 )
 
@@ -430,13 +433,16 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         return jnp.where(same, index, none)
 
     def pair(a: Parts, b: Parts) -> Parts:
-        beats = a[0] > b[0] if largest else a[0] < b[0]
-        same = a[0] == b[0]
-        if _is_float(a[0]):
-            a_nan, b_nan = a[0] != a[0], b[0] != b[0]
-            beats |= a_nan & ~b_nan
-            same |= a_nan & b_nan
-        first = beats | (same & (a[1] > b[1] if last else a[1] < b[1]))
+        ahead = a[1] > b[1] if last else a[1] < b[1]
+        if largest:
+            beats, beaten = ~(a[0] <= b[0]), a[0] < b[0]
+        else:
+            beats, beaten = ~(a[0] >= b[0]), a[0] > b[0]
+        if not _is_float(a[0]):
+            first = lax.select(ahead, ~beaten, beats)
+        else:
+            a_nan, b_number = a[0] != a[0], b[0] == b[0]
+            first = lax.select(ahead, (~beaten & b_number) | a_nan, beats & b_number)
         return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
 
     def pair_in_order(a: Parts, b: Parts) -> Parts:
@@ -481,6 +487,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         one_pass=two_passes,
         default=default,
         across=agreed,
-        few=64,
+        row=64,
+        column=64,
         locates=True,
     )

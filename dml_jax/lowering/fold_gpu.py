@@ -1,0 +1,109 @@
+"""Reductions on an NVIDIA GPU that keep two things (LOG_SUM_EXP, ARGMAX, ARGMIN).
+
+XLA reduces them well over long rows, and over wide columns; else it is up to 50 times slower than
+the memory. H200, jax 0.11.2, TB/s read, XLA's own (`Fold.default`) and this, LOG_SUM_EXP FLOAT32,
+FLOAT16; ARGMAX FLOAT32, FLOAT16:
+
+    short rows     [67108864, 2]          0.04, 1.97; 0.02, 1.28; 0.05, 1.97; 0.03, 1.54
+                   [8388608, 16]          0.32, 2.58; 0.17, 2.54; 0.41, 2.61; 0.20, 2.59
+    long rows      [32, 64, 65536]        3.1, 4.0; 1.6, 3.1; 3.6, 3.9; 1.8, 2.2
+    columns        [32, 16384, 256]       2.2, 3.4; 1.1, 2.8; 2.6, 3.4; 1.3, 2.2
+                   [2048, 256, 256]       3.0, 3.5; 1.6, 2.9; 3.9, 3.9; 1.7, 2.6
+                   [32, 64, 65536]        1.8, 3.4; -, 2.9; 1.9, 3.8; -, 2.4
+                   [16411, 16411]         2.1, 3.4; 1.1, 3.0; 2.5, 3.4; 1.3, 2.9
+    narrow columns [44739242, 3]          0.6, 3.3; 0.3, 2.6; 0.3, 3.2; 0.1, 2.7
+    odd columns    [8, 67, 265189]        0.9, 2.8; 0.5, 1.9; 1.1, 3.0; 0.6, 2.2
+    two runs       [32, 64, 256, 256]     over (1, 3) 0.4, 3.1; 0.2, 1.6; 0.4, 3.8; 0.2, 2.1
+                                          over (0, 2) 0.9, 3.0; 0.5, 2.4; 1.2, 3.3; 0.5, 2.2
+
+Of SUM, PRODUCT, MAX and MIN, XLA's own are as fast over any axes (3.7 to 4.1).
+"""
+
+import functools
+
+import jax
+from jax import lax
+
+from dml_jax.lowering.fold import (
+    LITTLE,
+    Axes,
+    Combine,
+    Fold,
+    Parts,
+    Take,
+    run_by_run,
+    shaped,
+    taken,
+)
+
+# With 64 the threads need too many registers: LOG_SUM_EXP 2.5 where it is 3.5.
+BLOCKS = 32
+# Elements of which another kernel is not worth its launch.
+LITTLE_COLUMNS = 2**20
+# Of shorter ones blocks are too short: rows of 128 1.7, 2.1 without.
+LONG_ROW = 512
+# ARGMAX over columns up to this, 32 and more beside each other, is XLA's: 3.9, 3.5 in blocks.
+LONG_COLUMN = 4096
+
+
+def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
+    """What `kind` keeps of the elements along `axes`."""
+    parts = kind.start(x)
+    if x.size <= LITTLE or not kind.row:
+        return kind.default(kind.located(parts, axes), axes)
+    stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
+    return run_by_run(kind, parts, axes, taken, *stages)
+
+
+def _columns(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+    """By blocks of rows, which one kernel reads beside each other, until there are few rows."""
+    k, n, c = parts[0].shape
+    if k % 2 == 0 and c % 2:
+        # Where their number is a multiple of 4, XLA gives each thread four neighbours, which it
+        # reads one by one where rows are odd: [8, 67, 265189] 1.4, and this way 2.8.
+        ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
+        ends = [_columns(kind, end, take, combine) for end in ends]
+        return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
+    wide = kind.locates and c % 32 == 0 and n <= LONG_COLUMN and parts[0].dtype.itemsize >= 4
+    while n > 1:
+        if n <= kind.column:
+            size = 1
+        elif wide or parts[0].size <= LITTLE_COLUMNS:
+            return kind.default(parts, (1,))
+        else:
+            size = _block(k, n, c)
+        flat, width = shaped(parts, (k, n * c)), size * c
+        blocks = combine([take(flat, i * width, (i + 1) * width) for i in range(n // size)])
+        if size > 1:
+            # Else XLA may compute them again for each element that is made of them.
+            blocks = lax.optimization_barrier(blocks)
+            blocks = kind.with_rest(blocks, take(flat, n // size * width, n * c))
+        parts, n, combine = shaped(blocks, (k, size, c)), size, kind.combine
+    return tuple(part[:, 0] for part in parts)
+
+
+def _rows(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+    """Short ones as columns are; long ones by blocks in the one kernel that reduces them."""
+    k, n, _ = parts[0].shape
+    parts = shaped(parts, (k, n))
+    if n <= kind.row:
+        return combine([take(parts, i, i + 1) for i in range(n)])
+    if n < LONG_ROW or kind.ahead == 1:
+        return kind.default(parts, (1,))
+    size = n // kind.ahead
+    blocks = combine([take(parts, i * size, (i + 1) * size) for i in range(kind.ahead)])
+    rest = [take(parts, i, i + 1) for i in range(size * kind.ahead, n)]
+    out = shaped(kind.default(blocks, (1,)), (k, 1))
+    return kind.combine([out, *rest])
+
+
+def _block(k: int, n: int, c: int) -> int:
+    """How many of n rows of c elements a block has, of `BLOCKS` blocks or some more.
+
+    Fewer of them divide n, blocks begin at a multiple of 8 elements, or have an odd number of them.
+    """
+    fewer = range(BLOCKS, BLOCKS // 2, -1)
+    size = n // next((b for b in fewer if n % b == 0), BLOCKS)
+    if k == 1 and size > 8:
+        return size if n % size == 0 or c % 8 == 0 else size - size % 8
+    return size if c % 2 == 0 else size - 1 + size % 2
