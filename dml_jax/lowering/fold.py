@@ -36,6 +36,7 @@ class Fold:
         one_pass: for CPU, where XLA's loops do well: over the last axis, and of little.
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes; None where XLA has to.
+        long_rows: whether `one_pass` does for rows of any length.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
             all; 0 where `default` does well over any.
         ahead: into how many blocks it cuts a long row, and combines these before `default`.
@@ -50,6 +51,7 @@ class Fold:
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts] | None
+    long_rows: bool = False
     row: int = 0
     column: int = 0
     ahead: int = 1

@@ -56,7 +56,7 @@ def _rows(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
     dtype = parts[0].dtype
     integers = jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize > 1
     longest = LONG_INTEGER_ROW if integers else LONG_ROW
-    while parts[0].shape[1] > longest and not kind.locates:
+    while parts[0].shape[1] > longest and not kind.long_rows:
         parts, take, combine = _by_blocks(kind, parts, take, combine), taken, kind.combine
     rows = take(parts, 0, parts[0].shape[1])
     return kind.one_pass(tuple(part[:, :, 0] for part in rows), (1,))
