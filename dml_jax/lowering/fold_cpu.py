@@ -6,7 +6,6 @@ XLA fuses that with what makes the input, and vectorises it.
 import functools
 
 import jax
-import jax.numpy as jnp
 
 from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, Take, run_by_run, taken
 
@@ -19,10 +18,6 @@ BLOCKS = 12
 # Rows beyond this go through blocks first: it keeps the rounding error of a sum near that of a
 # pairwise one (33554432 elements: 0.3 ulp, without 23; NumPy 0.7).
 LONG_ROW = 4096
-# XLA does not vectorise the maximum of a row of integers. ms, XLA's own and this: 131072 rows of
-# 256 INT32 13, 4.1, INT16 18, 2.0; 4096 rows of 4096 8.2, 2.0 and 9.2, 1.4; 33085 rows of 521
-# 7.5, 2.4 and 11, 3.4. Sums 4.0, 3.6.
-LONG_INTEGER_ROW = 32
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -53,10 +48,7 @@ def _columns(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
 
 
 def _rows(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
-    dtype = parts[0].dtype
-    integers = jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize > 1
-    longest = LONG_INTEGER_ROW if integers else LONG_ROW
-    while parts[0].shape[1] > longest and not kind.long_rows:
+    while parts[0].shape[1] > LONG_ROW and not kind.long_rows:
         parts, take, combine = _by_blocks(kind, parts, take, combine), taken, kind.combine
     rows = take(parts, 0, parts[0].shape[1])
     return kind.one_pass(tuple(part[:, :, 0] for part in rows), (1,))

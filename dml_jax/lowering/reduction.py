@@ -30,12 +30,20 @@ def _restored(x: jax.Array, axes: Axes) -> jax.Array:
     return lax.expand_dims(x, sorted(axes))
 
 
+def _wide(x: jax.Array) -> jax.Array:
+    """In the type that accumulates."""
+    return lax.convert_element_type(x, _wide_type(x.dtype))
+
+
+def _wide_type(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32) if dtype == jnp.float16 else dtype
+
+
 def _accumulated(reduction: Reduction) -> Reduction:
     """The reduction in the type it accumulates in, rounded back to the input's."""
 
     def rounded(x: jax.Array, axes: Axes) -> jax.Array:
-        wide = lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
-        return lax.convert_element_type(reduction(wide, axes), x.dtype)
+        return lax.convert_element_type(reduction(_wide(x), axes), x.dtype)
 
     return rounded
 
@@ -58,28 +66,42 @@ def _reducer(reduce: Reduction) -> Callable[[Parts, Axes], Parts]:
 UNROLLED = [(224,), (256,), (288,), (320,)]
 
 
-def _one_pass(op: Pick, identity: Callable[[np.dtype], jax.Array], reduce: Reduction):
+def _one_pass(
+    op: Pick,
+    identity: Callable[[np.dtype], Any],
+    absorbing: Callable[[np.dtype], Any],
+    reduce: Reduction,
+) -> Callable[[Parts, Axes], Parts]:
     """In one pass, on CPU.
 
-    Floats carry beside the value whether there was a NaN. XLA's vectorised max and min drop NaN
-    (jax 0.10.2: rows of 64 lose all of them), and a reduction of two values, unlike one of one, is
-    fused with what makes its input. float32, ms, XLA's own sum and this, then both behind a clip:
-    131072 rows of 256 3.4, 3.2; 80, 5.9. 4096 of 4096 1.6, 1.7; 30, 1.6.
+    Beside the value it carries whether there was an element that makes the result, whatever the
+    others are: NaN of floats. XLA's vectorised max and min drop NaN (jax 0.10.2: rows of 64 lose
+    all of them); and a reduction of two values, unlike one of one, is fused with what makes its
+    input, and a maximum of integers is vectorised. ms, XLA's own and this: float32 sums of 131072
+    rows of 256 3.4, 3.2, both behind a clip 80, 5.9; of 4096 of 4096 1.6, 1.7; 30, 1.6. int32
+    maxima of rows of 256 16, 5.8.
+
+    Args:
+        op: combines two.
+        identity: the value of nothing.
+        absorbing: that element of a type, or None: then XLA's own does as well.
+        reduce: XLA's own.
     """
 
     def one_pass(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        if not _is_float(x):
+        most = absorbing(x.dtype)
+        if most is None:
             return (reduce(x, axes),)
         if x.dtype == jnp.float32 and tuple(axes) == (1,) and x.shape[1:] in UNROLLED:
             x, axes = x.reshape(x.shape[0], 2, -1), (1, 2)
-        value, nan = lax.reduce(
-            (x, x != x),
+        value, any_ = lax.reduce(
+            (x, x != x if _is_float(x) else x == most),
             (identity(x.dtype), np.False_),
             lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
             axes,
         )
-        return (jnp.where(nan, jnp.full_like(value, jnp.nan), value),)
+        return (jnp.where(any_, lax.full_like(value, most), value),)
 
     return one_pass
 
@@ -111,16 +133,20 @@ def _of_one(
     )
 
 
+def _nan_of_floats(dtype: np.dtype) -> Any:
+    return np.nan if jnp.issubdtype(dtype, jnp.floating) else None
+
+
 SUM = _of_one(
     lax.add,
-    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum),
+    _one_pass(lax.add, lambda dtype: dtype.type(0), _nan_of_floats, lax.reduce_sum),
     lax.reduce_sum,
     lax.psum,
 )
 # jax.lax has no product across devices; XLA's partitioner has.
 PRODUCT = _of_one(
     lax.mul,
-    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod),
+    _one_pass(lax.mul, lambda dtype: dtype.type(1), _nan_of_floats, lax.reduce_prod),
     lax.reduce_prod,
     None,
 )
@@ -233,6 +259,10 @@ def _lowest(dtype: np.dtype, largest: bool) -> jax.Array:
     return dtype.type(limits.min if largest else limits.max)
 
 
+def _most(dtype: np.dtype, largest: bool) -> Any:
+    return np.nan if jnp.issubdtype(dtype, jnp.floating) else _lowest(dtype, not largest)
+
+
 def _extreme_over(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The form that partitions into one all-reduce."""
     reduce = lax.reduce_max if largest else lax.reduce_min
@@ -249,7 +279,12 @@ def _extreme_fold(largest: bool) -> Fold:
     op = lax.max if largest else lax.min
     return _of_one(
         _larger if largest else _smaller,
-        _one_pass(op, functools.partial(_lowest, largest=largest), own),
+        _one_pass(
+            op,
+            functools.partial(_lowest, largest=largest),
+            functools.partial(_most, largest=largest),
+            own,
+        ),
         own,
         functools.partial(_extreme_across, largest=largest),
         functools.partial(_extreme_over, largest=largest),
@@ -347,10 +382,11 @@ def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
 # XLA's own maximum may drop NaN, which the sum keeps; on a CPU it does not fuse with what makes x.
 # 2 cores, jax 0.10.2, ms, rows of [8192, 4096] with it and with `MAX`: float16 56, 5.9; behind a
 # clip 54, 8.6; as they are 10, 10. Slices of anything but x and constants (a start that looks for
-# -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise.
+# -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise. Each slice becomes float32 by itself:
+# the whole, which has several users, would be stored on a CPU.
 EXP_SUM = Fold(
-    types=lambda dtype: (dtype, dtype),
-    start=lambda x: (x, lax.full_like(x, 1)),
+    types=lambda dtype: (_wide_type(dtype),) * 2,
+    start=lambda x: (_wide(x), lax.full_like(x, 1, _wide_type(x.dtype))),
     combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum(lax.reduce_max, lax.reduce_sum),
     one_pass=_exp_sum(
@@ -369,7 +405,7 @@ EXP_SUM = Fold(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
-    """A constant, and the sum of `exp(x - constant)`."""
+    """A constant, and the sum of `exp(x - constant)`, in the type that accumulates."""
     top, total = fold(x, EXP_SUM, axes)
     # exp(-inf - (-inf)) has counted as 1.
     known = total == total
@@ -382,14 +418,14 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
 def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    slope = _sum_of_slopes(lax.exp(x - shift) * dx, axes)
+    slope = _sum_of_slopes(lax.exp(_wide(x) - shift) * _wide(dx), axes)
     return (shift, total), (jnp.zeros_like(shift), slope)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     shift, total = _shift_and_total(x, axes)
-    return lax.log(total) + shift
+    return lax.convert_element_type(lax.log(total) + shift, x.dtype)
 
 
 @_log_sum_exp.defjvp
@@ -399,11 +435,15 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     shift, total = _shift_and_total(x, axes)
     out = lax.log(total) + shift
     infinite = jnp.isinf(out)
-    softmax = lax.exp(x - shift) / jnp.where(infinite, jnp.ones_like(total), total)
-    return out, _sum_of_slopes(jnp.where(infinite, jnp.zeros_like(x), softmax) * dx, axes)
+    softmax = lax.exp(_wide(x) - shift) / jnp.where(infinite, jnp.ones_like(total), total)
+    softmax = jnp.where(infinite, jnp.zeros_like(softmax), softmax)
+    slope = _sum_of_slopes(softmax * _wide(dx), axes)
+    return lax.convert_element_type(out, x.dtype), lax.convert_element_type(slope, x.dtype)
 
 
-log_sum_exp = _accumulated(_log_sum_exp)
+def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
+    """Its parts accumulate by themselves, so that each piece of x is converted where it is read."""
+    return _log_sum_exp(x, axes)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:

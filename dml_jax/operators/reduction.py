@@ -12,7 +12,7 @@ from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, ro
 
 F = ReduceFunction
 
-FUNCTIONS = {
+FUNCTIONS: dict[ReduceFunction, reduction.Reduction] = {
     F.AVERAGE: reduction.average,
     F.L1: reduction.l1,
     F.L2: reduction.l2,
