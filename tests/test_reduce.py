@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from samples import FUNCTION_TYPES, arg, reduce, reduced
+from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
-from dml_jax import DmlError, Reduce, ReduceFunction, TensorDesc
+from dml_jax import Argmax, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 from dml_jax.lowering import fold_cpu, fold_gpu, fold_primitive, reduction
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
@@ -245,6 +245,14 @@ def test_second_derivatives(function: str):
         np.testing.assert_allclose(hessian[index], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
 
 
+@pytest.mark.parametrize("outer", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("inner", [jax.jacfwd, jax.jacrev])
+def test_log_sum_exp_is_flat_where_it_is_infinite(outer: Any, inner: Any):
+    x = jnp.array([np.inf, 1, 2], jnp.float32)
+    op = make("LOG_SUM_EXP", x, [0])
+    assert not jnp.any(outer(inner(lambda x: op(x)[0]))(x))
+
+
 @pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
 @pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=str)
 def test_many_columns(function: str, axes: tuple[int, ...]):
@@ -262,7 +270,9 @@ def test_many_columns(function: str, axes: tuple[int, ...]):
     np.testing.assert_allclose(jax.vmap(op)(batch)[1], op(2 * x), rtol=1e-5, atol=1e-6)
 
 
-TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN")
+TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
+SEVERAL_RUNS = (3, 23, 7, 31)
+SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +287,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     here = mock.patch.object(fold_primitive, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
     if form is fold_gpu:
-        little["LITTLE_COLUMNS"] = 0
+        little["LITTLE_COLUMNS"] = 100
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,
@@ -285,22 +295,41 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
     rng = np.random.default_rng(0)
-    ops, inputs = [], []
-    for shape in ((3, 23, 7, 31), (2, 9, 40), (70, 3), (1, 129), (129, 1)):
-        x = rng.integers(2, 14, shape).astype(np.float32) / 8
+    ops: list[Operator] = []
+    inputs = []
+    for number, shape in enumerate(SHAPES):
+        x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
         if function == "MULTIPLY":
-            x = rng.choice(np.array([0.5, 1, 2], np.float32), shape, p=[0.05, 0.9, 0.05])
-        if function in INDEX:
+            x = rng.choice(np.array([0.5, 1, 2], x.dtype), shape, p=[0.02, 0.96, 0.02])
+        if "ARG" in function:
             x[rng.random(shape) < 0.01] = np.nan
         for count in range(1, len(shape) + 1):
             for axes in itertools.combinations(range(len(shape)), count):
-                ops.append(make(function, x, axes))
+                if function.startswith("last"):
+                    ops.append(
+                        Argmax.infer(
+                            input_tensor=TensorDesc.of(x),
+                            axes=axes,
+                            axis_direction="DECREASING",
+                            output_data_type="UINT32",
+                        )
+                    )
+                else:
+                    ops.append(make(function, x, axes))
                 inputs.append(x)
     with here, sizes, kinds:
         results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
     for op, x, result in zip(ops, inputs, results, strict=True):
-        (expected,) = reduce(op, x)
-        np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=repr(op))
+        (expected,) = SAMPLES[op.c_name].reference(op, x)
+        tolerance = 1e-3 if x.dtype == np.float16 else 1e-6
+        np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
+
+
+@pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])
+def test_many_elements_round_little(function: str):
+    x = np.random.default_rng(0).random((1, 2**22 + 3), np.float32) / 1000
+    op = make(function, x, [1])
+    np.testing.assert_allclose(op(x), reduce(op, x)[0], rtol=2e-7)
 
 
 @pytest.mark.parametrize("function", ReduceFunction, ids=str)

@@ -15,9 +15,8 @@ from jax import lax
 
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
-Take = Callable[[Parts, int, int], Parts]
 Combine = Callable[[Sequence[Parts]], Parts]
-Stage = Callable[[Parts, Take, Combine], Parts]
+Stage = Callable[[Parts, Combine], Parts]
 T = TypeVar("T")
 
 # Elements up to which the time to compile counts for more.
@@ -36,10 +35,10 @@ class Fold:
         one_pass: for CPU, where XLA's loops do well: over the last axis, and of little.
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes; None where XLA has to.
-        long_rows: whether `one_pass` does for rows of any length.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
-            all; 0 where `default` does well over any.
+            all; 0 where `default` does well over any axes.
         ahead: into how many blocks it cuts a long row, and combines these before `default`.
+        rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
     """
@@ -51,16 +50,20 @@ class Fold:
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts] | None
-    long_rows: bool = False
     row: int = 0
     column: int = 0
     ahead: int = 1
+    rounds: bool = False
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
         return self.reduce(self.located(self.start(x), axes), axes)
+
+    def by_default(self, x: jax.Array, axes: Axes) -> Parts:
+        """`default` of elements."""
+        return self.default(self.located(self.start(x), axes), axes)
 
     def located(self, parts: Parts, axes: Axes, step: int = 1) -> Parts:
         """With `step` times the row-major index within the axes added to the index."""
@@ -84,16 +87,13 @@ class Fold:
         )
 
 
-def run_by_run(
-    kind: Fold, parts: Parts, axes: Axes, take: Take, columns: Stage, rows: Stage
-) -> Parts:
+def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage) -> Parts:
     """Reduces one run of axes after the other, the last first.
 
     Args:
         kind: the reduction.
-        parts: what is reduced.
+        parts: what is reduced; or the elements, (x,), which the first stage starts.
         axes: over these.
-        take: some of the parts along axis 1; where not `taken`, it knows their index.
         columns: of [k, n, c] to as many as [k, c].
         rows: of [k, n, 1] to as many as [k].
     """
@@ -104,10 +104,10 @@ def run_by_run(
     for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
         inner = math.prod(sizes[k + 1 :])
         parts = shaped(parts, (math.prod(sizes[:k]), sizes[k], inner))
-        if take == taken:
+        if len(parts) > 1:
             parts = kind.located(parts, [1], step)
-        parts = (rows if inner == 1 else columns)(parts, take, combine)
-        step, take, combine = step * sizes[k], taken, kind.combine
+        parts = (rows if inner == 1 else columns)(parts, combine)
+        step, combine = step * sizes[k], kind.combine
         del sizes[k]
     return shaped(parts, kept(shape, axes))
 

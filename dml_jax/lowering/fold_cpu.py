@@ -1,13 +1,15 @@
-"""Reductions on a CPU: columns, and long rows, in blocks that are combined elementwise.
+"""Reductions on a CPU: columns by blocks that are combined elementwise, rows in one pass.
 
-XLA fuses that with what makes the input, and vectorises it.
+XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 
-from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, Take, run_by_run, taken
+from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, run_by_run, shaped, taken
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
 # cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
@@ -15,56 +17,67 @@ from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, Take, run_
 # 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer; with 8, two passes become
 # one, which computes it 64 times.
 BLOCKS = 12
-# Rows beyond this go through blocks first: it keeps the rounding error of a sum near that of a
-# pairwise one (33554432 elements: 0.3 ulp, without 23; NumPy 0.7).
-LONG_ROW = 4096
+# What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
+# (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
+LONG_ROW = 1024
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE:
         return kind.one_pass(kind.located(kind.start(x), axes), axes)
-    stages = [functools.partial(stage, kind) for stage in (_started, _columns, _rows)]
+    stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
     return run_by_run(kind, (x,), axes, *stages)
 
 
 def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
-    """Some of the elements, and what is kept of them.
+    """Some of the parts; of elements, (x,), what is kept of them.
 
     Made of each piece, not cut from the whole: XLA would compute and store that.
     """
-    pieces = kind.located(kind.start(taken(parts, start, stop)[0]), [1])
+    parts = taken(parts, start, stop)
+    if len(parts) != 1:
+        return parts
+    (x,) = parts
+    started = kind.located(kind.start(x), [1])
     if not kind.locates:
-        return pieces
-    *rest, index = pieces
+        return started
+    *rest, index = started
     return (*rest, index + index.dtype.type(start))
 
 
-def _columns(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     while parts[0].shape[1] > BLOCKS:
-        parts, take, combine = _by_blocks(kind, parts, take, combine), taken, kind.combine
-    pieces = [take(parts, i, i + 1) for i in range(parts[0].shape[1])]
+        parts, combine = _by_blocks(kind, parts, combine), kind.combine
+    pieces = [_started(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
     return tuple(part[:, 0] for part in combine(pieces))
 
 
-def _rows(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
-    while parts[0].shape[1] > LONG_ROW and not kind.long_rows:
-        parts, take, combine = _by_blocks(kind, parts, take, combine), taken, kind.combine
-    rows = take(parts, 0, parts[0].shape[1])
-    return kind.one_pass(tuple(part[:, :, 0] for part in rows), (1,))
-
-
-def _by_blocks(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+def _by_blocks(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """[k, n, c] -> [k, n // b, c]: b blocks of neighbours, combined elementwise.
 
-    b leaves a rest, which is combined into the first elements: XLA does not fuse what updates
-    in place with what reads it, so that each pass stays one loop over its input.
+    b leaves a rest, which is combined into the first elements: XLA does not fuse what updates in
+    place with what reads it, so that each pass stays one loop over its input.
     """
     n = parts[0].shape[1]
-    # All of them divide a multiple of 27720.
+    # 2 to 12 all divide n only where 27720 does.
     blocks = next((b for b in range(BLOCKS, 1, -1) if 0 < n % b <= n // b), BLOCKS)
     size = n // blocks
-    return kind.with_rest(
-        combine([take(parts, i * size, (i + 1) * size) for i in range(blocks)]),
-        take(parts, size * blocks, n),
-    )
+    pieces = [_started(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
+    return kind.with_rest(combine(pieces), _started(kind, parts, size * blocks, n))
+
+
+def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """Long ones as several each, and then what these have left."""
+    k, n, _ = parts[0].shape
+    rounds = kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating)
+    if not rounds or n <= LONG_ROW:
+        return kind.one_pass(shaped(_started(kind, parts, 0, n), (k, n)), (1,))
+    count = n // LONG_ROW
+    whole, end = shaped(parts, (k, n)), count * LONG_ROW
+    rows = shaped(_started(kind, whole, 0, end), (k * count, LONG_ROW))
+    left = shaped(kind.one_pass(rows, (1,)), (k, count, 1))
+    if end < n:
+        rest = shaped(kind.one_pass(_started(kind, whole, end, n), (1,)), (k, 1, 1))
+        left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
+    return _rows(kind, left, kind.combine)

@@ -30,7 +30,6 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
-    Take,
     run_by_run,
     shaped,
     taken,
@@ -42,27 +41,27 @@ BLOCKS = 32
 LITTLE_COLUMNS = 2**20
 # Of shorter ones blocks are too short: rows of 128 1.7, 2.1 without.
 LONG_ROW = 512
-# ARGMAX over columns up to this, 32 and more beside each other, is XLA's: 3.9, 3.5 in blocks.
+# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
+# Not of float16, 1.7, 2.6 in blocks.
 LONG_COLUMN = 4096
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
-    parts = kind.start(x)
     if x.size <= LITTLE or not kind.row:
-        return kind.default(kind.located(parts, axes), axes)
+        return kind.by_default(x, axes)
     stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
-    return run_by_run(kind, parts, axes, taken, *stages)
+    return run_by_run(kind, kind.start(x), axes, *stages)
 
 
-def _columns(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """By blocks of rows, which one kernel reads beside each other, until there are few rows."""
     k, n, c = parts[0].shape
     if k % 2 == 0 and c % 2:
         # Where their number is a multiple of 4, XLA gives each thread four neighbours, which it
         # reads one by one where rows are odd: [8, 67, 265189] 1.4, and this way 2.8.
         ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
-        ends = [_columns(kind, end, take, combine) for end in ends]
+        ends = [_columns(kind, end, combine) for end in ends]
         return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
     wide = kind.locates and c % 32 == 0 and n <= LONG_COLUMN and parts[0].dtype.itemsize >= 4
     while n > 1:
@@ -73,37 +72,38 @@ def _columns(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
         else:
             size = _block(k, n, c)
         flat, width = shaped(parts, (k, n * c)), size * c
-        blocks = combine([take(flat, i * width, (i + 1) * width) for i in range(n // size)])
+        blocks = combine([taken(flat, i * width, (i + 1) * width) for i in range(n // size)])
         if size > 1:
             # Else XLA may compute them again for each element that is made of them.
             blocks = lax.optimization_barrier(blocks)
-            blocks = kind.with_rest(blocks, take(flat, n // size * width, n * c))
+            blocks = kind.with_rest(blocks, taken(flat, n // size * width, n * c))
         parts, n, combine = shaped(blocks, (k, size, c)), size, kind.combine
     return tuple(part[:, 0] for part in parts)
 
 
-def _rows(kind: Fold, parts: Parts, take: Take, combine: Combine) -> Parts:
+def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Short ones as columns are; long ones by blocks in the one kernel that reduces them."""
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
-        return combine([take(parts, i, i + 1) for i in range(n)])
+        return combine([taken(parts, i, i + 1) for i in range(n)])
     if n < LONG_ROW or kind.ahead == 1:
         return kind.default(parts, (1,))
     size = n // kind.ahead
-    blocks = combine([take(parts, i * size, (i + 1) * size) for i in range(kind.ahead)])
-    rest = [take(parts, i, i + 1) for i in range(size * kind.ahead, n)]
+    blocks = combine([taken(parts, i * size, (i + 1) * size) for i in range(kind.ahead)])
+    rest = [taken(parts, i, i + 1) for i in range(size * kind.ahead, n)]
     out = shaped(kind.default(blocks, (1,)), (k, 1))
     return kind.combine([out, *rest])
 
 
 def _block(k: int, n: int, c: int) -> int:
-    """How many of n rows of c elements a block has, of `BLOCKS` blocks or some more.
+    """How many of n rows of c elements a block has, so that there are some `BLOCKS` blocks.
 
-    Fewer of them divide n, blocks begin at a multiple of 8 elements, or have an odd number of them.
+    Where it can be, they divide n, begin at a multiple of 8 elements, or have an odd number of
+    them.
     """
     fewer = range(BLOCKS, BLOCKS // 2, -1)
-    size = n // next((b for b in fewer if n % b == 0), BLOCKS)
+    size = max(n // next((b for b in fewer if n % b == 0), BLOCKS), 2)
     if k == 1 and size > 8:
         return size if n % size == 0 or c % 8 == 0 else size - size % 8
-    return size if c % 2 == 0 else size - 1 + size % 2
+    return size if c % 2 == 0 else size | 1

@@ -62,8 +62,8 @@ def _reducer(reduce: Reduction) -> Callable[[Parts, Axes], Parts]:
 
 # Rows whose loop LLVM unrolls wholly, and then does not vectorise. 2 cores, jax 0.10.2, MAX, ms, as
 # they are and in halves: 149796 rows of 224 7.9, 4.9; 131072 of 256 8.8, 4.4; 104857 of 320 12.5,
-# 4.5. Of 192 and 352 nothing is gained; float16 is slower in halves.
-UNROLLED = [(224,), (256,), (288,), (320,)]
+# 4.5. Of 192 and 352 nothing is gained, nor for SUM; ARGMAX of float16 is slower in halves.
+UNROLLED = (224, 256, 288, 320)
 
 
 def _one_pass(
@@ -93,7 +93,7 @@ def _one_pass(
         most = absorbing(x.dtype)
         if most is None:
             return (reduce(x, axes),)
-        if x.dtype == jnp.float32 and tuple(axes) == (1,) and x.shape[1:] in UNROLLED:
+        if x.dtype == jnp.float32 and x.ndim == 2 and axes == (1,) and x.shape[1] in UNROLLED:
             x, axes = x.reshape(x.shape[0], 2, -1), (1, 2)
         value, any_ = lax.reduce(
             (x, x != x if _is_float(x) else x == most),
@@ -112,6 +112,7 @@ def _of_one(
     reduce: Reduction,
     across: Across | None,
     partitioned: Reduction | None = None,
+    rounds: bool = True,
 ) -> Fold:
     """A fold that keeps one value.
 
@@ -121,6 +122,7 @@ def _of_one(
         reduce: XLA's own.
         across: what devices agree on, over the named mesh axes.
         partitioned: the form that partitions well, where that is not `reduce`.
+        rounds: as in `Fold`.
     """
     return Fold(
         types=lambda dtype: (dtype,),
@@ -130,6 +132,7 @@ def _of_one(
         one_pass=one_pass,
         default=_reducer(reduce),
         across=across and (lambda parts, names: (across(parts[0], names),)),
+        rounds=rounds,
     )
 
 
@@ -152,7 +155,7 @@ PRODUCT = _of_one(
 )
 
 
-def _linear(kind: Fold, reduce: Reduction) -> Reduction:
+def _with_its_slope(kind: Fold, reduce: Reduction) -> Reduction:
     """A fold with the derivative of XLA's own reduction, which transposes and partitions."""
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -168,8 +171,8 @@ def _linear(kind: Fold, reduce: Reduction) -> Reduction:
     return reduced
 
 
-_sum = _linear(SUM, lax.reduce_sum)
-_product = _linear(PRODUCT, lax.reduce_prod)
+_sum = _with_its_slope(SUM, lax.reduce_sum)
+_product = _with_its_slope(PRODUCT, lax.reduce_prod)
 
 
 def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
@@ -252,7 +255,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
     return ordered
 
 
-def _lowest(dtype: np.dtype, largest: bool) -> jax.Array:
+def _lowest(dtype: np.dtype, largest: bool) -> Any:
     if jnp.issubdtype(dtype, jnp.floating):
         return dtype.type(-np.inf if largest else np.inf)
     limits = jnp.iinfo(dtype)
@@ -288,6 +291,7 @@ def _extreme_fold(largest: bool) -> Fold:
         own,
         functools.partial(_extreme_across, largest=largest),
         functools.partial(_extreme_over, largest=largest),
+        rounds=False,
     )
 
 
@@ -395,7 +399,7 @@ EXP_SUM = Fold(
     ),
     default=_exp_sum_once,
     across=_exp_sum_across,
-    long_rows=True,
+    rounds=True,
     row=128,
     column=32,
     ahead=8,
@@ -418,32 +422,31 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
 def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    slope = _sum_of_slopes(lax.exp(_wide(x) - shift) * _wide(dx), axes)
+    # Not of what is infinite, here and below: its second derivative is 0 times infinity.
+    power = jnp.where(jnp.isinf(total), jnp.zeros_like(shift), _wide(x) - shift)
+    slope = _sum_of_slopes(lax.exp(power) * _wide(dx), axes)
     return (shift, total), (jnp.zeros_like(shift), slope)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
+def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
+    # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
     shift, total = _shift_and_total(x, axes)
     return lax.convert_element_type(lax.log(total) + shift, x.dtype)
 
 
-@_log_sum_exp.defjvp
+@log_sum_exp.defjvp
 def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     out = lax.log(total) + shift
     infinite = jnp.isinf(out)
-    softmax = lax.exp(_wide(x) - shift) / jnp.where(infinite, jnp.ones_like(total), total)
+    power = jnp.where(infinite, jnp.zeros_like(shift), _wide(x) - shift)
+    softmax = lax.exp(power) / jnp.where(infinite, jnp.ones_like(total), total)
     softmax = jnp.where(infinite, jnp.zeros_like(softmax), softmax)
     slope = _sum_of_slopes(softmax * _wide(dx), axes)
     return lax.convert_element_type(out, x.dtype), lax.convert_element_type(slope, x.dtype)
-
-
-def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
-    """Its parts accumulate by themselves, so that each piece of x is converted where it is read."""
-    return _log_sum_exp(x, axes)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
@@ -539,7 +542,6 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         one_pass=two_passes,
         default=default,
         across=agreed,
-        long_rows=True,
         row=64,
         column=64,
         locates=True,
