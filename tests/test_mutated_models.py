@@ -156,7 +156,7 @@ REFUSED = {
     "offset": (holding({**constant(1), "initialValuesOffsetInBytes": 2**63}), "its size to fit"),
     "print": (holding(constant(2**25, "UINT8"), PRINT), "to be printed"),
     "elements": (reduction("SUM", [2**32 - 1] * 8, [0] * 8), "hold at most 4294967295"),
-    "gathered": (reduction("SUM", [2**15, 2**15], [1, 1]), "memory that it computes with"),
+    "gathered": (reduction("ARGMAX", [2**15, 2**15], [1, 1]), "memory that it computes with"),
     "deep": ("[" * 10**6, "nesting"),
     "objects": ('{"resources":' * 10**5, "nesting"),
     "comments": ("/*" * 10**6, "JSON"),
@@ -182,6 +182,7 @@ RUN = {
     "printed": (holding(constant(2**22), PRINT), ", ".join(["1"] * 9)),
     "verbose": (holding(constant(2**20), {**PRINT, "verbose": True}), "[1048575] 1 (0x3F800000)"),
     "repeated": (reduction("SUM", [2**14, 2**14], [0, 0]), "'out': 2.68435e+08"),
+    "summed": (reduction("SUM", [2**15, 2**15], [1, 1]), "'out': 1.07374e+09"),
 }
 
 
