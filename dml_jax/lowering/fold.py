@@ -59,11 +59,11 @@ class Fold:
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
-        return self.reduce(self.located(self.start(x), axes), axes)
+        return self.reduce(self.started(x, axes), axes)
 
-    def by_default(self, x: jax.Array, axes: Axes) -> Parts:
-        """`default` of elements."""
-        return self.default(self.located(self.start(x), axes), axes)
+    def started(self, x: jax.Array, axes: Axes) -> Parts:
+        """What is kept of single elements, located within the axes."""
+        return self.located(self.start(x), axes)
 
     def located(self, parts: Parts, axes: Axes, step: int = 1) -> Parts:
         """With `step` times the row-major index within the axes added to the index."""

@@ -25,7 +25,7 @@ LONG_ROW = 1024
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE:
-        return kind.one_pass(kind.located(kind.start(x), axes), axes)
+        return kind.one_pass(kind.started(x, axes), axes)
     stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
     return run_by_run(kind, (x,), axes, *stages)
 
@@ -39,10 +39,10 @@ def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
     if len(parts) != 1:
         return parts
     (x,) = parts
-    started = kind.located(kind.start(x), [1])
+    parts = kind.started(x, [1])
     if not kind.locates:
-        return started
-    *rest, index = started
+        return parts
+    *rest, index = parts
     return (*rest, index + index.dtype.type(start))
 
 

@@ -49,7 +49,7 @@ LONG_COLUMN = 4096
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE or not kind.row:
-        return kind.by_default(x, axes)
+        return kind.default(kind.started(x, axes), axes)
     stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
     return run_by_run(kind, kind.start(x), axes, *stages)
 
@@ -58,8 +58,8 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """By blocks of rows, which one kernel reads beside each other, until there are few rows."""
     k, n, c = parts[0].shape
     if k % 2 == 0 and c % 2:
-        # Where their number is a multiple of 4, XLA gives each thread four neighbours, which it
-        # reads one by one where rows are odd: [8, 67, 265189] 1.4, and this way 2.8.
+        # Of a multiple of 4 outputs XLA gives each thread four neighbours, which it reads one by
+        # one where rows are odd: [8, 67, 265189] 1.4. Of an odd number it does not: 2.8.
         ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
         ends = [_columns(kind, end, combine) for end in ends]
         return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
@@ -99,8 +99,8 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 def _block(k: int, n: int, c: int) -> int:
     """How many of n rows of c elements a block has, so that there are some `BLOCKS` blocks.
 
-    Where it can be, they divide n, begin at a multiple of 8 elements, or have an odd number of
-    them.
+    Of 17 to 32 blocks that divide n, the most. Else, where k is 1, blocks begin at a multiple of 8
+    elements; where it is not and c is odd, they have an odd number of rows (`_columns` says why).
     """
     fewer = range(BLOCKS, BLOCKS // 2, -1)
     size = max(n // next((b for b in fewer if n % b == 0), BLOCKS), 2)

@@ -94,7 +94,7 @@ def _local(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
         x,
         cpu=lambda x: fold_cpu.fold(kind, x, axes),
         cuda=lambda x: fold_gpu.fold(kind, x, axes),
-        default=lambda x: kind.by_default(x, axes),
+        default=lambda x: kind.default(kind.started(x, axes), axes),
     )
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering.fold import Axes, Fold, Parts, shaped
 from dml_jax.lowering.fold_primitive import fold
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
@@ -69,8 +69,8 @@ UNROLLED = (224, 256, 288, 320)
 def _one_pass(
     op: Pick,
     identity: Callable[[np.dtype], Any],
-    absorbing: Callable[[np.dtype], Any],
     reduce: Reduction,
+    absorbing: Callable[[np.dtype], Any] | None = None,
 ) -> Callable[[Parts, Axes], Parts]:
     """In one pass, on CPU.
 
@@ -84,19 +84,24 @@ def _one_pass(
     Args:
         op: combines two.
         identity: the value of nothing.
-        absorbing: that element of a type, or None: then XLA's own does as well.
         reduce: XLA's own.
+        absorbing: that element of an integer type; where there is none XLA's own does as well.
     """
 
     def one_pass(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        most = absorbing(x.dtype)
-        if most is None:
+        if _is_float(x):
+            most, is_most = np.nan, x != x
+        elif absorbing:
+            most = absorbing(x.dtype)
+            is_most = x == most
+        else:
             return (reduce(x, axes),)
         if x.dtype == jnp.float32 and x.ndim == 2 and axes == (1,) and x.shape[1] in UNROLLED:
-            x, axes = x.reshape(x.shape[0], 2, -1), (1, 2)
+            x, is_most = shaped((x, is_most), (x.shape[0], 2, x.shape[1] // 2))
+            axes = (1, 2)
         value, any_ = lax.reduce(
-            (x, x != x if _is_float(x) else x == most),
+            (x, is_most),
             (identity(x.dtype), np.False_),
             lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
             axes,
@@ -136,20 +141,16 @@ def _of_one(
     )
 
 
-def _nan_of_floats(dtype: np.dtype) -> Any:
-    return np.nan if jnp.issubdtype(dtype, jnp.floating) else None
-
-
 SUM = _of_one(
     lax.add,
-    _one_pass(lax.add, lambda dtype: dtype.type(0), _nan_of_floats, lax.reduce_sum),
+    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum),
     lax.reduce_sum,
     lax.psum,
 )
 # jax.lax has no product across devices; XLA's partitioner has.
 PRODUCT = _of_one(
     lax.mul,
-    _one_pass(lax.mul, lambda dtype: dtype.type(1), _nan_of_floats, lax.reduce_prod),
+    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod),
     lax.reduce_prod,
     None,
 )
@@ -262,10 +263,6 @@ def _lowest(dtype: np.dtype, largest: bool) -> Any:
     return dtype.type(limits.min if largest else limits.max)
 
 
-def _most(dtype: np.dtype, largest: bool) -> Any:
-    return np.nan if jnp.issubdtype(dtype, jnp.floating) else _lowest(dtype, not largest)
-
-
 def _extreme_over(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The form that partitions into one all-reduce."""
     reduce = lax.reduce_max if largest else lax.reduce_min
@@ -285,8 +282,8 @@ def _extreme_fold(largest: bool) -> Fold:
         _one_pass(
             op,
             functools.partial(_lowest, largest=largest),
-            functools.partial(_most, largest=largest),
             own,
+            functools.partial(_lowest, largest=not largest),
         ),
         own,
         functools.partial(_extreme_across, largest=largest),
@@ -488,16 +485,16 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         return jnp.where(same, index, none)
 
     def pair(a: Parts, b: Parts) -> Parts:
-        ahead = a[1] > b[1] if last else a[1] < b[1]
-        if largest:
+        wins_ties = a[1] > b[1] if last else a[1] < b[1]
+        if largest:  # `beats` is true where either is NaN, `beaten` false: fewer instructions
             beats, beaten = ~(a[0] <= b[0]), a[0] < b[0]
         else:
             beats, beaten = ~(a[0] >= b[0]), a[0] > b[0]
         if not _is_float(a[0]):
-            first = lax.select(ahead, ~beaten, beats)
+            first = lax.select(wins_ties, ~beaten, beats)
         else:
             a_nan, b_number = a[0] != a[0], b[0] == b[0]
-            first = lax.select(ahead, (~beaten & b_number) | a_nan, beats & b_number)
+            first = lax.select(wins_ties, (~beaten & b_number) | a_nan, beats & b_number)
         return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
 
     def pair_in_order(a: Parts, b: Parts) -> Parts:
