@@ -12,7 +12,7 @@ import pytest
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 from dml_jax import Argmax, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import fold_cpu, fold_gpu, fold_primitive, reduction
+from dml_jax.lowering import fold_along, fold_cpu, fold_gpu, reduction
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
 INDEX = ("ARGMAX", "ARGMIN")
@@ -159,8 +159,23 @@ def test_gradients_as_stated():
     np.testing.assert_array_equal(gradient("LOG_SUM_EXP", np.full(3, -np.inf, f32)), [0, 0, 0])
     np.testing.assert_array_equal(gradient("LOG_SUM_EXP", np.full(2, 1000, f32)), [0.5, 0.5])
     np.testing.assert_array_equal(gradient("MULTIPLY", np.array([0, 3, 2], f32)), [6, 0, 0])
+    tiny = 2.0**-100  # the product underflows, one derivative of three does
+    got = gradient("MULTIPLY", np.array([tiny, tiny, 4], f32))
+    np.testing.assert_array_equal(got, [4 * tiny, 4 * tiny, 0])
     np.testing.assert_array_equal(gradient("L1", np.array([0, -3, 2], f32)), [0, -1, 1])
     np.testing.assert_array_equal(gradient("MAX", np.ones(4096, np.float16)), [1 / 4096] * 4096)
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_second_derivative_of_a_product_under_vmap(axis: int):
+    x = np.random.default_rng(3).uniform(0.5, 1.5, (2, 3, 4, 5)).astype(np.float32)
+
+    def curvature(product: Any) -> jax.Array:
+        over = jax.vmap(product, axis)
+        return jax.jvp(lambda x: jax.jvp(over, (x,), (x,))[1], (x,), (x,))[1]
+
+    got = curvature(lambda x: make("MULTIPLY", x, [0, 2])(x))
+    np.testing.assert_allclose(got, curvature(lambda x: x.prod((0, 2), keepdims=True)), rtol=1e-5)
 
 
 FLOAT_FUNCTIONS = [f.name for f in ReduceFunction if f.name not in INDEX]
@@ -284,7 +299,7 @@ SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 
 def test_the_forms_for_many_elements(form: Any, function: str):
     few = {"row": 6, "column": 4}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
-    here = mock.patch.object(fold_primitive, "fold_cpu", form)
+    here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
     if form is fold_gpu:
         little["LITTLE_COLUMNS"] = 100

@@ -261,6 +261,30 @@ def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=12)
 @given(data=st.data(), seed=st.integers(0, 2**32))
+def test_second_derivatives_under_vmap(name: str, data: st.DataObject, seed: int):
+    """Vmapped over any axis, they are those of each example."""
+    op, sample = data.draw(operators(name, ["FLOAT32"])), SAMPLES[name]
+    if any(not jnp.issubdtype(t.dtype, jnp.floating) for t in op.outputs):
+        return
+    rng = np.random.default_rng(seed)
+    pairs = [rng.uniform(sample.low, sample.high, (2, *t.sizes)) for t in op.inputs]
+    pairs = [pair.astype(np.float32) for pair in pairs]
+
+    def curvature(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array]:
+        slope = jax.jvp(lambda *xs: jax.jvp(function, xs, xs)[1], xs, xs)[1]
+        return jax.tree.leaves(slope)
+
+    axis = data.draw(st.integers(0, min(t.dimension_count for t in op.inputs)))
+    stacked = [np.moveaxis(pair, 0, axis) for pair in pairs]
+    mapped = curvature(jax.vmap(op, axis), *stacked)
+    each = [curvature(op, *(jnp.asarray(pair[i]) for pair in pairs)) for i in range(2)]
+    for together, apart in zip(mapped, zip(*each, strict=True), strict=True):
+        np.testing.assert_allclose(together, np.stack(apart), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=12)
+@given(data=st.data(), seed=st.integers(0, 2**32))
 def test_derivatives_are_those_of_finite_differences(name: str, data: st.DataObject, seed: int):
     """Of the NumPy reference in float64, in a random direction, away from corners."""
     op, sample = data.draw(operators(name, ["FLOAT32"])), SAMPLES[name]

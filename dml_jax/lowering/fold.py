@@ -34,7 +34,7 @@ class Fold:
         reduce: XLA's own reductions over any axes, in a form that partitions well.
         one_pass: for CPU, where XLA's loops do well: over the last axis, and of little.
         default: for other platforms, over any axes.
-        across: what devices agree on, over the named mesh axes; None where XLA has to.
+        across: what devices agree on, over the named mesh axes.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
             all; 0 where `default` does well over any axes.
         ahead: into how many blocks it cuts a long row, and combines these before `default`.
@@ -49,7 +49,7 @@ class Fold:
     reduce: Callable[[Parts, Axes], Parts]
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
-    across: Callable[[Parts, tuple[str, ...]], Parts] | None
+    across: Callable[[Parts, tuple[str, ...]], Parts]
     row: int = 0
     column: int = 0
     ahead: int = 1

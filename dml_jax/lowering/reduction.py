@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering import across
 from dml_jax.lowering.fold import Axes, Fold, Parts, shaped
-from dml_jax.lowering.fold_primitive import fold
+from dml_jax.lowering.fold_along import fold
+from dml_jax.lowering.others import product_of_others
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
@@ -115,7 +117,7 @@ def _of_one(
     op: Pick,
     one_pass: Callable[[Parts, Axes], Parts],
     reduce: Reduction,
-    across: Across | None,
+    agreed: Across,
     partitioned: Reduction | None = None,
     rounds: bool = True,
 ) -> Fold:
@@ -125,7 +127,7 @@ def _of_one(
         op: combines two.
         one_pass: as in `Fold`.
         reduce: XLA's own.
-        across: what devices agree on, over the named mesh axes.
+        agreed: what devices agree on, over the named mesh axes.
         partitioned: the form that partitions well, where that is not `reduce`.
         rounds: as in `Fold`.
     """
@@ -136,7 +138,7 @@ def _of_one(
         reduce=_reducer(partitioned or reduce),
         one_pass=one_pass,
         default=_reducer(reduce),
-        across=across and (lambda parts, names: (across(parts[0], names),)),
+        across=lambda parts, names: (agreed(parts[0], names),),
         rounds=rounds,
     )
 
@@ -147,38 +149,39 @@ SUM = _of_one(
     lax.reduce_sum,
     lax.psum,
 )
-# jax.lax has no product across devices; XLA's partitioner has.
 PRODUCT = _of_one(
     lax.mul,
     _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod),
     lax.reduce_prod,
-    None,
+    across.product,
 )
-
-
-def _with_its_slope(kind: Fold, reduce: Reduction) -> Reduction:
-    """A fold with the derivative of XLA's own reduction, which transposes and partitions."""
-
-    @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-    def reduced(x: jax.Array, axes: Axes) -> jax.Array:
-        return _restored(fold(x, kind, axes)[0], axes)
-
-    @reduced.defjvp
-    def _(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-        (x,), (dx,) = primals, tangents
-        _, slope = jax.jvp(lambda x: _restored(reduce(x, axes), axes), (x,), (dx,))
-        return reduced(x, axes), slope
-
-    return reduced
-
-
-_sum = _with_its_slope(SUM, lax.reduce_sum)
-_product = _with_its_slope(PRODUCT, lax.reduce_prod)
 
 
 def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
     """A sum that transposes; where it does, nothing is summed."""
     return _restored(lax.reduce_sum(x, axes), axes)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _sum(x: jax.Array, axes: Axes) -> jax.Array:
+    return _restored(fold(x, SUM, axes)[0], axes)
+
+
+@_sum.defjvp
+def _sum_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    (x,), (dx,) = primals, tangents
+    return _sum(x, axes), _sum_of_slopes(dx, axes)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _product(x: jax.Array, axes: Axes) -> jax.Array:
+    return _restored(fold(x, PRODUCT, axes)[0], axes)
+
+
+@_product.defjvp
+def _product_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    (x,), (dx,) = primals, tangents
+    return _product(x, axes), _sum_of_slopes(product_of_others(x, axes, PRODUCT) * dx, axes)
 
 
 @jax.custom_jvp

@@ -1,0 +1,171 @@
+"""What is computed along axes, as one primitive: its form depends on the devices and the layout.
+
+- on one device, or inside shard_map, the form that is fastest there;
+- where XLA partitions it over several, the same form on each device's part, and collectives of the
+  reduced size for what the devices have to agree on;
+- where neither can be (an exported program, shard_map over some axes only, meshes with explicit
+  axes) the form that XLA partitions well.
+
+The fast forms reshape and slice along the axes, which XLA partitions by moving data; so the choice
+cannot be left to it.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from dml_jax.lowering.fold import Axes, Parts, kept
+from dml_jax.lowering.placement import has_explicit_axes, needs_devices, on_one_device
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array lies on devices.
+
+    Attributes:
+        shape: the whole array's.
+        mesh: the devices.
+        names: for each axis of the array, the mesh axes that it is sharded over.
+    """
+
+    shape: tuple[int, ...]
+    mesh: Any
+    names: Sequence[tuple[str, ...]]
+
+    def over(self, axes: Axes) -> tuple[str, ...]:
+        """The mesh axes that some axes are sharded over."""
+        return tuple(name for a in axes for name in self.names[a])
+
+
+class Along(Protocol):
+    """A computation along axes. It is hashable: what equals it, computes the same.
+
+    Attributes:
+        keeps: whether results have the axes; else they are dropped.
+    """
+
+    keeps: bool
+
+    def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        """Those of the results, for an element type."""
+        ...
+
+    def plain(self, x: jax.Array, axes: Axes) -> Parts:
+        """The form that XLA partitions well."""
+        ...
+
+    def alone(self, x: jax.Array, axes: Axes) -> Parts:
+        """The form that is fastest on one device."""
+        ...
+
+    def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        """Each device's part of the results. Mesh axes have names here, as in shard_map."""
+        ...
+
+
+_along = Primitive("dml_along")
+_along.multiple_results = True
+
+
+def along(x: jax.Array, axes: Axes, what: Along) -> Parts:
+    """`what` of x along `axes`. It has no derivative of its own: what calls it has one."""
+    return tuple(_along.bind(x, what=what, axes=tuple(axes)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _jitted(what: Along, axes: tuple[int, ...]) -> Callable[[jax.Array], list[jax.Array]]:
+    return jax.jit(lambda x: _along.bind(x, what=what, axes=axes))
+
+
+@_along.def_impl
+def _eager(x: jax.Array, *, what: Along, axes: tuple[int, ...]) -> list[jax.Array]:
+    return _jitted(what, axes)(x)
+
+
+@_along.def_abstract_eval
+def _shapes(x: Any, *, what: Along, axes: tuple[int, ...]) -> list[Any]:
+    dropped = () if what.keeps else axes
+    sharding = x.sharding.update(spec=PartitionSpec(*kept(x.sharding.spec, dropped)))
+    shape = tuple(kept(x.shape, dropped))
+    types = what.types(x.dtype)
+    return [x.update(shape=shape, dtype=t, weak_type=False, sharding=sharding) for t in types]
+
+
+def _batched(xs: Any, dims: Any, *, what: Along, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    (x,), (d,) = xs, dims
+    outs = _along.bind(x, what=what, axes=tuple(a + (a >= d) for a in axes))
+    at = d if what.keeps else d - sum(a < d for a in axes)
+    return outs, [at] * len(outs)
+
+
+batching.primitive_batchers[_along] = _batched
+
+
+def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:
+    form = functools.partial(_form(ctx.module_context, ctx.avals_in[0], what), axes=axes)
+    return mlir.lower_fun(form, multiple_results=True)(ctx, x)
+
+
+mlir.register_lowering(_along, _lowered)
+needs_devices(_along)
+
+
+def _form(module: Any, x: Any, what: Along) -> Callable[..., Parts]:
+    if has_explicit_axes(x):
+        return what.plain
+    if on_one_device(module):
+        return what.alone
+    if module.lowering_parameters.for_export or getattr(module.axis_context, "manual_axes", None):
+        return what.plain
+    return functools.partial(_partitioned, what)
+
+
+def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
+    dropped = () if what.keeps else axes
+
+    @custom_partitioning
+    def whole(x: jax.Array) -> Parts:
+        return what.plain(x, axes)
+
+    def partition(mesh: Any, arguments: Any, results: Any) -> Any:
+        (argument,) = arguments
+        shape, count = argument.shape, len(results)
+        if not isinstance(argument.sharding, NamedSharding):
+            # Devices without a mesh: JAX replicates over them what it does not shard.
+            devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
+            alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
+            return mesh, functools.partial(what.alone, axes=axes), (alike,) * count, (alike,)
+        spec = [*argument.sharding.spec, *[None] * (len(shape) - len(argument.sharding.spec))]
+        names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
+        # XLA pads what does not divide evenly, with anything.
+        names = [
+            ns if n % math.prod(mesh.shape[name] for name in ns) == 0 else ()
+            for ns, n in zip(names, shape, strict=True)
+        ]
+        layout = Layout(shape, mesh, names)
+        into = NamedSharding(mesh, PartitionSpec(*names))
+        out = NamedSharding(mesh, PartitionSpec(*kept(names, dropped)))
+        each = functools.partial(what.each, axes=axes, layout=layout)
+        return (
+            mesh,
+            each if layout.over(axes) else functools.partial(what.alone, axes=axes),
+            (out,) * count,
+            (into,),
+        )
+
+    def rule(mesh: Any, values: Any, results: Any) -> str:
+        dimensions = [f"d{a}" for a in range(x.ndim)]
+        out = " ".join(kept(dimensions, dropped))
+        return f"{' '.join(dimensions)} -> {', '.join([out] * len(results))}"
+
+    whole.def_partition(partition=partition, sharding_rule=rule)
+    return whole(x)

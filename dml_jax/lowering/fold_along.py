@@ -1,0 +1,72 @@
+"""A fold along axes: on one device in the form of its platform, across devices by agreement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering import fold_cpu, fold_gpu
+from dml_jax.lowering.along import Along, Layout, along
+from dml_jax.lowering.fold import Axes, Fold, Parts
+
+
+def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
+    """What `kind` keeps of the elements along `axes`; these axes are dropped.
+
+    It has no derivative of its own: what calls it has one.
+    """
+    return along(x, axes, _Folded(kind))
+
+
+@dataclass(frozen=True)
+class _Folded(Along):
+    kind: Fold
+    keeps = False
+
+    def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        return self.kind.types(dtype)
+
+    def plain(self, x: jax.Array, axes: Axes) -> Parts:
+        return self.kind.plain(x, axes)
+
+    def alone(self, x: jax.Array, axes: Axes) -> Parts:
+        kind = self.kind
+        if all(x.shape[a] == 1 for a in axes) or x.size == 0:
+            return kind.plain(x, axes)
+        return lax.platform_dependent(
+            x,
+            cpu=lambda x: fold_cpu.fold(kind, x, axes),
+            cuda=lambda x: fold_gpu.fold(kind, x, axes),
+            default=lambda x: kind.default(kind.started(x, axes), axes),
+        )
+
+    def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        parts = self.alone(part, axes)
+        if self.kind.locates:
+            *rest, index = parts
+            parts = (*rest, _global(index, part.shape, axes, layout))
+        return self.kind.across(parts, layout.over(axes))
+
+
+def _global(index: jax.Array, part: Sequence[int], axes: Axes, layout: Layout) -> jax.Array:
+    """The index within the whole of an index within a device's part."""
+    out, step, local_step = jnp.zeros_like(index), 1, 1
+    as_type = index.dtype.type
+    for a in sorted(axes, reverse=True):
+        coordinate = index // as_type(local_step) % as_type(part[a])
+        place = jnp.asarray(_place(layout.mesh, layout.names[a])).astype(index.dtype)
+        out += (coordinate + place * as_type(part[a])) * as_type(step)
+        step, local_step = step * layout.shape[a], local_step * part[a]
+    return out
+
+
+def _place(mesh: Any, names: Sequence[str]) -> jax.Array | int:
+    """Which part of an axis that is sharded over mesh axes this device has."""
+    place: jax.Array | int = 0
+    for name in names:
+        place = place * mesh.shape[name] + lax.axis_index(name)
+    return place

@@ -1,0 +1,102 @@
+"""Of each element, the product of the others along axes: the derivative of a product."""
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering import across
+from dml_jax.lowering.along import Along, Layout, along
+from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering.fold_along import fold
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def product_of_others(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
+    """Of each element along `axes`; of x's shape.
+
+    Args:
+        x: floats.
+        axes: along these.
+        product: the reduction.
+    """
+    return along(x, axes, _Others(product))[0]
+
+
+@product_of_others.defjvp
+def _jvp(axes: Axes, product: Fold, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    _, slope = jax.jvp(functools.partial(_as_jax_does, axes=axes), primals, tangents)
+    return product_of_others(*primals, axes, product), slope
+
+
+def _as_jax_does(x: jax.Array, axes: Axes) -> jax.Array:
+    """The derivative of XLA's own product, which transposes and partitions."""
+    product, transposed = jax.vjp(lambda x: lax.reduce_prod(x, axes), x)
+    return transposed(jnp.ones_like(product))[0]
+
+
+@dataclass(frozen=True)
+class _Others(Along):
+    product: Fold
+    keeps = True
+
+    def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        return (dtype,)
+
+    def plain(self, x: jax.Array, axes: Axes) -> Parts:
+        return (_as_jax_does(x, axes),)
+
+    def alone(self, x: jax.Array, axes: Axes) -> Parts:
+        return (_by_division(x, self._whole(x, axes), axes),)
+
+    def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        whole = self._whole(part, axes)
+        sizes = {name: layout.mesh.shape[name] for name in layout.over(axes)}
+        return (_by_division(part, whole, axes) * across.product_of_others(whole, sizes),)
+
+    def _whole(self, x: jax.Array, axes: Axes) -> jax.Array:
+        return lax.expand_dims(fold(x, self.product, axes)[0], sorted(axes))
+
+
+def _by_division(x: jax.Array, whole: jax.Array, axes: Axes) -> jax.Array:
+    """By division where no product is zero, denormal, infinite or NaN; else by halves.
+
+    float32, ms, JAX's own derivative, by halves, by division. 2 cores, jax 0.10.2: [4096, 4096]
+    over 0 89, 74, 34; over 1 1245, 90, 35; [8, 64, 128, 256] over (2, 3) 676, 62, 23. H200, jax
+    0.11.2: [16384, 16384] over 0 2.0, 2.0, 0.87; [32, 64, 256, 256] over (2, 3) 1.1, 1.4, 0.46.
+    """
+    size = lax.abs(whole)
+    divides = jnp.all((size >= jnp.finfo(x.dtype).tiny) & (size < np.inf))
+    # A loop of one turn or none: of `lax.cond` XLA runs both branches on a GPU.
+    _, others = lax.while_loop(
+        lambda state: ~state[0],
+        lambda state: (jnp.bool_(True), _by_halves(x, axes)),
+        (divides, whole / x),
+    )
+    return others
+
+
+def _by_halves(x: jax.Array, axes: Axes) -> jax.Array:
+    """Along one axis after the other, the last first."""
+    if not axes:
+        return jnp.ones_like(x)
+    *rest, a = sorted(axes)
+    shape, wholes = x.shape, lax.reduce_prod(x, [a])
+    columns = x.reshape(math.prod(shape[:a]), shape[a], math.prod(shape[a + 1 :]))
+    return _of_columns(columns).reshape(shape) * lax.expand_dims(_by_halves(wholes, rest), [a])
+
+
+def _of_columns(x: jax.Array) -> jax.Array:
+    """Of [k, n, c] along n."""
+    n = x.shape[1]
+    if n == 1:
+        return jnp.ones_like(x)
+    a, b, odd = lax.split(x, [n // 2, n // 2, n % 2], 1)
+    others = _of_columns(lax.concatenate([a * b, odd], 1))
+    of_pairs, of_odd = lax.split(others, [n // 2, n % 2], 1)
+    return lax.concatenate([of_pairs * b, of_pairs * a, of_odd], 1)
