@@ -275,7 +275,7 @@ def test_second_derivatives_under_vmap(name: str, data: st.DataObject, seed: int
         return jax.tree.leaves(slope)
 
     axis = data.draw(st.integers(0, min(t.dimension_count for t in op.inputs)))
-    stacked = [np.moveaxis(pair, 0, axis) for pair in pairs]
+    stacked = [jnp.asarray(np.moveaxis(pair, 0, axis)) for pair in pairs]
     mapped = curvature(jax.vmap(op, axis), *stacked)
     each = [curvature(op, *(jnp.asarray(pair[i]) for pair in pairs)) for i in range(2)]
     for together, apart in zip(mapped, zip(*each, strict=True), strict=True):
