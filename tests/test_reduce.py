@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
-from dml_jax import Argmax, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import fold_along, fold_cpu, fold_gpu, reduction
+from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
+from dml_jax.lowering import fold_along, fold_cpu, fold_gpu, packed, reduction
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
 INDEX = ("ARGMAX", "ARGMIN")
@@ -338,6 +338,52 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         tolerance = 1e-3 if x.dtype == np.float16 else 1e-6
         np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
+
+
+@pytest.mark.parametrize("form", [fold_cpu, fold_gpu])
+@pytest.mark.parametrize("type_", ["FLOAT16", "INT16", "UINT16", "INT8", "UINT8"])
+def test_narrow_elements_beside_their_index(type_: str, form: Any):
+    """All values, all triples of special ones, and rows that are cut into several."""
+    dtype = TensorDesc(type_, [1]).dtype
+    if type_ == "FLOAT16":
+        special = np.array([np.nan, -np.inf, -2, -6e-8, -0.0, 0.0, 6e-8, 2, np.inf], dtype)
+    else:
+        limits = np.iinfo(dtype)
+        special = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 0], dtype)
+    rng = np.random.default_rng(0)
+    triples = np.array(list(itertools.product(special, repeat=3)), dtype)
+    every = np.arange(2**16, dtype=np.uint16).astype(f"u{dtype.itemsize}").view(dtype)
+    beside = np.stack([every, rng.permutation(every), rng.choice(special, 2**16)], 1)
+    long = rng.choice(special[1:], (2, 23, 1))
+    ops = [
+        (
+            op_type.infer(
+                input_tensor=TensorDesc.of(x),
+                axes=[1],
+                axis_direction=direction,
+                output_data_type="UINT32",
+            ),
+            x,
+        )
+        for op_type in (Argmax, Argmin)
+        for direction in ("INCREASING", "DECREASING")
+        for x in (triples, beside, beside.T[None], long)
+    ]
+    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
+    with (
+        mock.patch.object(fold_along, "fold_cpu", form),
+        mock.patch.multiple(form, LITTLE=0),
+        mock.patch.object(packed.Packing, "most", lambda *_: 5),
+        mock.patch.object(
+            reduction, "_arg_fold", lambda *which: dataclasses.replace(arg_fold(*which), row=2)
+        ),
+    ):
+        results = jax.jit(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(
+            [x for _, x in ops]
+        )
+    for (op, x), result in zip(ops, results, strict=True):
+        (expected,) = SAMPLES[op.c_name].reference(op, x)
+        np.testing.assert_array_equal(result, expected, err_msg=repr(op))
 
 
 @pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])

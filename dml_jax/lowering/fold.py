@@ -7,11 +7,14 @@ of [k, n].
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import numpy as np
 from jax import lax
+
+if TYPE_CHECKING:
+    from dml_jax.lowering.packed import Packing
 
 Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
@@ -41,6 +44,7 @@ class Fold:
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
+        packing: how single elements that are narrow go into one integer with their index.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -56,6 +60,7 @@ class Fold:
     rounds: bool = False
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
+    packing: "Packing | None" = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""

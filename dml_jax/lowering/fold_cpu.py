@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, run_by_run, shaped, taken
+from dml_jax.lowering.packed import Packing
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
 # cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
@@ -39,7 +40,11 @@ def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
     if len(parts) != 1:
         return parts
     (x,) = parts
-    parts = kind.started(x, [1])
+    return _moved(kind, kind.started(x, [1]), start)
+
+
+def _moved(kind: Fold, parts: Parts, start: int) -> Parts:
+    """With `start` added to the index."""
     if not kind.locates:
         return parts
     *rest, index = parts
@@ -47,6 +52,9 @@ def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    packing = _packing(kind, parts)
+    if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
+        return packing.through(_columns, *parts)
     while parts[0].shape[1] > BLOCKS:
         parts, combine = _by_blocks(kind, parts, combine), kind.combine
     pieces = [_started(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
@@ -71,13 +79,24 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Long ones as several each, and then what these have left."""
     k, n, _ = parts[0].shape
     rounds = kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating)
-    if not rounds or n <= LONG_ROW:
-        return kind.one_pass(shaped(_started(kind, parts, 0, n), (k, n)), (1,))
-    count = n // LONG_ROW
-    whole, end = shaped(parts, (k, n)), count * LONG_ROW
-    rows = shaped(_started(kind, whole, 0, end), (k * count, LONG_ROW))
-    left = shaped(kind.one_pass(rows, (1,)), (k, count, 1))
-    if end < n:
-        rest = shaped(kind.one_pass(_started(kind, whole, end, n), (1,)), (k, 1, 1))
-        left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
-    return _rows(kind, left, kind.combine)
+    packing = _packing(kind, parts)
+    longest = LONG_ROW if rounds else packing.most(parts[0].dtype) if packing else n
+    if n > longest:
+        end = n - n % longest
+        whole = shaped(taken(parts, 0, end), (-1, longest, 1))
+        left = shaped(_rows(kind, whole, combine), (k, -1, 1))
+        left = kind.located(left, [1], longest)
+        if end < n:
+            rest = shaped(_rows(kind, taken(parts, end, n), combine), (k, 1, 1))
+            rest = _moved(kind, rest, end)
+            left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
+        return _rows(kind, left, kind.combine)
+    if packing:
+        return packing.through(_rows, *parts)
+    return kind.one_pass(shaped(_started(kind, parts, 0, n), (k, n)), (1,))
+
+
+def _packing(kind: Fold, parts: Parts) -> Packing | None:
+    """Of elements that have room for an index beside them."""
+    packing = kind.packing if len(parts) == 1 else None
+    return packing if packing and packing.most(parts[0].dtype) else None

@@ -87,6 +87,9 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     parts = shaped(parts, (k, n))
     if n <= kind.row:
         return combine([taken(parts, i, i + 1) for i in range(n)])
+    packing, x = kind.packing, parts[0]
+    if packing and combine is kind.first and n <= packing.most(x.dtype):
+        return packing.through(lambda kind, parts, _: kind.default(parts, (1,)), x)
     if n < LONG_ROW or kind.ahead == 1:
         return kind.default(parts, (1,))
     size = n // kind.ahead

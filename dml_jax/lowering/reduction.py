@@ -18,6 +18,7 @@ from dml_jax.lowering import across
 from dml_jax.lowering.fold import Axes, Fold, Parts, shaped
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.others import product_of_others
+from dml_jax.lowering.packed import Packing
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
@@ -545,4 +546,5 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         row=64,
         column=64,
         locates=True,
+        packing=Packing(MAX if last else MIN, largest, last, index_type),
     )
