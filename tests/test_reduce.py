@@ -301,8 +301,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
-    if form is fold_gpu:
-        little["LITTLE_COLUMNS"] = 100
+    little |= {"LITTLE_COLUMNS": 100} if form is fold_gpu else {"ONE_ROW": 24}
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,

@@ -432,8 +432,10 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
-    shift, total = _shift_and_total(x, axes)
-    return lax.convert_element_type(lax.log(total) + shift, x.dtype)
+    # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as
+    # below, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
+    top, total = fold(x, EXP_SUM, axes)
+    return lax.convert_element_type(_restored(lax.log(total) + top, axes), x.dtype)
 
 
 @log_sum_exp.defjvp
@@ -441,13 +443,12 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    out = lax.log(total) + shift
-    infinite = jnp.isinf(out)
+    infinite = jnp.isinf(lax.log(total) + shift)
     power = jnp.where(infinite, jnp.zeros_like(shift), _wide(x) - shift)
     softmax = lax.exp(power) / jnp.where(infinite, jnp.ones_like(total), total)
     softmax = jnp.where(infinite, jnp.zeros_like(softmax), softmax)
     slope = _sum_of_slopes(softmax * _wide(dx), axes)
-    return lax.convert_element_type(out, x.dtype), lax.convert_element_type(slope, x.dtype)
+    return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
