@@ -63,10 +63,21 @@ def _reducer(reduce: Reduction) -> Callable[[Parts, Axes], Parts]:
     return lambda parts, axes: (reduce(parts[0], axes),)
 
 
-# Rows whose loop LLVM unrolls wholly, and then does not vectorise. 2 cores, jax 0.10.2, MAX, ms, as
-# they are and in halves: 149796 rows of 224 7.9, 4.9; 131072 of 256 8.8, 4.4; 104857 of 320 12.5,
-# 4.5. Of 192 and 352 nothing is gained, nor for SUM; ARGMAX of float16 is slower in halves.
+# Rows whose loop LLVM unrolls wholly, and then vectorises badly or not. 2 cores, jax 0.10.2, of
+# 33554432 elements, ms, as they are and in halves: MAX FLOAT32 of 224 7.9, 4.9; of 256 8.8, 4.4; of
+# 320 12.5, 4.5; the index of ARGMAX INT32 of 256 12.8, 9.3, of 288 10.3, 7.5; LOG_SUM_EXP of 512
+# 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2. Of 192, 352, 544 and 1024 nothing is gained, nor
+# for SUM; ARGMAX of float16 was slower in halves.
 UNROLLED = (224, 256, 288, 320)
+UNROLLED_EXPONENTIALS = range(512, 641, 2)
+
+
+def _halved(parts: Parts, axes: Axes, lengths: Sequence[int]) -> tuple[Parts, Axes]:
+    """Rows of some lengths as halves, and the axes of those."""
+    k, n = parts[0].shape[0], parts[0].shape[-1]
+    if parts[0].ndim != 2 or axes != (1,) or n not in lengths:
+        return parts, axes
+    return shaped(parts, (k, 2, n // 2)), (1, 2)
 
 
 def _one_pass(
@@ -100,11 +111,10 @@ def _one_pass(
             is_most = x == most
         else:
             return (reduce(x, axes),)
-        if x.dtype == jnp.float32 and x.ndim == 2 and axes == (1,) and x.shape[1] in UNROLLED:
-            x, is_most = shaped((x, is_most), (x.shape[0], 2, x.shape[1] // 2))
-            axes = (1, 2)
+        lengths = UNROLLED if x.dtype == jnp.float32 else ()
+        both, axes = _halved((x, is_most), axes, lengths)
         value, any_ = lax.reduce(
-            (x, is_most),
+            both,
             (identity(x.dtype), np.False_),
             lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
             axes,
@@ -373,6 +383,10 @@ def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
     return lax.max(a[0], b[0]), total
 
 
+def _sum_of_exponentials(x: jax.Array, axes: Axes) -> jax.Array:
+    return SUM.one_pass(*_halved((x,), axes, UNROLLED_EXPONENTIALS))[0]
+
+
 def _exp_sum_once(parts: Parts, axes: Axes) -> Parts:
     dtype = parts[0].dtype
     start = dtype.type(-np.inf), dtype.type(0)
@@ -394,10 +408,7 @@ EXP_SUM = Fold(
     start=lambda x: (_wide(x), lax.full_like(x, 1, _wide_type(x.dtype))),
     combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum(lax.reduce_max, lax.reduce_sum),
-    one_pass=_exp_sum(
-        lambda x, axes: MAX.one_pass((x,), axes)[0],
-        lambda x, axes: SUM.one_pass((x,), axes)[0],
-    ),
+    one_pass=_exp_sum(lambda x, axes: MAX.one_pass((x,), axes)[0], _sum_of_exponentials),
     default=_exp_sum_once,
     across=_exp_sum_across,
     rounds=True,
@@ -519,8 +530,10 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         (value,) = (MAX if largest else MIN).one_pass((x,), axes)
         where = found(x, lax.expand_dims(value, sorted(axes)), index)
         # Of two values, so that XLA makes `where` as it reduces, and does not store it.
+        lengths = () if _is_float(x) else UNROLLED
+        both, axes = _halved((where, where != none), axes, lengths)
         nearest, any_ = lax.reduce(
-            (where, where != none),
+            both,
             (none, np.False_),
             lambda a, b: ((lax.max if last else lax.min)(a[0], b[0]), a[1] | b[1]),
             axes,
