@@ -102,6 +102,18 @@ def test_gradients_and_vmap(function: str):
     np.testing.assert_allclose(jax.jit(over)(x), over(plain), rtol=2e-6)
 
 
+@pytest.mark.parametrize("manual", [{"a"}, {"a", "b"}], ids=["some axes", "all axes"])
+@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"}))
+def test_gradients_inside_shard_map(function: str, manual: set[str]):
+    f, over = reducer(function, (1,)), mesh(LAYOUTS["two axes"][0])
+    slope = jax.grad(lambda x: f(x).sum())
+    spec = P("a", None, "b") if "b" in manual else P("a")
+    inside = jax.shard_map(slope, mesh=over, in_specs=spec, out_specs=spec, axis_names=manual)
+    x = placed("two axes")
+    assert not collectives(inside, x)
+    np.testing.assert_allclose(jax.jit(inside)(x), slope(jnp.asarray(values())), rtol=1e-5)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradient_of_a_product_with_zeros(layout: str):
     x = values()

@@ -75,7 +75,7 @@ def _by_division(x: jax.Array, whole: jax.Array, axes: Axes) -> jax.Array:
     # A loop of one turn or none: of `lax.cond` XLA runs both branches on a GPU.
     _, others = lax.while_loop(
         lambda state: ~state[0],
-        lambda state: (jnp.bool_(True), _by_halves(x, axes)),
+        lambda state: (state[0] | True, _by_halves(x, axes)),
         (divides, whole / x),
     )
     return others
