@@ -285,6 +285,13 @@ def test_many_columns(function: str, axes: tuple[int, ...]):
     np.testing.assert_allclose(jax.vmap(op)(batch)[1], op(2 * x), rtol=1e-5, atol=1e-6)
 
 
+def indices(op: type[Argmax] | type[Argmin], x: np.ndarray, axes, direction: str) -> Operator:
+    tensor = TensorDesc.of(x)
+    return op.infer(
+        input_tensor=tensor, axes=axes, axis_direction=direction, output_data_type="UINT32"
+    )
+
+
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
@@ -320,14 +327,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         for count in range(1, len(shape) + 1):
             for axes in itertools.combinations(range(len(shape)), count):
                 if function.startswith("last"):
-                    ops.append(
-                        Argmax.infer(
-                            input_tensor=TensorDesc.of(x),
-                            axes=axes,
-                            axis_direction="DECREASING",
-                            output_data_type="UINT32",
-                        )
-                    )
+                    ops.append(indices(Argmax, x, axes, "DECREASING"))
                 else:
                     ops.append(make(function, x, axes))
                 inputs.append(x)
@@ -355,15 +355,7 @@ def test_narrow_elements_beside_their_index(type_: str, form: Any):
     beside = np.stack([every, rng.permutation(every), rng.choice(special, 2**16)], 1)
     long = rng.choice(special[1:], (2, 23, 1))
     ops = [
-        (
-            op_type.infer(
-                input_tensor=TensorDesc.of(x),
-                axes=[1],
-                axis_direction=direction,
-                output_data_type="UINT32",
-            ),
-            x,
-        )
+        (indices(op_type, x, [1], direction), x)
         for op_type in (Argmax, Argmin)
         for direction in ("INCREASING", "DECREASING")
         for x in (triples, beside, beside.T[None], long)

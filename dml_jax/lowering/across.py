@@ -51,32 +51,29 @@ def _lowered(ctx: Any, x: Any, *, names: tuple[str, ...]) -> Any:
 mlir.register_lowering(_product, _lowered)
 
 
-def product_of_others(x: jax.Array, sizes: dict[str, int]) -> jax.Array:
+def product_of_others(x: jax.Array, names: Sequence[str]) -> jax.Array:
     """Of each element, over the other devices along mesh axes.
 
     No division, so that it is exact where there are zeros; the devices along an axis pass on what
     they have some 2 log2(size) times, and nobody has more than a product.
-
-    Args:
-        x: what a device has.
-        sizes: of the mesh axes.
     """
     others = jnp.ones_like(x)
-    for name, size in sizes.items():
-        rest = _product_of_next(x, name, size, size - 1)
+    for name in names:
+        rest = _product_of_next(x, name, lax.axis_size(name) - 1)
         others, x = others * rest, x * rest
     return others
 
 
-def _product_of_next(x: jax.Array, name: str, size: int, count: int) -> jax.Array:
+def _product_of_next(x: jax.Array, name: str, count: int) -> jax.Array:
     """Over the next `count` devices along a mesh axis, which is a ring."""
     if count == 0:
         return jnp.ones_like(x)
+    size = lax.axis_size(name)
 
     def from_behind(x: jax.Array, steps: int) -> jax.Array:
         return lax.ppermute(x, name, [((to + steps) % size, to) for to in range(size)])
 
     if count % 2:
-        return from_behind(x * _product_of_next(x, name, size, count - 1), 1)
-    half = _product_of_next(x, name, size, count // 2)
+        return from_behind(x * _product_of_next(x, name, count - 1), 1)
+    half = _product_of_next(x, name, count // 2)
     return half * from_behind(half, count // 2)

@@ -33,12 +33,10 @@ class Layout:
 
     Attributes:
         shape: the whole array's.
-        mesh: the devices.
         names: for each axis of the array, the mesh axes that it is sharded over.
     """
 
     shape: tuple[int, ...]
-    mesh: Any
     names: Sequence[tuple[str, ...]]
 
     def over(self, axes: Axes) -> tuple[str, ...]:
@@ -131,6 +129,7 @@ def _form(module: Any, x: Any, what: Along) -> Callable[..., Parts]:
 
 def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
     dropped = () if what.keeps else axes
+    alone = functools.partial(what.alone, axes=axes)
 
     @custom_partitioning
     def whole(x: jax.Array) -> Parts:
@@ -143,7 +142,7 @@ def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
             # Devices without a mesh: JAX replicates over them what it does not shard.
             devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
             alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
-            return mesh, functools.partial(what.alone, axes=axes), (alike,) * count, (alike,)
+            return mesh, alone, (alike,) * count, (alike,)
         spec = [*argument.sharding.spec, *[None] * (len(shape) - len(argument.sharding.spec))]
         names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
         # XLA pads what does not divide evenly, with anything.
@@ -151,16 +150,11 @@ def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
             ns if n % math.prod(mesh.shape[name] for name in ns) == 0 else ()
             for ns, n in zip(names, shape, strict=True)
         ]
-        layout = Layout(shape, mesh, names)
+        layout = Layout(shape, names)
         into = NamedSharding(mesh, PartitionSpec(*names))
         out = NamedSharding(mesh, PartitionSpec(*kept(names, dropped)))
         each = functools.partial(what.each, axes=axes, layout=layout)
-        return (
-            mesh,
-            each if layout.over(axes) else functools.partial(what.alone, axes=axes),
-            (out,) * count,
-            (into,),
-        )
+        return mesh, each if layout.over(axes) else alone, (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
         dimensions = [f"d{a}" for a in range(x.ndim)]

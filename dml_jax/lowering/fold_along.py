@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -58,15 +57,7 @@ def _global(index: jax.Array, part: Sequence[int], axes: Axes, layout: Layout) -
     as_type = index.dtype.type
     for a in sorted(axes, reverse=True):
         coordinate = index // as_type(local_step) % as_type(part[a])
-        place = jnp.asarray(_place(layout.mesh, layout.names[a])).astype(index.dtype)
+        place = lax.axis_index(layout.names[a]).astype(index.dtype)
         out += (coordinate + place * as_type(part[a])) * as_type(step)
         step, local_step = step * layout.shape[a], local_step * part[a]
     return out
-
-
-def _place(mesh: Any, names: Sequence[str]) -> jax.Array | int:
-    """Which part of an axis that is sharded over mesh axes this device has."""
-    place: jax.Array | int = 0
-    for name in names:
-        place = place * mesh.shape[name] + lax.axis_index(name)
-    return place

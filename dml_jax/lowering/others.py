@@ -56,8 +56,8 @@ class _Others(Along):
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
         whole = self._whole(part, axes)
-        sizes = {name: layout.mesh.shape[name] for name in layout.over(axes)}
-        return (_by_division(part, whole, axes) * across.product_of_others(whole, sizes),)
+        others = across.product_of_others(whole, layout.over(axes))
+        return (_by_division(part, whole, axes) * others,)
 
     def _whole(self, x: jax.Array, axes: Axes) -> jax.Array:
         return lax.expand_dims(fold(x, self.product, axes)[0], sorted(axes))

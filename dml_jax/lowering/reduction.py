@@ -19,6 +19,7 @@ from dml_jax.lowering.fold import Axes, Fold, Parts, shaped
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.others import product_of_others
 from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.wide import wide, wide_type
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
@@ -33,20 +34,11 @@ def _restored(x: jax.Array, axes: Axes) -> jax.Array:
     return lax.expand_dims(x, sorted(axes))
 
 
-def _wide(x: jax.Array) -> jax.Array:
-    """In the type that accumulates."""
-    return lax.convert_element_type(x, _wide_type(x.dtype))
-
-
-def _wide_type(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.float32) if dtype == jnp.float16 else dtype
-
-
 def _accumulated(reduction: Reduction) -> Reduction:
     """The reduction in the type it accumulates in, rounded back to the input's."""
 
     def rounded(x: jax.Array, axes: Axes) -> jax.Array:
-        return lax.convert_element_type(reduction(_wide(x), axes), x.dtype)
+        return lax.convert_element_type(reduction(wide(x), axes), x.dtype)
 
     return rounded
 
@@ -173,26 +165,25 @@ def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
     return _restored(lax.reduce_sum(x, axes), axes)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return _restored(fold(x, SUM, axes)[0], axes)
+def _with_slopes(
+    kind: Fold, slopes: Callable[[jax.Array, Axes, jax.Array], jax.Array]
+) -> Reduction:
+    """A fold whose derivative is the sum of its elements' slopes: of x, axes and dx."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+    def reduced(x: jax.Array, axes: Axes) -> jax.Array:
+        return _restored(fold(x, kind, axes)[0], axes)
+
+    @reduced.defjvp
+    def _(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+        (x,), (dx,) = primals, tangents
+        return reduced(x, axes), _sum_of_slopes(slopes(x, axes, dx), axes)
+
+    return reduced
 
 
-@_sum.defjvp
-def _sum_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    (x,), (dx,) = primals, tangents
-    return _sum(x, axes), _sum_of_slopes(dx, axes)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _product(x: jax.Array, axes: Axes) -> jax.Array:
-    return _restored(fold(x, PRODUCT, axes)[0], axes)
-
-
-@_product.defjvp
-def _product_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    (x,), (dx,) = primals, tangents
-    return _product(x, axes), _sum_of_slopes(product_of_others(x, axes, PRODUCT) * dx, axes)
+_sum = _with_slopes(SUM, lambda x, axes, dx: dx)
+_product = _with_slopes(PRODUCT, lambda x, axes, dx: product_of_others(x, axes, PRODUCT) * dx)
 
 
 @jax.custom_jvp
@@ -254,17 +245,17 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
     def ordered(x: jax.Array) -> jax.Array:
         if not _is_float(x):
             return reduce(x)
-        wide = lax.convert_element_type(x, jnp.float32) if x.dtype.itemsize < 4 else x
-        integer = jnp.dtype(f"int{wide.dtype.itemsize * 8}")
+        y = wide(x)
+        integer = jnp.dtype(f"int{y.dtype.itemsize * 8}")
         limits = jnp.iinfo(integer)
-        bits = lax.bitcast_convert_type(wide, integer)
+        bits = lax.bitcast_convert_type(y, integer)
         flip = lax.full_like(bits, limits.max)
         key = lax.select(bits < 0, bits ^ flip, bits)
         nan = lax.full_like(key, limits.max if largest else limits.min)
         key = reduce(lax.select(x != x, nan, key))
         is_nan = key == (limits.max if largest else limits.min)
         bits = lax.select(key < 0, key ^ lax.full_like(key, limits.max), key)
-        value = lax.convert_element_type(lax.bitcast_convert_type(bits, wide.dtype), x.dtype)
+        value = lax.convert_element_type(lax.bitcast_convert_type(bits, y.dtype), x.dtype)
         return jnp.where(is_nan, jnp.full_like(value, jnp.nan), value)
 
     return ordered
@@ -404,8 +395,8 @@ def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
 # -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise. Each slice becomes float32 by itself:
 # the whole, which has several users, would be stored on a CPU.
 EXP_SUM = Fold(
-    types=lambda dtype: (_wide_type(dtype),) * 2,
-    start=lambda x: (_wide(x), lax.full_like(x, 1, _wide_type(x.dtype))),
+    types=lambda dtype: (wide_type(dtype),) * 2,
+    start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
     combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum(lax.reduce_max, lax.reduce_sum),
     one_pass=_exp_sum(lambda x, axes: MAX.one_pass((x,), axes)[0], _sum_of_exponentials),
@@ -435,8 +426,8 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     # Not of what is infinite, here and below: its second derivative is 0 times infinity.
-    power = jnp.where(jnp.isinf(total), jnp.zeros_like(shift), _wide(x) - shift)
-    slope = _sum_of_slopes(lax.exp(power) * _wide(dx), axes)
+    power = jnp.where(jnp.isinf(total), jnp.zeros_like(shift), wide(x) - shift)
+    slope = _sum_of_slopes(lax.exp(power) * wide(dx), axes)
     return (shift, total), (jnp.zeros_like(shift), slope)
 
 
@@ -444,7 +435,7 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
     # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as
-    # below, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
+    # above, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
     top, total = fold(x, EXP_SUM, axes)
     return lax.convert_element_type(_restored(lax.log(total) + top, axes), x.dtype)
 
@@ -455,10 +446,10 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     infinite = jnp.isinf(lax.log(total) + shift)
-    power = jnp.where(infinite, jnp.zeros_like(shift), _wide(x) - shift)
+    power = jnp.where(infinite, jnp.zeros_like(shift), wide(x) - shift)
     softmax = lax.exp(power) / jnp.where(infinite, jnp.ones_like(total), total)
     softmax = jnp.where(infinite, jnp.zeros_like(softmax), softmax)
-    slope = _sum_of_slopes(softmax * _wide(dx), axes)
+    slope = _sum_of_slopes(softmax * wide(dx), axes)
     return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 
 

@@ -1,0 +1,16 @@
+"""The type in which elements accumulate and compare: float32 for float16, else their own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def wide(x: jax.Array) -> jax.Array:
+    """In that type."""
+    return lax.convert_element_type(x, wide_type(x.dtype))
+
+
+def wide_type(dtype: np.dtype) -> np.dtype:
+    """That type."""
+    return np.dtype(np.float32) if dtype == jnp.float16 else dtype
