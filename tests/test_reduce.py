@@ -295,6 +295,7 @@ def indices(op: type[Argmax] | type[Argmin], x: np.ndarray, axes, direction: str
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
+UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
-    little |= {"LITTLE_COLUMNS": 100} if form is fold_gpu else {"ONE_ROW": 24}
+    little |= {"LITTLE_COLUMNS": 100} if form is fold_gpu else {"PIECE": 24, "CORES": 4}
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,
@@ -318,7 +319,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     rng = np.random.default_rng(0)
     ops: list[Operator] = []
     inputs = []
-    for number, shape in enumerate(SHAPES):
+    for number, shape in enumerate(SHAPES + UNEVEN):
         x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
         if function == "MULTIPLY":
             x = rng.choice(np.array([0.5, 1, 2], x.dtype), shape, p=[0.02, 0.96, 0.02])
@@ -339,19 +340,31 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
 
 
-@pytest.mark.parametrize("form", [fold_cpu, fold_gpu])
-@pytest.mark.parametrize("type_", ["FLOAT16", "INT16", "UINT16", "INT8", "UINT8"])
-def test_narrow_elements_beside_their_index(type_: str, form: Any):
-    """All values, all triples of special ones, and rows that are cut into several."""
+NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")
+
+
+@pytest.mark.parametrize(
+    "form, type_",
+    [(fold_cpu, name) for name in ("FLOAT32", "INT32", "UINT32", *NARROW)]
+    + [(fold_gpu, name) for name in NARROW],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
+)
+def test_elements_beside_their_index(form: Any, type_: str):
+    """All values of narrow ones, all triples of special ones, rows that are cut into several."""
     dtype = TensorDesc(type_, [1]).dtype
-    if type_ == "FLOAT16":
-        special = np.array([np.nan, -np.inf, -2, -6e-8, -0.0, 0.0, 6e-8, 2, np.inf], dtype)
+    if "FLOAT" in type_:
+        small = np.finfo(dtype).smallest_subnormal
+        values = [np.nan, -np.nan, -np.inf, -2, -small, -0.0, 0.0, small, 2, np.inf]
+        special = np.array(values, dtype)
     else:
         limits = np.iinfo(dtype)
         special = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 0], dtype)
     rng = np.random.default_rng(0)
     triples = np.array(list(itertools.product(special, repeat=3)), dtype)
-    every = np.arange(2**16, dtype=np.uint16).astype(f"u{dtype.itemsize}").view(dtype)
+    every = np.arange(2**16, dtype=np.uint32)
+    if dtype.itemsize == 4:  # some of them, all exponents among them
+        every = every << 16 | rng.integers(0, 2**16, 2**16, np.uint32)
+    every = every.astype(f"u{dtype.itemsize}").view(dtype)
     beside = np.stack([every, rng.permutation(every), rng.choice(special, 2**16)], 1)
     long = rng.choice(special[1:], (2, 23, 1))
     ops = [

@@ -44,7 +44,7 @@ class Fold:
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
-        packing: how single elements that are narrow go into one integer with their index.
+        packing: how single elements go into one integer with their index.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -69,6 +69,10 @@ class Fold:
     def started(self, x: jax.Array, axes: Axes) -> Parts:
         """What is kept of single elements, located within the axes."""
         return self.located(self.start(x), axes)
+
+    def is_started(self, parts: Parts) -> bool:
+        """Whether these are parts; else they are elements, (x,)."""
+        return [part.dtype for part in parts] == list(self.types(parts[0].dtype))
 
     def located(self, parts: Parts, axes: Axes, step: int = 1) -> Parts:
         """With `step` times the row-major index within the axes added to the index."""
@@ -109,7 +113,7 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
     for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
         inner = math.prod(sizes[k + 1 :])
         parts = shaped(parts, (math.prod(sizes[:k]), sizes[k], inner))
-        if len(parts) > 1:
+        if kind.is_started(parts):
             parts = kind.located(parts, [1], step)
         parts = (rows if inner == 1 else columns)(parts, combine)
         step, combine = step * sizes[k], kind.combine

@@ -4,7 +4,7 @@ XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
-from collections.abc import Sequence
+import os
 
 import jax
 import jax.numpy as jnp
@@ -22,42 +22,67 @@ BLOCKS = 12
 # What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
 # (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
 LONG_ROW = 1024
-# One row goes over rows of this length where two passes read it (`_in_two` says why): ARGMAX of
-# 33554432 elements 8.8, 6.8; behind a clip 37, 6.8.
-ONE_ROW = 2**16
+# What does not, where there are fewer rows than cores, goes over rows of this length: one row of
+# 33554432 elements, ARGMAX behind a clip 20, 4.5.
+PIECE = 2**16
+CORES = os.cpu_count() or 1
+# Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
+# so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
+# 12 5.3, 4.5; 70, 12; 37, 6.8.
+SHORT_ROW = 12
+# Of longer rows an uneven number costs little.
+UNEVEN_ROW = 48
+# Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
+TWICE = 7
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE:
-        return kind.one_pass(kind.started(x, axes), axes)
-    if len(kind.types(x.dtype)) > 1 and _is_matrix_of_rows(x.shape, axes):
-        return _in_two(kind, x, axes)
-    return _whole(kind, x, axes)
+        packing = _packing(kind, (x,))
+        at_once = functools.partial(_at_once, axes)
+        return packing.through(at_once, x) if packing else at_once(kind, (x,), kind.combine)
+    stage = functools.partial(_stage, kind)
+    return run_by_run(kind, (x,), axes, stage, stage)
 
 
-def _whole(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
-    stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
-    return run_by_run(kind, (x,), axes, *stages)
+def _at_once(axes: Axes, kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    return kind.one_pass(kind.started(parts[0], axes), axes)
 
 
-def _is_matrix_of_rows(shape: Sequence[int], axes: Axes) -> bool:
-    long = [a for a, n in enumerate(shape) if n > 1]
-    return len(long) == 2 and long[0] not in axes and long[1] in axes
+def _stage(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """Columns, or rows; where that is faster, the last few of them by themselves.
 
+    XLA gives each core an equal part of a loop's outermost dimension, rounded up. Where that does
+    not come out even, every turn of an inner loop tests whether it is beyond the end, and little is
+    vectorised. ms, as they are, and as what the cores divide, then the rest: an odd number of rows
+    of 6 MAX 15, 5, LOG_SUM_EXP 75, 11, ARGMAX 29, 6; of 16 MAX 16, 5, ARGMAX 35, 7; an odd number
+    of columns of 7 MAX 17, 5, LOG_SUM_EXP 24, 15, ARGMAX 19, 6. Of columns of 2 to 4 the results
+    are much of the memory, and putting them together costs more.
 
-def _in_two(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
-    """The last row by itself.
-
-    XLA stores what makes x where two passes read just that, and not slices of it or another shape.
-    ms, ARGMAX and LOG_SUM_EXP of [131072, 256] behind a clip 41, 37, and so 9, 9; of [131073, 253]
-    35, 43, and so 9, 11. Of x as it is 8 to 10 both ways.
+    And XLA stores what makes x where two passes read just that, and not slices of it or another
+    shape. ms, LOG_SUM_EXP of [131072, 256] behind a clip 37, and so 9; of [131073, 253] 43, 11. Of
+    x as it is 8 to 10 both ways.
     """
-    a = next(a for a, n in enumerate(x.shape) if n > 1)
-    ends = lax.split(x, (x.shape[a] - 1, 1), a)
-    parts = [_whole(kind, end, axes) for end in ends]
-    at = a - sum(b < a for b in axes)
-    return tuple(lax.concatenate(both, at) for both in zip(*parts, strict=True))
+    k, n, c = parts[0].shape
+    axis, count, rest = (0, k, k % CORES) if c == 1 else (2, c, c % CORES)
+    if c > 1:
+        form = _columns
+        if k > 1 or not 5 <= n <= TWICE:
+            rest = 0
+    elif n <= TWICE or (n <= SHORT_ROW and rest == 0):
+        form = _columns
+    else:
+        form = _rows
+        if _in_two_passes(kind, parts):
+            rest = min(rest or CORES, k - 1)
+        elif n > UNEVEN_ROW:
+            rest = 0
+    if rest in (0, count):
+        return form(kind, parts, combine)
+    ends = [taken(parts, 0, count - rest, axis), taken(parts, count - rest, count, axis)]
+    ends = [form(kind, end, combine) for end in ends]
+    return tuple(lax.concatenate(both, axis // 2) for both in zip(*ends, strict=True))
 
 
 def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
@@ -66,7 +91,7 @@ def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
     Made of each piece, not cut from the whole: XLA would compute and store that.
     """
     parts = taken(parts, start, stop)
-    if len(parts) != 1:
+    if kind.is_started(parts):
         return parts
     (x,) = parts
     return _moved(kind, kind.started(x, [1]), start)
@@ -83,7 +108,7 @@ def _moved(kind: Fold, parts: Parts, start: int) -> Parts:
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     packing = _packing(kind, parts)
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
-        return packing.through(_columns, *parts)
+        return packing.through(_columns, parts[0])
     while parts[0].shape[1] > BLOCKS:
         parts, combine = _by_blocks(kind, parts, combine), kind.combine
     pieces = [_started(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
@@ -109,12 +134,10 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     k, n, _ = parts[0].shape
     rounds = kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating)
     packing = _packing(kind, parts)
-    if rounds:
-        longest = LONG_ROW
-    elif packing:
-        longest = packing.most(parts[0].dtype)
-    else:
-        longest = ONE_ROW if k == 1 and kind.locates and len(parts) == 1 else n
+    piecewise = kind.locates and not kind.is_started(parts) and k < CORES
+    longest = LONG_ROW if rounds else PIECE if piecewise else n
+    if packing:
+        longest = min(longest, packing.most(parts[0].dtype))
     if n > longest:
         end = n - n % longest
         whole = shaped(taken(parts, 0, end), (-1, longest, 1))
@@ -126,11 +149,17 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
             left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
         return _rows(kind, left, kind.combine)
     if packing:
-        return packing.through(_rows, *parts)
+        return packing.through(_rows, parts[0])
     return kind.one_pass(shaped(_started(kind, parts, 0, n), (k, n)), (1,))
 
 
 def _packing(kind: Fold, parts: Parts) -> Packing | None:
     """Of elements that have room for an index beside them."""
-    packing = kind.packing if len(parts) == 1 else None
-    return packing if packing and packing.most(parts[0].dtype) else None
+    if not kind.packing or kind.is_started(parts):
+        return None
+    return kind.packing if kind.packing.most(parts[0].dtype) else None
+
+
+def _in_two_passes(kind: Fold, parts: Parts) -> bool:
+    two = len(kind.types(parts[0].dtype)) > 1
+    return two and not kind.is_started(parts) and not _packing(kind, parts)

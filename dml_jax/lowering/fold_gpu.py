@@ -88,8 +88,10 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= kind.row:
         return combine([taken(parts, i, i + 1) for i in range(n)])
     packing, x = kind.packing, parts[0]
-    if packing and combine is kind.first and n <= packing.most(x.dtype):
-        return packing.through(lambda kind, parts, _: kind.default(parts, (1,)), x)
+    if packing and combine is kind.first and n <= packing.most(x.dtype) and x.dtype.itemsize < 4:
+        return packing.through(
+            lambda kind, parts, _: kind.default(kind.started(parts[0], [1]), (1,)), x
+        )
     if n < LONG_ROW or kind.ahead == 1:
         return kind.default(parts, (1,))
     size = n // kind.ahead

@@ -1,12 +1,14 @@
-"""A narrow element and its index in one integer, of which one maximum finds both.
+"""An element and its index in one integer, of which one maximum finds both.
 
-ARGMAX as two arrays and packed, FLOAT16; UINT8. On 2 cores, jax 0.10.2, of 33554432 elements, ms:
+Narrow elements go into 32 bits; elements of 32 bits into 64, on a CPU, which JAX has here whatever
+`jax_enable_x64` is. ARGMAX as two arrays and packed, on 2 cores, jax 0.10.2, of 33554432 elements,
+ms, FLOAT32; INT32; FLOAT16; UINT8 (SUM of FLOAT32 takes 4.5):
 
-    rows of 256             13.9, 5.0; 3.0, 1.8
-    rows of 4096             6.2, 2.6; 2.1, 1.7
-    one row                  7.9, 2.6; 2.3, 1.5
-    [8, 64, 65536] over 1   12.3, 3.2; 4.0, 1.9
-    [8, 4194304] over 0      4.5, 3.7; 2.1, 2.5
+    rows of 256              8.3, 4.5; 9.1, 4.2; 3.3, 2.3; 1.0, 1.2
+    rows of 4096             9.0, 4.1; 8.1, 4.2; 6.2, 2.1; 2.1, 1.3
+    one row                  8.1, 4.1; 8.5, 3.9; 7.9, 1.9; 2.3, 1.1
+    [8, 64, 65536] over 1   14.9, 5.5; 13.7, 6.7; 12.3, 3.6; 4.0, 2.1
+    [8, 4194304] over 0      5.7, 4.4; 5.2, 4.5; 4.5, 3.9; 2.1, 1.5
 
 On an H200, jax 0.11.2, TB/s read:
 
@@ -17,6 +19,7 @@ On an H200, jax 0.11.2, TB/s read:
     [32, 64, 65536] over 1   2.4, 1.6; 2.2, 0.9
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,9 +33,10 @@ from dml_jax.lowering.fold import Combine, Fold, Parts
 
 @dataclass(frozen=True)
 class Packing:
-    """Elements along axis 1, each above its index; the largest or the smallest integer wins.
+    """Elements, each above its index; the largest or the smallest integer wins.
 
-    Floats are the integers that order as they do, zeros as one and NaN before all others.
+    Floats are the integers that order as they do, zeros as one and NaN before all others. (Compared
+    as floats, denormals would be zeros on a CPU.)
 
     Attributes:
         extreme: the fold of the integers: MAX where `last`, else MIN.
@@ -48,44 +52,70 @@ class Packing:
     index_type: np.dtype
 
     def most(self, dtype: np.dtype) -> int:
-        """How many elements have indices that fit beside them in 32 bits; 0 if there is no room."""
-        return 1 << _index_bits(dtype) if dtype.itemsize < 4 else 0
+        """How many elements have indices that fit beside them; 0 if there is no room."""
+        return 1 << _index_bits(dtype) if dtype.itemsize <= 4 else 0
 
     def through(self, stage: Callable[[Fold, Parts, Combine], Parts], x: jax.Array) -> Parts:
-        """(element, index) by a stage that reduces axis 1."""
-        bits = np.int32(_index_bits(x.dtype))
-        value = self._complemented(_ordered(x, self.largest))
-        packed = (value << bits) + lax.broadcasted_iota(np.int32, x.shape, 1)
-        (best,) = stage(self.extreme, (packed,), self.extreme.combine)
-        index = lax.convert_element_type(best & ((1 << bits) - 1), self.index_type)
-        return _element(self._complemented(best >> bits), x.dtype), index
+        """(element, index), by a stage that starts the integers of x and reduces them."""
+        integer, bits = _integer(x.dtype), _index_bits(x.dtype)
+        kind = dataclasses.replace(
+            self.extreme, types=lambda _: (integer,), start=self._packed, locates=True
+        )
+        with jax.enable_x64(True):
+            (best,) = stage(kind, (x,), kind.combine)
+            index = best & integer.type((1 << bits) - 1)
+            value = lax.convert_element_type(best >> integer.type(bits), np.int32)
+        index = lax.convert_element_type(index, self.index_type)
+        return _element(self._complemented(value), x.dtype), index
+
+    def _packed(self, x: jax.Array) -> Parts:
+        """Each above the index 0."""
+        integer = _integer(x.dtype)
+        value = lax.convert_element_type(self._complemented(_ordered(x, self.largest)), integer)
+        return (value << integer.type(_index_bits(x.dtype)),)
 
     def _complemented(self, value: jax.Array) -> jax.Array:
         return value if self.largest == self.last else ~value
 
 
+def _integer(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.int32 if dtype.itemsize < 4 else np.int64)
+
+
 def _index_bits(dtype: np.dtype) -> int:
-    return 32 - 8 * dtype.itemsize
+    return 8 * (_integer(dtype).itemsize - dtype.itemsize)
+
+
+def _lowest(dtype: np.dtype) -> np.int32:
+    """Of the signed integers that are as wide."""
+    return np.int32(-1 << (8 * dtype.itemsize - 1))
+
+
+def _signed(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"int{8 * dtype.itemsize}")
 
 
 def _ordered(x: jax.Array, largest: bool) -> jax.Array:
     """As int32, in as many bits as an element has."""
+    lowest = _lowest(x.dtype)
     if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
-        return lax.convert_element_type(x, np.int32) - np.int32(1 << (8 * x.dtype.itemsize - 1))
+        return lax.convert_element_type(x, np.int32) + lowest
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
         return lax.convert_element_type(x, np.int32)
-    bits = lax.convert_element_type(lax.bitcast_convert_type(x, np.int16), np.int32)
-    nan = np.int32(0x7FFF if largest else -0x7FFF)
+    bits = lax.convert_element_type(lax.bitcast_convert_type(x, _signed(x.dtype)), np.int32)
+    magnitude, sign = bits & ~lowest, bits >> np.int32(31)
     # By the bits: with x != x, XLA takes negative denormals for NaN on a GPU (jax 0.11.2, H200).
-    is_nan = bits & 0x7FFF > 0x7C00
-    return jnp.where(is_nan, nan, jnp.where(bits < 0, np.int32(-0x8000) - bits, bits))
+    infinite = np.int32(x.dtype.type(np.inf).view(_signed(x.dtype)))
+    is_nan = magnitude > infinite if x.dtype.itemsize < 4 else x != x
+    return jnp.where(is_nan, ~lowest if largest else -~lowest, (magnitude ^ sign) - sign)
 
 
 def _element(value: jax.Array, dtype: np.dtype) -> jax.Array:
     """The inverse; of either zero 0."""
+    lowest = _lowest(dtype)
     if jnp.issubdtype(dtype, jnp.unsignedinteger):
-        return lax.convert_element_type(value + np.int32(1 << (8 * dtype.itemsize - 1)), dtype)
+        return lax.convert_element_type(value - lowest, dtype)
     if jnp.issubdtype(dtype, jnp.signedinteger):
         return lax.convert_element_type(value, dtype)
-    bits = jnp.where(value < 0, np.int32(-0x8000) - value, value)
-    return lax.bitcast_convert_type(lax.convert_element_type(bits, np.int16), dtype)
+    bits = jnp.where(value < 0, lowest - value, value)
+    return lax.bitcast_convert_type(lax.convert_element_type(bits, _signed(dtype)), dtype)

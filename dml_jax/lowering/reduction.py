@@ -57,9 +57,8 @@ def _reducer(reduce: Reduction) -> Callable[[Parts, Axes], Parts]:
 
 # Rows whose loop LLVM unrolls wholly, and then vectorises badly or not. 2 cores, jax 0.10.2, of
 # 33554432 elements, ms, as they are and in halves: MAX FLOAT32 of 224 7.9, 4.9; of 256 8.8, 4.4; of
-# 320 12.5, 4.5; the index of ARGMAX INT32 of 256 12.8, 9.3, of 288 10.3, 7.5; LOG_SUM_EXP of 512
-# 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2. Of 192, 352, 544 and 1024 nothing is gained, nor
-# for SUM; ARGMAX of float16 was slower in halves.
+# 320 12.5, 4.5; LOG_SUM_EXP of 512 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2. Of 192, 352, 544
+# and 1024 nothing is gained, nor for SUM.
 UNROLLED = (224, 256, 288, 320)
 UNROLLED_EXPONENTIALS = range(512, 641, 2)
 
@@ -73,45 +72,37 @@ def _halved(parts: Parts, axes: Axes, lengths: Sequence[int]) -> tuple[Parts, Ax
 
 
 def _one_pass(
-    op: Pick,
-    identity: Callable[[np.dtype], Any],
-    reduce: Reduction,
-    absorbing: Callable[[np.dtype], Any] | None = None,
+    op: Pick, identity: Callable[[np.dtype], Any], reduce: Reduction, vectorised: bool
 ) -> Callable[[Parts, Axes], Parts]:
     """In one pass, on CPU.
 
-    Beside the value it carries whether there was an element that makes the result, whatever the
-    others are: NaN of floats. XLA's vectorised max and min drop NaN (jax 0.10.2: rows of 64 lose
-    all of them); and a reduction of two values, unlike one of one, is fused with what makes its
-    input, and a maximum of integers is vectorised. ms, XLA's own and this: float32 sums of 131072
-    rows of 256 3.4, 3.2, both behind a clip 80, 5.9; of 4096 of 4096 1.6, 1.7; 30, 1.6. int32
-    maxima of rows of 256 16, 5.8.
+    Beside the value it carries whether there was NaN. XLA's vectorised max and min drop it (jax
+    0.10.2: rows of 64 lose all of them); and a reduction of two values, unlike one of one, is fused
+    with what makes its input, and a maximum of integers is vectorised: there never is one of those.
+    ms, XLA's own and this: float32 sums of 131072 rows of 256 3.4, 3.2, both behind a clip 80, 5.9;
+    of 4096 of 4096 1.6, 1.7; 30, 1.6. int32 maxima of rows of 256 16, 4.5.
 
     Args:
         op: combines two.
         identity: the value of nothing.
         reduce: XLA's own.
-        absorbing: that element of an integer type; where there is none XLA's own does as well.
+        vectorised: whether XLA's own is of integers.
     """
 
     def one_pass(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        if _is_float(x):
-            most, is_most = np.nan, x != x
-        elif absorbing:
-            most = absorbing(x.dtype)
-            is_most = x == most
-        else:
+        if vectorised and not _is_float(x):
             return (reduce(x, axes),)
+        is_nan = x != x if _is_float(x) else lax.full_like(x, False, np.bool_)
         lengths = UNROLLED if x.dtype == jnp.float32 else ()
-        both, axes = _halved((x, is_most), axes, lengths)
+        both, axes = _halved((x, is_nan), axes, lengths)
         value, any_ = lax.reduce(
             both,
             (identity(x.dtype), np.False_),
             lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
             axes,
         )
-        return (jnp.where(any_, lax.full_like(value, most), value),)
+        return (jnp.where(any_, lax.full_like(value, np.nan if _is_float(x) else 0), value),)
 
     return one_pass
 
@@ -148,13 +139,13 @@ def _of_one(
 
 SUM = _of_one(
     lax.add,
-    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum),
+    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum, True),
     lax.reduce_sum,
     lax.psum,
 )
 PRODUCT = _of_one(
     lax.mul,
-    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod),
+    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, True),
     lax.reduce_prod,
     across.product,
 )
@@ -284,12 +275,7 @@ def _extreme_fold(largest: bool) -> Fold:
     op = lax.max if largest else lax.min
     return _of_one(
         _larger if largest else _smaller,
-        _one_pass(
-            op,
-            functools.partial(_lowest, largest=largest),
-            own,
-            functools.partial(_lowest, largest=not largest),
-        ),
+        _one_pass(op, functools.partial(_lowest, largest=largest), own, False),
         own,
         functools.partial(_extreme_across, largest=largest),
         functools.partial(_extreme_over, largest=largest),
@@ -521,10 +507,8 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         (value,) = (MAX if largest else MIN).one_pass((x,), axes)
         where = found(x, lax.expand_dims(value, sorted(axes)), index)
         # Of two values, so that XLA makes `where` as it reduces, and does not store it.
-        lengths = () if _is_float(x) else UNROLLED
-        both, axes = _halved((where, where != none), axes, lengths)
         nearest, any_ = lax.reduce(
-            both,
+            (where, where != none),
             (none, np.False_),
             lambda a, b: ((lax.max if last else lax.min)(a[0], b[0]), a[1] | b[1]),
             axes,
