@@ -51,26 +51,23 @@ def _at_once(axes: Axes, kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
 
 def _stage(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """Columns, or rows; where that is faster, the last few of them by themselves.
+    """Columns; or rows, and where that is faster, the last few of them by themselves.
 
     XLA gives each core an equal part of a loop's outermost dimension, rounded up. Where that does
     not come out even, every turn of an inner loop tests whether it is beyond the end, and little is
     vectorised. ms, as they are, and as what the cores divide, then the rest: an odd number of rows
-    of 6 MAX 15, 5, LOG_SUM_EXP 75, 11, ARGMAX 29, 6; of 16 MAX 16, 5, ARGMAX 35, 7; an odd number
-    of columns of 7 MAX 17, 5, LOG_SUM_EXP 24, 15, ARGMAX 19, 6. Of columns of 2 to 4 the results
-    are much of the memory, and putting them together costs more.
+    of 6 MAX 15, 5, LOG_SUM_EXP 75, 11, ARGMAX 29, 6; of 16 MAX 16, 5, ARGMAX 35, 7. Not so of
+    columns: results of several axes come out even, and putting them together stores them twice.
 
     And XLA stores what makes x where two passes read just that, and not slices of it or another
     shape. ms, LOG_SUM_EXP of [131072, 256] behind a clip 37, and so 9; of [131073, 253] 43, 11. Of
     x as it is 8 to 10 both ways.
     """
     k, n, c = parts[0].shape
-    axis, count, rest = (0, k, k % CORES) if c == 1 else (2, c, c % CORES)
     if c > 1:
-        form = _columns
-        if k > 1 or not 5 <= n <= TWICE:
-            rest = 0
-    elif n <= TWICE or (n <= SHORT_ROW and rest == 0):
+        return _columns(kind, parts, combine)
+    rest = k % CORES
+    if n <= TWICE or (n <= SHORT_ROW and rest == 0):
         form = _columns
     else:
         form = _rows
@@ -78,11 +75,11 @@ def _stage(kind: Fold, parts: Parts, combine: Combine) -> Parts:
             rest = min(rest or CORES, k - 1)
         elif n > UNEVEN_ROW:
             rest = 0
-    if rest in (0, count):
+    if rest in (0, k):
         return form(kind, parts, combine)
-    ends = [taken(parts, 0, count - rest, axis), taken(parts, count - rest, count, axis)]
+    ends = [taken(parts, 0, k - rest, 0), taken(parts, k - rest, k, 0)]
     ends = [form(kind, end, combine) for end in ends]
-    return tuple(lax.concatenate(both, axis // 2) for both in zip(*ends, strict=True))
+    return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
 
 
 def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
