@@ -42,16 +42,16 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
         packing = _packing(kind, (x,))
         at_once = functools.partial(_at_once, axes)
         return packing.through(at_once, x) if packing else at_once(kind, (x,), kind.combine)
-    stage = functools.partial(_stage, kind)
-    return run_by_run(kind, (x,), axes, stage, stage)
+    stages = [functools.partial(stage, kind) for stage in (_columns, _evenly)]
+    return run_by_run(kind, (x,), axes, *stages)
 
 
 def _at_once(axes: Axes, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return kind.one_pass(kind.started(parts[0], axes), axes)
 
 
-def _stage(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """Columns; or rows, and where that is faster, the last few of them by themselves.
+def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """Rows, and where that is faster, the last few of them by themselves.
 
     XLA gives each core an equal part of a loop's outermost dimension, rounded up. Where that does
     not come out even, every turn of an inner loop tests whether it is beyond the end, and little is
@@ -63,9 +63,7 @@ def _stage(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     shape. ms, LOG_SUM_EXP of [131072, 256] behind a clip 37, and so 9; of [131073, 253] 43, 11. Of
     x as it is 8 to 10 both ways.
     """
-    k, n, c = parts[0].shape
-    if c > 1:
-        return _columns(kind, parts, combine)
+    k, n, _ = parts[0].shape
     rest = k % CORES
     if n <= TWICE or (n <= SHORT_ROW and rest == 0):
         form = _columns

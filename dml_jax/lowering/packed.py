@@ -19,9 +19,8 @@ On an H200, jax 0.11.2, TB/s read:
     [32, 64, 65536] over 1   2.4, 1.6; 2.2, 0.9
 """
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -58,9 +57,7 @@ class Packing:
     def through(self, stage: Callable[[Fold, Parts, Combine], Parts], x: jax.Array) -> Parts:
         """(element, index), by a stage that starts the integers of x and reduces them."""
         integer, bits = _integer(x.dtype), _index_bits(x.dtype)
-        kind = dataclasses.replace(
-            self.extreme, types=lambda _: (integer,), start=self._packed, locates=True
-        )
+        kind = replace(self.extreme, types=lambda _: (integer,), start=self._packed, locates=True)
         with jax.enable_x64(True):
             (best,) = stage(kind, (x,), kind.combine)
             index = best & integer.type((1 << bits) - 1)
