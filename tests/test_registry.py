@@ -29,7 +29,7 @@ from dml_jax import (
     operator_from_json,
 )
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering import pieces
+from dml_jax.lowering import merged_last, pieces
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -175,7 +175,8 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
     )
-    with mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1, SHORT=1):
+    pieces_of_all_sizes = mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1)
+    with pieces_of_all_sizes, mock.patch.object(merged_last, "LITTLE", 0):
         for platform, form in op.forms_alone().items():
             ways[f"alone, {platform}"] = jax.tree.leaves(jax.jit(form)(*arrays))
     padded = data.draw(_padded(op))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.enums import FeatureLevel
@@ -29,6 +30,8 @@ from dml_jax.graph.parts import (
     label_of,
 )
 from dml_jax.graph.wiring import Wiring
+from dml_jax.lowering import placement
+from dml_jax.lowering.merged_last import merged_last
 from dml_jax.operator import Bindable, BindPoint
 from dml_jax.tensor import TensorDesc
 
@@ -130,7 +133,14 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     def __call__(self, *arrays: ArrayLike) -> Any:
         self._check_arrays(arrays)
-        return _run(self, *arrays)
+        if any(isinstance(array, Tracer) for array in arrays):
+            return _run(self, *arrays)
+        return _run_alone(self, *arrays)
+
+    def alone(self, *arrays: ArrayLike) -> Any:
+        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
+        self._check_arrays(arrays)
+        return _alone(self, *arrays)
 
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"
@@ -173,9 +183,26 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def _run(graph: Graph, *arrays: Any) -> Any:
+    return _result(_computed(graph, *arrays))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _run_alone(graph: Graph, *arrays: Any) -> Any:
+    return _alone(graph, *arrays)
+
+
+def _alone(graph: Graph, *arrays: Any) -> Any:
+    plain = functools.partial(_computed, graph)
+    return _result(placement.alone(plain, {"cpu": merged_last(plain)}, *arrays))
+
+
+def _computed(graph: Graph, *arrays: Any) -> list[Any]:
     values: list[tuple[Any, ...]] = [()] * len(graph.nodes) + [arrays]  # the last is node -1
     for index, node, sources in graph.plan:
         with jax.named_scope(node.name or str(index)):
             values[index] = node(*(values[n][i] for n, i in sources))
-    results = tuple(values[n][i] for n, i in graph.results)
-    return results[0] if len(results) == 1 else results
+    return [values[n][i] for n, i in graph.results]
+
+
+def _result(results: Sequence[Any]) -> Any:
+    return results[0] if len(results) == 1 else tuple(results)

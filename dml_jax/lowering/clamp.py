@@ -86,9 +86,12 @@ def saturate(x: jax.Array, dtype: np.dtype) -> jax.Array:
     reaches it.
     """
     limits = np.iinfo(dtype)
-    # 2^n - 1 may not be a float, 2^n is: at and beyond it stands the type's end.
-    end, start = x.dtype.type(float(limits.max) + 1), x.dtype.type(limits.min)
-    inside = (x > start) & (x < end)
-    whole = lax.convert_element_type(lax.select(inside, x, lax.full_like(x, 0)), dtype)
-    whole = jnp.where(x >= end, dtype.type(limits.max), whole)
-    return jnp.where(x <= start, dtype.type(limits.min), whole)
+    start, last = x.dtype.type(limits.min), x.dtype.type(limits.max)
+    if int(last) > limits.max:  # 2^n - 1 may not be a float, 2^n is
+        last = np.nextafter(last, start)
+    fits = lax.select(x > start, x, lax.full_like(x, start))  # NaN too is `start`
+    fits = lax.select(fits < last, fits, lax.full_like(x, last))
+    whole = lax.convert_element_type(fits, dtype)
+    if int(last) < limits.max:
+        whole = jnp.where(x > last, dtype.type(limits.max), whole)
+    return jnp.where(x == x, whole, dtype.type(0)) if start else whole

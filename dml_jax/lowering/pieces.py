@@ -1,6 +1,6 @@
 """Forms of elementwise and arranging functions for whole programs, most of them concatenations.
 
-All but `tile_rows` and `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
+All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
 to four pieces with a kernel of its own: each thread computes the same element of every piece. So
 one read serves several writes, and several reads of narrow elements are under way at once. It does
 not fuse with what reads it. H200, jax 0.11.2, TB/s moved, `lower` and the form here:
@@ -30,8 +30,6 @@ MOST = 4
 LITTLE = 2**20
 # Elements that a piece is a multiple of.
 ALIGNED = 64
-# Elements of a row that is worth a call of memcpy, and the most copies of it that are.
-SHORT, MANY = 64, 64
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -62,25 +60,6 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
         within[axis] = (repeat + i) // min(repeat, MOST)
         pieces.append(arrangement.tile(same, within))
     return lax.concatenate(pieces, axis).reshape(out)
-
-
-def tile_rows(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    """`arrangement.tile` on a CPU: rows of narrow elements are copied, not broadcast one by one.
-
-    2 cores, jax 0.10.2, GB/s moved, `lower` and this: FLOAT16 [64, 256, 256] by (1, 1, 16) 6.6, 16;
-    by (1, 1, 2) 8.9, 21; [26, 509, 521] 9.6, 23. UINT8 5.8, 11; 10, 19; 8.4, 20. FLOAT32 by
-    (1, 1, 16) 25, 12, but 13, 26 of [6, 509, 521], whose rows are not of whole vectors.
-    """
-    *outer, (row, repeat) = _runs(x.shape, repeats)
-    slow = x.dtype.itemsize < 4 or (row % 16 and repeat > MOST)
-    little = row < SHORT or x.size * math.prod(repeats) < LITTLE
-    if not slow or little or not 1 < repeat <= MANY:
-        return arrangement.tile(x, repeats)
-    out = [n * r for n, r in zip(x.shape, repeats, strict=True)]
-    x = x.reshape([*(n for n, _ in outer), row])
-    # Behind a barrier XLA does not make a broadcast of what it knows to be alike.
-    rows = lax.concatenate(lax.optimization_barrier((x,) * repeat), x.ndim - 1)
-    return arrangement.tile(rows, [*(r for _, r in outer), 1]).reshape(out)
 
 
 def _runs(shape: Sequence[int], repeats: Sequence[int]) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
 from dml_jax.lowering import arrangement, pieces
+from dml_jax.lowering.merged_last import merged_last
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
@@ -180,7 +181,7 @@ class Tile(Operator, op="TILE"):
 
     def forms_alone(self):
         return {
-            "cpu": lambda x: pieces.tile_rows(x, self.repeats),
+            "cpu": merged_last(self.lower),
             "cuda": lambda x: pieces.tile(x, self.repeats),
         }
 
@@ -246,6 +247,9 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
 
     def lower(self, x):
         return arrangement.depth_to_space(x, self.block_size, self.depth_first)
+
+    def forms_alone(self):
+        return {"cpu": merged_last(self.lower)}
 
 
 class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):

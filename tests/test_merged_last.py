@@ -1,0 +1,151 @@
+"""The form of whole programs that merges axes last: what it answers, and what XLA makes of it."""
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dml_jax
+from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
+from dml_jax.lowering import merged_last
+
+Step = Callable[..., Any]
+
+KINDS = ["reshape", "transpose", "broadcast", "add", "where", "flip", "sum"]
+
+on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+
+
+def _factors(draw: st.DrawFn, size: int) -> list[int]:
+    """Sizes, some of them 1, whose product it is."""
+    sizes = []
+    while size > 1:
+        sizes.append(draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0])))
+        size //= sizes[-1]
+    return draw(st.permutations([*sizes, *draw(st.sampled_from([[], [1], [1, 1]]))]))
+
+
+@st.composite
+def _steps(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Step]]:
+    """Sizes, and functions for `jax.numpy` or NumPy that move, repeat and change elements."""
+    first = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)))
+    steps, sizes = [], first
+    for _ in range(draw(st.integers(1, 7))):
+        kind = draw(st.sampled_from(KINDS))
+        if kind == "reshape":
+            sizes = tuple(_factors(draw, math.prod(sizes)))
+            steps.append(lambda xp, x, to=sizes: x.reshape(to))
+        elif kind == "transpose":
+            order = draw(st.permutations(range(len(sizes))))
+            sizes = tuple(sizes[k] for k in order)
+            steps.append(lambda xp, x, order=order: x.transpose(order))
+        elif kind == "broadcast" and math.prod(sizes) < 500:
+            outer = draw(st.sampled_from([(), (2,), (3, 1)]))
+            sizes = (*outer, *(n if n > 1 else draw(st.sampled_from([1, 2])) for n in sizes))
+            steps.append(lambda xp, x, to=sizes: xp.broadcast_to(x, to))
+        elif kind == "add":
+            other = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+            steps.append(lambda xp, x, other=other: x + xp.asarray(other))
+        elif kind == "where":
+            steps.append(lambda xp, x: xp.where(x > 5, x - 5, x))
+        elif kind == "flip" and sizes:
+            steps.append(lambda xp, x: x[::-1])
+        elif kind == "sum" and sizes:
+            sizes = sizes[:-1]
+            steps.append(lambda xp, x: x.sum(-1, dtype=np.int32))
+    return first, steps
+
+
+def _applied(xp: Any, steps: list[Step], x: Any) -> tuple[Any, ...]:
+    """All that the steps give, one after the other."""
+    results = []
+    for step in steps:
+        x = step(xp, x)
+        results.append(x)
+    return tuple(results)
+
+
+@given(_steps())
+def test_it_answers_what_the_function_does(drawn: tuple[tuple[int, ...], list[Step]]):
+    sizes, steps = drawn
+    x = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+    function = functools.partial(_applied, jnp, steps)
+    with mock.patch.object(merged_last, "LITTLE", 0):
+        results = jax.jit(merged_last.merged_last(function))(x)
+    for result, expected in zip(results, _applied(np, steps, x), strict=True):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+
+
+def _blocks_apart(x: np.ndarray, block: int) -> np.ndarray:
+    """DEPTH_TO_SPACE, as its page's formula has it."""
+    n, depth, h, w = x.shape
+    c = depth // block**2
+    y = np.empty((n, c, h * block, w * block), x.dtype)
+    for i in range(block):
+        for j in range(block):
+            first = (i * block + j) * c
+            y[:, :, i::block, j::block] = x[:, first : first + c]
+    return y
+
+
+def _kernels(text: str) -> list[str]:
+    """The shapes that the loops of the whole program are over."""
+    return re.findall(r"= \w+\[([\d,]*)\]\S* fusion\(", text[text.index("ENTRY") :])
+
+
+@on_cpu
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "UINT8"])
+def test_blocks_are_one_loop_over_all_axes(data_type: str):
+    tensor = TensorDesc(data_type, [2, 18, 64, 40])
+    op = DepthToSpace1.infer(input_tensor=tensor, block_size=3, order="DEPTH_COLUMN_ROW")
+    x = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(tensor.dtype)
+    np.testing.assert_array_equal(op(x), _blocks_apart(x, 3))
+    compiled = dml_jax.compile(op)
+    np.testing.assert_array_equal(compiled(x), _blocks_apart(x, 3))
+    assert _kernels(compiled.as_text()) == ["2,2,64,3,40,3"]
+
+
+@on_cpu
+def test_axes_of_one_element_are_not_copied():
+    tensor = TensorDesc("FLOAT32", [4, 16, 48, 64])
+    op = DepthToSpace1.infer(input_tensor=tensor, block_size=4, order="COLUMN_ROW_DEPTH")
+    assert op.outputs[0].sizes[1] == 1
+    assert _kernels(dml_jax.compile(op).as_text()) == ["4,48,4,64,4"]
+
+
+@on_cpu
+def test_a_tile_is_one_loop_over_all_axes():
+    tensor = TensorDesc("UINT8", [2, 33, 64, 40])
+    op = Tile.infer(input_tensor=tensor, repeats=[1, 1, 2, 3])
+    x = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(np.uint8)
+    np.testing.assert_array_equal(op(x), np.tile(x, (1, 1, 2, 3)))
+    assert _kernels(dml_jax.compile(op).as_text()) == ["2,33,2,64,3,40"]
+
+
+@on_cpu
+def test_a_graph_of_them_is_one_loop_with_names():
+    tensor = TensorDesc("FLOAT16", [2, 16, 32, 64])
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    shuffled = functional.depth_to_space(functional.clip(x, 10, 150), 2)
+    graph = builder.build(functional.tile(shuffled, (1, 1, 2, 2)))
+    values = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(np.float16)
+    expected = np.tile(_blocks_apart(values.clip(10, 150), 2), (1, 1, 2, 2))
+    np.testing.assert_array_equal(graph(values), expected)
+    compiled = dml_jax.compile(graph)
+    np.testing.assert_array_equal(compiled(values), expected)
+    assert _kernels(compiled.as_text()) == ["2,4,2,32,2,2,64,2"]
+    assert "2/DML_OPERATOR_TILE" in compiled.as_text()
+    # Inside of other programs it fuses as any other function does, and has derivatives.
+    gradient = jax.grad(lambda x: graph(x).astype(jnp.float32).sum())(jnp.asarray(values))
+    np.testing.assert_array_equal(gradient, 4 * ((values > 10) & (values < 150)))
