@@ -314,6 +314,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     kinds = mock.patch.multiple(
         reduction,
         EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
+        LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
         _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
     rng = np.random.default_rng(0)

@@ -45,6 +45,8 @@ class Fold:
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
         packing: how single elements go into one integer with their index.
+        twice: whether `one_pass` reads elements more than once.
+        on_cpu, from_cpu: the fold that a CPU does instead, and what this keeps of what that does.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -61,6 +63,9 @@ class Fold:
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
     packing: "Packing | None" = None
+    twice: bool = False
+    on_cpu: "Fold | None" = None
+    from_cpu: Callable[..., Parts] | None = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""

@@ -38,6 +38,8 @@ TWICE = 7
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
+    if kind.on_cpu and kind.from_cpu:
+        return kind.from_cpu(*fold(kind.on_cpu, x, axes))
     if x.size <= LITTLE:
         packing = _packing(kind, (x,))
         at_once = functools.partial(_at_once, axes)
@@ -156,5 +158,4 @@ def _packing(kind: Fold, parts: Parts) -> Packing | None:
 
 
 def _in_two_passes(kind: Fold, parts: Parts) -> bool:
-    two = len(kind.types(parts[0].dtype)) > 1
-    return two and not kind.is_started(parts) and not _packing(kind, parts)
+    return kind.twice and len(parts) == 1 and not _packing(kind, parts)
