@@ -131,6 +131,26 @@ def taken(parts: Parts, start: int, stop: int, axis: int = 1) -> Parts:
     return tuple(lax.slice_in_dim(part, start, stop, axis=axis) for part in parts)
 
 
+def piece(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
+    """Some of the parts; of elements, (x,), what is kept of them.
+
+    Made of each piece, not cut from the whole: XLA would compute and store that.
+    """
+    parts = taken(parts, start, stop)
+    if kind.is_started(parts):
+        return parts
+    (x,) = parts
+    return moved(kind, kind.started(x, [1]), start)
+
+
+def moved(kind: Fold, parts: Parts, start: int) -> Parts:
+    """With `start` added to the index."""
+    if not kind.locates:
+        return parts
+    *rest, index = parts
+    return (*rest, index + index.dtype.type(start))
+
+
 def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     """The parts, reshaped."""
     return tuple(part.reshape(shape) for part in parts)

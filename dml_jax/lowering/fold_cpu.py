@@ -10,7 +10,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.fold import LITTLE, Axes, Combine, Fold, Parts, run_by_run, shaped, taken
+from dml_jax.lowering.fold import (
+    LITTLE,
+    Axes,
+    Combine,
+    Fold,
+    Parts,
+    moved,
+    piece,
+    run_by_run,
+    shaped,
+    taken,
+)
 from dml_jax.lowering.packed import Packing
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
@@ -82,33 +93,13 @@ def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
 
 
-def _started(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
-    """Some of the parts; of elements, (x,), what is kept of them.
-
-    Made of each piece, not cut from the whole: XLA would compute and store that.
-    """
-    parts = taken(parts, start, stop)
-    if kind.is_started(parts):
-        return parts
-    (x,) = parts
-    return _moved(kind, kind.started(x, [1]), start)
-
-
-def _moved(kind: Fold, parts: Parts, start: int) -> Parts:
-    """With `start` added to the index."""
-    if not kind.locates:
-        return parts
-    *rest, index = parts
-    return (*rest, index + index.dtype.type(start))
-
-
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     packing = _packing(kind, parts)
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
         return packing.through(_columns, parts[0])
     while parts[0].shape[1] > BLOCKS:
         parts, combine = _by_blocks(kind, parts, combine), kind.combine
-    pieces = [_started(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
+    pieces = [piece(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
     return tuple(part[:, 0] for part in combine(pieces))
 
 
@@ -122,8 +113,8 @@ def _by_blocks(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     # 2 to 12 all divide n only where 27720 does.
     blocks = next((b for b in range(BLOCKS, 1, -1) if 0 < n % b <= n // b), BLOCKS)
     size = n // blocks
-    pieces = [_started(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
-    return kind.with_rest(combine(pieces), _started(kind, parts, size * blocks, n))
+    pieces = [piece(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
+    return kind.with_rest(combine(pieces), piece(kind, parts, size * blocks, n))
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -142,12 +133,12 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         left = kind.located(left, [1], longest)
         if end < n:
             rest = shaped(_rows(kind, taken(parts, end, n), combine), (k, 1, 1))
-            rest = _moved(kind, rest, end)
+            rest = moved(kind, rest, end)
             left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
         return _rows(kind, left, kind.combine)
     if packing:
         return packing.through(_rows, parts[0])
-    return kind.one_pass(shaped(_started(kind, parts, 0, n), (k, n)), (1,))
+    return kind.one_pass(shaped(piece(kind, parts, 0, n), (k, n)), (1,))
 
 
 def _packing(kind: Fold, parts: Parts) -> Packing | None:

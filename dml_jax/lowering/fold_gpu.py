@@ -30,6 +30,7 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
+    piece,
     run_by_run,
     shaped,
     taken,
@@ -41,6 +42,12 @@ BLOCKS = 32
 LITTLE_COLUMNS = 2**20
 # Of shorter ones blocks are too short: rows of 128 1.7, 2.1 without.
 LONG_ROW = 512
+# Into how many blocks long rows of elements packed with their index go: of 32 bits, and narrower
+# ones (these also where that divides shorter rows). TB/s of ARGMAX, one block and so: FLOAT32 rows
+# of 1000 3.4, 3.8; 4096 4.3, 4.2; 16411 3.1, 4.3; 65537 3.6, 4.1. FLOAT16 96 1.1, 2.5; 1000 2.5,
+# 2.9; 16411 2.0, 3.2; 65536 2.3, 3.3. UINT8 96 0.9, 2.6; 4096 2.5, 3.3; 65536 1.9, 3.4; but of 333
+# 1.9, 1.6.
+PACKED_BLOCKS, NARROW_BLOCKS = 2, 8
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
 LONG_COLUMN = 4096
@@ -88,16 +95,25 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= kind.row:
         return combine([taken(parts, i, i + 1) for i in range(n)])
     packing, x = kind.packing, parts[0]
-    if packing and combine is kind.first and n <= packing.most(x.dtype) and x.dtype.itemsize < 4:
-        return packing.through(
-            lambda kind, parts, _: kind.default(kind.started(parts[0], [1]), (1,)), x
-        )
-    if n < LONG_ROW or kind.ahead == 1:
-        return kind.default(parts, (1,))
-    size = n // kind.ahead
-    blocks = combine([taken(parts, i * size, (i + 1) * size) for i in range(kind.ahead)])
-    rest = [taken(parts, i, i + 1) for i in range(size * kind.ahead, n)]
-    out = shaped(kind.default(blocks, (1,)), (k, 1))
+    if packing and combine is kind.first and n <= packing.most(x.dtype):
+        narrow = x.dtype.itemsize < 4
+        blocks = NARROW_BLOCKS if narrow else PACKED_BLOCKS
+        if n < LONG_ROW and n % NARROW_BLOCKS:
+            blocks = 1
+        if narrow or n >= LONG_ROW:
+            return packing.through(functools.partial(_long_rows, blocks), x)
+    return _long_rows(kind.ahead if n >= LONG_ROW else 1, kind, parts, combine)
+
+
+def _long_rows(blocks: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """By so many blocks of each, which the kernel that reduces them combines first."""
+    k, n = parts[0].shape
+    if blocks == 1:
+        return shaped(kind.default(piece(kind, parts, 0, n), (1,)), (k, 1))
+    size = n // blocks
+    pieces = [piece(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
+    rest = [piece(kind, parts, i, i + 1) for i in range(size * blocks, n)]
+    out = shaped(kind.default(combine(pieces), (1,)), (k, 1))
     return kind.combine([out, *rest])
 
 
