@@ -42,11 +42,11 @@ BLOCKS = 32
 LITTLE_COLUMNS = 2**20
 # Of shorter ones blocks are too short: rows of 128 1.7, 2.1 without.
 LONG_ROW = 512
-# Into how many blocks long rows of elements packed with their index go: of 32 bits, and narrower
-# ones (these also where that divides shorter rows). TB/s of ARGMAX, one block and so: FLOAT32 rows
-# of 1000 3.4, 3.8; 4096 4.3, 4.2; 16411 3.1, 4.3; 65537 3.6, 4.1. FLOAT16 96 1.1, 2.5; 1000 2.5,
-# 2.9; 16411 2.0, 3.2; 65536 2.3, 3.3. UINT8 96 0.9, 2.6; 4096 2.5, 3.3; 65536 1.9, 3.4; but of 333
-# 1.9, 1.6.
+# Into how many blocks long rows of elements packed with their index go: of 32 bits where they are
+# no multiple of `LONG_ROW`, as a second kernel unpacks; and of narrower ones (also where that
+# divides shorter rows). TB/s of ARGMAX, before and so: FLOAT32 rows of 513 2.8, 3.9; 1000 3.4, 3.8;
+# 16411 3.0, 3.8; 65537 3.7, 4.0; 512, 4096 and 262144 4.2, 4.2. FLOAT16 96 1.1, 2.5; 513 2.1, 2.9;
+# 16411 2.0, 3.0. UINT8 96 0.9, 2.6; 4096 2.3, 2.7; 262144 2.6, 3.4; but of 333 1.9, 1.6.
 PACKED_BLOCKS, NARROW_BLOCKS = 2, 8
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
@@ -96,12 +96,12 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         return combine([taken(parts, i, i + 1) for i in range(n)])
     packing, x = kind.packing, parts[0]
     if packing and combine is kind.first and n <= packing.most(x.dtype):
-        narrow = x.dtype.itemsize < 4
-        blocks = NARROW_BLOCKS if narrow else PACKED_BLOCKS
-        if n < LONG_ROW and n % NARROW_BLOCKS:
-            blocks = 1
-        if narrow or n >= LONG_ROW:
+        if x.dtype.itemsize < 4:
+            even = n >= LONG_ROW or n % NARROW_BLOCKS == 0
+            blocks = NARROW_BLOCKS if even else 1
             return packing.through(functools.partial(_long_rows, blocks), x)
+        if n > LONG_ROW and n % LONG_ROW:
+            return packing.through(functools.partial(_long_rows, PACKED_BLOCKS), x)
     return _long_rows(kind.ahead if n >= LONG_ROW else 1, kind, parts, combine)
 
 
