@@ -347,7 +347,7 @@ NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")
 @pytest.mark.parametrize(
     "form, type_",
     [(fold_cpu, name) for name in ("FLOAT32", "INT32", "UINT32", *NARROW)]
-    + [(fold_gpu, name) for name in NARROW],
+    + [(fold_gpu, name) for name in ("INT32", "UINT32", *NARROW)],
     ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
 )
 def test_elements_beside_their_index(form: Any, type_: str):
@@ -374,10 +374,12 @@ def test_elements_beside_their_index(form: Any, type_: str):
         for direction in ("INCREASING", "DECREASING")
         for x in (triples, beside, beside.T[None], long)
     ]
+    little: dict[str, Any] = {"LITTLE": 0}
+    little |= {"LONG_ROW": 2, "NARROW_BLOCKS": 2} if form is fold_gpu else {}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     with (
         mock.patch.object(fold_along, "fold_cpu", form),
-        mock.patch.multiple(form, LITTLE=0),
+        mock.patch.multiple(form, **little),
         mock.patch.object(packed.Packing, "most", lambda *_: 5),
         mock.patch.object(
             reduction, "_arg_fold", lambda *which: dataclasses.replace(arg_fold(*which), row=2)

@@ -46,7 +46,7 @@ class Fold:
         first: `combine` for single elements, each behind the one before; None is the same.
         packing: how single elements go into one integer with their index.
         twice: whether `one_pass` reads elements more than once.
-        on_cpu, from_cpu: the fold that a CPU does instead, and what this keeps of what that does.
+        on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -64,8 +64,7 @@ class Fold:
     first: Callable[[Sequence[Parts]], Parts] | None = None
     packing: "Packing | None" = None
     twice: bool = False
-    on_cpu: "Fold | None" = None
-    from_cpu: Callable[..., Parts] | None = None
+    on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""

@@ -49,8 +49,9 @@ TWICE = 7
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
-    if kind.on_cpu and kind.from_cpu:
-        return kind.from_cpu(*fold(kind.on_cpu, x, axes))
+    if kind.on_cpu:
+        other, parts_of = kind.on_cpu
+        return parts_of(*fold(other, x, axes))
     if x.size <= LITTLE:
         packing = _packing(kind, (x,))
         at_once = functools.partial(_at_once, axes)

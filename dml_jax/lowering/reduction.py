@@ -420,18 +420,15 @@ EXP_SUM = Fold(
 # Where nothing but the logarithm is asked for (softmax wants the total's last bits): one value, for
 # which XLA's CPU reads x once. 2 cores, jax 0.10.2, ms, FLOAT32, FLOAT16, of [8, 64, 256, 256] over
 # (1) 55, 36; 27, 20; over (2) 47, 26; 29, 20; over (1, 2) 39, 29; 18, 14.
-LOG_EXP_SUM = replace(
+_LOGARITHM = replace(
     EXP_SUM,
-    on_cpu=replace(
-        EXP_SUM,
-        types=lambda dtype: (wide_type(dtype),),
-        start=lambda x: (wide(x),),
-        combine=_logarithm_of,
-        one_pass=_logarithm_once,
-        first=None,
-    ),
-    from_cpu=_of_logarithm,
+    types=lambda dtype: (wide_type(dtype),),
+    start=lambda x: (wide(x),),
+    combine=_logarithm_of,
+    one_pass=_logarithm_once,
+    first=None,
 )
+LOG_EXP_SUM = replace(EXP_SUM, on_cpu=(_LOGARITHM, _of_logarithm))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
