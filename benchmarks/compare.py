@@ -24,7 +24,7 @@ import jax
 import peers
 import report
 
-from dml_jax import DmlError
+from dml_jax import DmlError, reuse_host_memory
 from dml_jax.bench.cells import Cell, cells, small_cells
 from dml_jax.bench.overhead import measure_overhead
 from dml_jax.bench.roofline import Bench, Programs, environment, wide
@@ -56,6 +56,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--budget", type=float, default=float("inf"), help="seconds, after which it stops")
     add("--torch-compile", type=float, default=150, help="seconds torch.compile may take in all")
     add("--limit", type=float, help="MB of the largest tensor; 200 on a CPU, else 2148")
+    add("--fresh-pages", action="store_true", help="leave host memory to the allocator, for all")
     add("--overhead", action="store_true", help="only the overhead of small cells")
     add("--keep-going", action="store_true", help="merge into a file of another machine or jax")
     return parser.parse_args(arguments)
@@ -94,6 +95,8 @@ def _lines(part: dict[str, Any]) -> str:
 
 def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     """Runs what was asked for into the results."""
+    if not given.fresh_pages:
+        reuse_host_memory()
     begin = time.perf_counter()
     device = jax.devices()[0]
     seconds = given.seconds or (0.3 if device.platform == "cpu" else 0.15)

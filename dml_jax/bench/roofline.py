@@ -20,6 +20,7 @@ from jax import lax
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, jax_contender
 from dml_jax.enums import TensorDataType
+from dml_jax.host_memory import is_host_memory_reused
 from dml_jax.operator import whole_program
 from dml_jax.tensor import TensorDesc
 
@@ -407,6 +408,7 @@ def environment(device: Any) -> dict[str, Any]:
             for name, value in sorted(os.environ.items())
             if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
         },
+        "host_memory_reused": is_host_memory_reused(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -1,0 +1,49 @@
+"""Host memory that a process keeps for the arrays that come next."""
+
+import ctypes
+
+from jax._src import xla_bridge
+
+# glibc's <malloc.h>. One heap for all threads, since only that one can grow to any size; it, and
+# not mmap, for blocks of any size; and its end is never given back.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_PARAMETERS = {_M_ARENA_MAX: 1, _M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1}
+
+_reused = False
+
+
+def is_host_memory_reused() -> bool:
+    """Whether `reuse_host_memory` took effect."""
+    return _reused
+
+
+def reuse_host_memory() -> bool:
+    """Keeps what large arrays on the CPU leave, for the next ones, until the process ends.
+
+    By itself glibc gives a block of more than 32 MB back to the system as soon as it is freed, and
+    the next one begins with pages that the kernel has to clear, which takes longer than the work of
+    an operator: 2 cores, jax 0.10.2, ms, an ELEMENT_WISE_CLIP of 134 MB, 58 without and 9 with.
+    The price is memory: what was held once is held to the end, and until blocks of the sizes that
+    a program uses have settled, some calls still take a new one (3 to 12 of them of 34 MB in the
+    first 20 calls, of a program that needs two).
+
+    To be called before JAX is used, and before other libraries start threads of their own: later
+    it would do nothing. The same without a call, for any program: `MALLOC_ARENA_MAX=1
+    MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=18446744073709551615` in the environment.
+
+    Returns:
+        Whether the allocator can do it: glibc's can, on Linux.
+
+    Raises:
+        RuntimeError: if JAX has started a backend.
+    """
+    global _reused
+    if xla_bridge.backends_are_initialized():
+        raise RuntimeError("reuse_host_memory() must be called before JAX is used")
+    try:
+        libc = ctypes.CDLL(None)
+        libc.gnu_get_libc_version  # noqa: B018  (what glibc alone has)
+    except (OSError, TypeError, AttributeError):
+        return False
+    _reused = {libc.mallopt(*parameter) for parameter in _PARAMETERS.items()} == {1}
+    return _reused
