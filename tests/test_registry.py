@@ -29,7 +29,7 @@ from dml_jax import (
     operator_from_json,
 )
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering import merged_last, pieces
+from dml_jax.lowering import arranged_last, pieces
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -176,7 +176,8 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
         op, *(jnp.ravel(a) for a in arrays)
     )
     pieces_of_all_sizes = mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1)
-    with pieces_of_all_sizes, mock.patch.object(merged_last, "LITTLE", 0):
+    arranged_at_all_sizes = mock.patch.multiple(arranged_last, LITTLE=0, LITTLE_ON_GPU=0)
+    with pieces_of_all_sizes, arranged_at_all_sizes:
         for platform, form in op.forms_alone().items():
             ways[f"alone, {platform}"] = jax.tree.leaves(jax.jit(form)(*arrays))
     padded = data.draw(_padded(op))

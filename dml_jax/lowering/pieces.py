@@ -8,8 +8,6 @@ what reads it. H200, jax 0.11.2, TB/s moved, `lower` and the form here:
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
                  in a chain it costs: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
-    tile         [8, 64, 256, 256] by (4, 1, 1, 1) FLOAT32 2.44, 3.61; FLOAT16 1.94, 3.54; UINT8
-                 0.97, 3.34. By (1, 1, 1, 16) 3.35, 3.59; 1.57, 3.47; 0.80, 3.18
     space_to_depth, block 4, [32, 3, 1080, 1920] FLOAT32 2.69, 3.84; FLOAT16 2.9, 3.0. Block 3
                  [32, 64, 255, 255] 3.04, 3.79; 2.7, 2.3. Block 8 1.60, 3.70
     split, join  over axis 1 of [32, 64, 256, 256] UINT8 1.48, 3.42; [32, 65, 252, 520] 0.88, 2.80
@@ -44,42 +42,16 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
     return lax.concatenate(pieces, 0).reshape(xs[0].shape)
 
 
-def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    """`arrangement.tile`: the outermost repeats are pieces, the others within them."""
-    runs = _runs(x.shape, repeats)
-    axis = next((k for k, (_, repeat) in enumerate(runs) if repeat > 1), None)
-    repeat = 1 if axis is None else runs[axis][1]
-    least = 2 if runs[-1][0] % 4 == 0 else 3
-    if axis is None or repeat < least or x.size * math.prod(repeats) < LITTLE:
-        return arrangement.tile(x, repeats)
-    out = [n * r for n, r in zip(x.shape, repeats, strict=True)]
-    x = x.reshape([n for n, _ in runs])
-    within = [1 if k == axis else r for k, (_, r) in enumerate(runs)]
-    pieces = []
-    for i, same in enumerate(_alike(x, min(repeat, MOST))):
-        within[axis] = (repeat + i) // min(repeat, MOST)
-        pieces.append(arrangement.tile(same, within))
-    return lax.concatenate(pieces, axis).reshape(out)
-
-
-def _runs(shape: Sequence[int], repeats: Sequence[int]) -> list[tuple[int, int]]:
-    """(size, repeat) of the fewest axes that tile to the same."""
-    runs: list[tuple[int, int]] = []
-    for n, repeat in zip(shape, repeats, strict=True):
-        if runs and (runs[-1][0] == 1 or repeat == 1):
-            size, before = runs.pop()
-            runs.append((size * n, before * repeat))
-        else:
-            runs.append((n, repeat))
-    return runs
-
-
-def _alike(x: jax.Array, count: int) -> list[jax.Array]:
+def alike(x: jax.Array, count: int) -> list[jax.Array]:
     """The same array several times, which XLA does not know: it would make a broadcast of them."""
+    bits = lax.bitcast_convert_type(x, jnp.dtype(f"uint{x.dtype.itemsize * 8}"))
+    return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in zeros(x, count)]
+
+
+def zeros(x: jax.Array, count: int) -> list[jax.Array]:
+    """Unsigned integers as wide as an element, of which XLA does not know that they are zero."""
     unsigned = jnp.dtype(f"uint{x.dtype.itemsize * 8}")
-    zeros = lax.optimization_barrier((jnp.zeros((), unsigned),) * count)
-    bits = lax.bitcast_convert_type(x, unsigned)
-    return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in zeros]
+    return lax.optimization_barrier([jnp.zeros((), unsigned)] * count)
 
 
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
-from dml_jax.lowering import arrangement, pieces
-from dml_jax.lowering.merged_last import merged_last
+from dml_jax.lowering import arranged_last, arrangement, pieces
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
@@ -180,10 +179,7 @@ class Tile(Operator, op="TILE"):
         return arrangement.tile(x, self.repeats)
 
     def forms_alone(self):
-        return {
-            "cpu": merged_last(self.lower),
-            "cuda": lambda x: pieces.tile(x, self.repeats),
-        }
+        return arranged_last.forms(self.lower)
 
 
 class _Blocks(Operator):
@@ -249,7 +245,7 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
         return arrangement.depth_to_space(x, self.block_size, self.depth_first)
 
     def forms_alone(self):
-        return {"cpu": merged_last(self.lower)}
+        return arranged_last.forms(self.lower)
 
 
 class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):

@@ -1,4 +1,4 @@
-"""The form of whole programs that merges axes last: what it answers, and what XLA makes of it."""
+"""Forms of whole programs that arrange elements last: what they answer, what XLA makes of them."""
 
 import functools
 import math
@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import merged_last
+from dml_jax.lowering import arranged_last
 
 Step = Callable[..., Any]
 
 KINDS = ["reshape", "transpose", "broadcast", "add", "where", "flip", "sum"]
 
 on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="the form is for GPUs")
 
 
 def _factors(draw: st.DrawFn, size: int) -> list[int]:
@@ -53,15 +54,15 @@ def _steps(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Step]]:
             sizes = (*outer, *(n if n > 1 else draw(st.sampled_from([1, 2])) for n in sizes))
             steps.append(lambda xp, x, to=sizes: xp.broadcast_to(x, to))
         elif kind == "add":
-            other = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
-            steps.append(lambda xp, x, other=other: x + xp.asarray(other))
+            other = np.arange(math.prod(sizes)).reshape(sizes)
+            steps.append(lambda xp, x, other=other: x + xp.asarray(other.astype(x.dtype)))
         elif kind == "where":
             steps.append(lambda xp, x: xp.where(x > 5, x - 5, x))
         elif kind == "flip" and sizes:
             steps.append(lambda xp, x: x[::-1])
         elif kind == "sum" and sizes:
             sizes = sizes[:-1]
-            steps.append(lambda xp, x: x.sum(-1, dtype=np.int32))
+            steps.append(lambda xp, x: x.sum(-1, dtype=x.dtype))
     return first, steps
 
 
@@ -74,13 +75,17 @@ def _applied(xp: Any, steps: list[Step], x: Any) -> tuple[Any, ...]:
     return tuple(results)
 
 
-@given(_steps())
-def test_it_answers_what_the_function_does(drawn: tuple[tuple[int, ...], list[Step]]):
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+@given(drawn=_steps())
+def test_they_answer_what_the_function_does(
+    drawn: tuple[tuple[int, ...], list[Step]], dtype: Any, platform: str
+):
     sizes, steps = drawn
-    x = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
-    function = functools.partial(_applied, jnp, steps)
-    with mock.patch.object(merged_last, "LITTLE", 0):
-        results = jax.jit(merged_last.merged_last(function))(x)
+    x = np.arange(math.prod(sizes)).astype(dtype).reshape(sizes)
+    form = arranged_last.forms(functools.partial(_applied, jnp, steps))[platform]
+    with mock.patch.multiple(arranged_last, LITTLE=0, LITTLE_ON_GPU=0):
+        results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(result, expected)
@@ -149,3 +154,28 @@ def test_a_graph_of_them_is_one_loop_with_names():
     # Inside of other programs it fuses as any other function does, and has derivatives.
     gradient = jax.grad(lambda x: graph(x).astype(jnp.float32).sum())(jnp.asarray(values))
     np.testing.assert_array_equal(gradient, 4 * ((values > 10) & (values < 150)))
+
+
+@on_gpu
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "UINT8"])
+def test_a_graph_of_them_is_one_kernel(data_type: str):
+    tensor = TensorDesc(data_type, [8, 64, 256, 256])
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    shuffled = functional.depth_to_space(functional.clip(x, 10, 150), 2)
+    graph = builder.build(functional.tile(shuffled, (1, 1, 2, 2)))
+    values = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(tensor.dtype)
+    compiled = dml_jax.compile(graph)
+    expected = np.tile(_blocks_apart(values.clip(10, 150), 2), (1, 1, 2, 2))
+    np.testing.assert_array_equal(compiled(values), expected)
+    assert len(_kernels(compiled.as_text())) == 1
+
+
+def test_there_and_back_is_nothing():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 16, 32, 64]))
+    back = functional.space_to_depth(functional.depth_to_space(x, 2), 2)
+    graph = builder.build(functional.clip(back, 0.25, 0.75))
+    values = np.random.default_rng(3).random((2, 16, 32, 64), np.float32)
+    np.testing.assert_array_equal(graph(values), values.clip(0.25, 0.75))
+    assert "transpose(" not in dml_jax.compile(graph).as_text()

@@ -1,0 +1,298 @@
+"""Forms of whole programs in which elements are moved and repeated last, by what writes them.
+
+What arranges (reshapes, transpositions, broadcasts) is put off through what maps each element by
+itself, to the end of an operator or a graph, and done there in one loop that writes the result.
+
+On a CPU XLA's loops are over the axes of what a fusion returns. Where that ends in a reshape that
+merges axes, as in DEPTH_TO_SPACE and TILE, each element's index is divided to find where it is
+read, and elements are read one by one. Here the loop is over all the factors of the axes, and they
+are merged in a call that XLA does not inline and that costs nothing. 2 cores, jax
+0.10.2, ms with bound outputs, the function as it is, this, and a copy:
+
+    depth_to_space  [8, 64, 256, 256], block 2: FLOAT32 22, 14, 17; FLOAT16 22, 7.7, 8.5; UINT8 21,
+                    3.9, 4.4. [8, 63, 256, 256], block 3: 28, 15, 17; 25, 8.0, 8.5; 24, 4.2, 4.4
+    tile            UINT8 [8, 64, 256, 256] by (1, 1, 1, 2) 18, 7.2; [2, 64, 256, 256] by
+                    (2, 2, 2, 2) 35, 12. FLOAT16 [64, 256, 256] by (1, 1, 16) 19, 11
+    clip, depth_to_space by 2, tile by (1, 1, 2, 2), of [2, 64, 256, 256] FLOAT32 20, 13;
+                    [4, 64, 256, 256] FLOAT16 42, 13; [8, 64, 256, 256] UINT8 76, 13. (A
+                    concatenation of four copies takes 16.)
+
+On an NVIDIA GPU XLA writes narrow elements one by one, at the speed of its copy of their type, and
+stores what is transposed before it is repeated. Here eight bytes of neighbours are put together in
+an integer first, so that each thread writes as much, and repeats are a concatenation (`pieces.py`
+says why). H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
+
+    depth_to_space  UINT8 [32, 64, 512, 512], block 2 1.62, 2.8, 1.57; block 4 1.61, 3.5, 1.57.
+                    FLOAT16 3.1, 3.2 and FLOAT32 3.9, 3.6 so: they stay as they are
+    tile            [8, 64, 256, 256] by (4, 1, 1, 1) FLOAT32 2.4, 3.6, 4.1; FLOAT16 1.9, 3.3, 3.1;
+                    UINT8 0.97, 2.7, 1.57. By (1, 1, 1, 16) 3.3, 3.6; 1.7, 3.6; 0.86, 3.2
+    clip, depth_to_space by 2, tile by (1, 1, 2, 2), of [32, 64, 256, 256] FLOAT32 2.79, 3.74, 4.1;
+                    FLOAT16 1.69, 3.59, 3.1; UINT8 0.92, 3.45, 1.57
+"""
+
+import contextlib
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax._src import source_info_util
+from jax.experimental.layout import Layout, with_layout_constraint
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import Literal
+
+from dml_jax.lowering.pending import Factor, Pending
+from dml_jax.lowering.pieces import LITTLE as LITTLE_ON_GPU
+from dml_jax.lowering.pieces import MOST, alike, zeros
+
+# Elements below which dispatch is what counts.
+LITTLE = 2**15
+# Bits that a thread writes at once.
+WORD = 64
+# Elements of a word are read this far apart at most.
+FAR = 8
+
+# What maps each element by itself.
+_ELEMENTWISE = frozenset(
+    {"abs", "add", "and", "bitcast_convert_type", "ceil", "clamp", "convert_element_type", "div"}
+    | {"eq", "exp", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "lt"}
+    | {"max", "min", "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n"}
+    | {"shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sqrt", "square"}
+    | {"sub", "tanh", "xor"}
+)
+
+
+_Value = jax.Array | Pending
+_Writer = Callable[[Pending], jax.Array]
+
+
+def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
+    """By platform, the form of a function that is a whole program."""
+    return {"cpu": on_cpu(function), "cuda": on_gpu(function)}
+
+
+def on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arrays, with one loop for what arranges at its end."""
+    return functools.partial(_run, function, _merged_by_itself)
+
+
+def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arrays, with words and concatenations for what arranges at its end."""
+    return functools.partial(_run, function, _in_pieces)
+
+
+def _run(function: Callable[..., Any], write: _Writer, *xs: jax.Array) -> Any:
+    jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+    return jax.tree.unflatten(jax.tree.structure(shape), _evaluate(jaxpr, write, xs))
+
+
+def _evaluate(closed: Any, write: _Writer, xs: Sequence[jax.Array]) -> list[jax.Array]:
+    jaxpr = closed.jaxpr
+    values: dict[Any, _Value] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, xs, strict=True))
+
+    def value(var: Any) -> _Value:
+        return var.val if isinstance(var, Literal) else values[var]
+
+    makers: dict[Any, Any] = {}
+    for eqn in jaxpr.eqns:
+        with _as_part_of(eqn):
+            outs = _applied(eqn, [value(var) for var in eqn.invars])
+        values.update(zip(eqn.outvars, outs, strict=True))
+        makers.update(dict.fromkeys(eqn.outvars, eqn))
+    results = []
+    for var in jaxpr.outvars:
+        result = value(var)
+        if isinstance(result, Pending):
+            with _as_part_of(makers[var]):
+                result = write(result)
+        results.append(result)
+    return results
+
+
+@contextlib.contextmanager
+def _as_part_of(eqn: Any) -> Iterator[None]:
+    """What is traced has the names of the equation, which profiles show."""
+    names = source_info_util.current_name_stack() + eqn.source_info.name_stack
+    user = source_info_util.user_context(eqn.source_info.traceback, name_stack=names)
+    with user, eqn.ctx.manager:
+        yield
+
+
+def _applied(eqn: Any, xs: Sequence[_Value]) -> Sequence[_Value]:
+    name, out = eqn.primitive.name, eqn.outvars[0].aval
+    arranged = _arranged(eqn, xs[0]) if len(xs) == 1 and 0 not in out.shape else None
+    if arranged is not None:
+        return [arranged.simplest()]
+    first = next((x for x in xs if isinstance(x, Pending)), None)
+    if first is not None and name in _ELEMENTWISE and out.shape == first.shape:
+        return [_elementwise(eqn, first, xs)]
+    return _bound(eqn, [_array(x) for x in xs])
+
+
+def _arranged(eqn: Any, x: _Value) -> Pending | None:
+    name, params = eqn.primitive.name, eqn.params
+    if not jnp.shape(x):
+        return None
+    x = x if isinstance(x, Pending) else Pending.of(x)
+    if name == "reshape" and params["dimensions"] is None:
+        return x.reshape(eqn.outvars[0].aval.shape)
+    if name == "transpose":
+        return x.transpose(params["permutation"])
+    if name == "broadcast_in_dim":
+        return x.broadcast_in_dim(eqn.outvars[0].aval.shape, params["broadcast_dimensions"])
+    return None
+
+
+def _elementwise(eqn: Any, first: Pending, xs: Sequence[_Value]) -> _Value:
+    """What is arranged alike is computed before that, else with the factors apart."""
+    arrays = [x for x in xs if jnp.shape(x)]
+    if all(isinstance(x, Pending) and x.axes == first.axes for x in arrays):
+        (y,) = _bound(eqn, [x.array if isinstance(x, Pending) else x for x in xs])
+        return Pending(y, first.axes)
+    sizes = [factor.size for factor in first.factors]
+    (y,) = _bound(eqn, [_apart(x, first, sizes) if jnp.shape(x) else x for x in xs])
+    numbers = itertools.count()
+    axes = tuple(tuple(Factor(f.size, next(numbers)) for f in run) for run in first.axes)
+    return Pending(y, axes).simplest()
+
+
+def _apart(x: _Value, like: Pending, sizes: Sequence[int]) -> jax.Array:
+    if isinstance(x, Pending) and x.axes == like.axes:
+        return x.apart()
+    return _array(x).reshape(sizes)
+
+
+def _array(x: _Value) -> jax.Array:
+    return x.arranged() if isinstance(x, Pending) else x
+
+
+def _bound(eqn: Any, xs: Sequence[Any]) -> Sequence[jax.Array]:
+    outs = eqn.primitive.bind(*xs, **eqn.primitive.get_bind_params(eqn.params))
+    return outs if eqn.primitive.multiple_results else [outs]
+
+
+def _merged_by_itself(x: Pending) -> jax.Array:
+    """What XLA does not fuse with what computes x, nor makes a copy of."""
+    apart = x.apart()
+    if not x.merges or apart.size < LITTLE:
+        return apart.reshape(x.shape)
+    # A transposition that is a fusion's last step has a kernel of its own, of tiles: ms, FLOAT32
+    # block 3 26, and 15 where there is another step, which XLA does not know to do nothing.
+    (apart,) = alike(apart, 1)
+    # With no layout named, XLA names another where an axis has one element, and copies.
+    layout = Layout(tuple(range(len(x.shape))))
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(lambda y: with_layout_constraint(y.reshape(x.shape), layout))(apart)
+
+
+def _in_pieces(x: Pending) -> jax.Array:
+    """Words of several elements, or the elements; repeats are a concatenation."""
+    if math.prod(x.shape) < LITTLE_ON_GPU:
+        return x.arranged()
+    words = _words_of(x)
+    if words is None and (x.moves or not x.repeats):
+        return x.arranged()
+    with jax.enable_x64(True):
+        y = _concatenated(x) if words is None else _words(words)
+        return lax.bitcast_convert_type(y, x.array.dtype).reshape(x.shape)
+
+
+def _words_of(x: Pending) -> Pending | None:
+    """[words, elements of each], where that is faster."""
+    bits = x.array.dtype.itemsize * 8
+    words = x.last(WORD // bits) if x.moves and (bits == 8 or x.repeats) else None
+    if words is None:
+        return None
+    last = next((f.axis for f in reversed(words.axes[0]) if f.axis is not None), None)
+    near = last is not None and math.prod(words.array.shape[last + 1 :]) <= FAR
+    return words if near else None
+
+
+def _concatenated(x: Pending) -> jax.Array:
+    """What is not moved: repeats, and the axis behind them, are one axis.
+
+    TB/s, FLOAT16 [8, 64, 256, 256] by (4, 1, 1, 1), so 3.2, with axes apart 1.9.
+    """
+    runs: list[list[int]] = [[]]
+    for k, factor in enumerate(x.factors):
+        runs[-1].append(k)
+        if factor.axis is not None:
+            runs.append([])
+    runs = [run for run in runs if run]
+    at = next(k for k, run in enumerate(runs) if x.factors[run[0]].axis is None)
+    # An odd number of elements, twice: FLOAT32 rows of 521 2.1, and so 1.8.
+    least = 2 if x.factors[-1].size % 4 == 0 else 3
+    pieces = []
+    for sizes, copy in _copies(x.factors, functools.partial(alike, x.array), least):
+        pieces.append(copy.reshape([math.prod(sizes[k] for k in run) for run in runs]))
+    return lax.concatenate(pieces, at)
+
+
+def _words(words: Pending) -> jax.Array:
+    """[words, elements of each] -> the words, an axis for each factor."""
+    outer, inner = words.axes
+    at = next((k for k, factor in enumerate(outer) if factor.axis is None), None)
+    if at is None:
+        # Without a layout XLA transposes by itself, elements one by one: UINT8 3.08, 1.13.
+        word = _word(words.array, outer, inner)
+        return with_layout_constraint(word, Layout(tuple(range(word.ndim))))
+
+    def copies(count: int) -> list[jax.Array]:
+        # Which of them XLA makes one kernel of: UINT8 1.7, 3.4, the others 3.6, 2.6.
+        if math.prod(factor.size for factor in inner) > MOST:
+            return [_word(words.array, outer, inner, zero) for zero in zeros(words.array, count)]
+        return [_word(array, outer, inner) for array in alike(words.array, count)]
+
+    return lax.concatenate([copy for _, copy in _copies(outer, copies)], at)
+
+
+def _copies(
+    factors: Sequence[Factor], copies: Callable[[int], Sequence[jax.Array]], least: int = 2
+) -> Iterator[tuple[list[int], jax.Array]]:
+    """The pieces whose concatenation along the first repeats has all factors, and their sizes.
+
+    Args:
+        factors: one of them repeats, or several.
+        copies: so many of an array with the other factors as axes, of which XLA does not know that
+            they are the same.
+        least: with fewer there is one piece.
+    """
+    sizes = [factor.size for factor in factors]
+    kept = [k for k, factor in enumerate(factors) if factor.axis is not None]
+    at = next(k for k, factor in enumerate(factors) if factor.axis is None)
+    count = min(sizes[at], MOST) if sizes[at] >= least else 1
+    for i, array in enumerate(copies(count)):
+        within = [*sizes[:at], (sizes[at] + i) // count, *sizes[at + 1 :]]
+        yield within, lax.broadcast_in_dim(array, within, kept)
+
+
+def _word(
+    array: jax.Array,
+    outer: Sequence[Factor],
+    inner: Sequence[Factor],
+    zero: jax.Array | None = None,
+) -> jax.Array:
+    """An axis for each of the outer factors that is one; the inner ones' elements, an integer."""
+    width = array.dtype.itemsize * 8
+    elements = lax.bitcast_convert_type(array, jnp.dtype(f"uint{width}"))
+    kept = [factor.axis for factor in outer if factor.axis is not None]
+    order = [sorted(kept).index(axis) for axis in kept]
+    ones = []
+    for number, place in enumerate(itertools.product(*[range(factor.size) for factor in inner])):
+        one = elements
+        for factor, i in sorted(zip(inner, place, strict=True), key=_axis_last):
+            if factor.axis is not None:
+                one = lax.index_in_dim(one, i, factor.axis, keepdims=False)
+        one = one if zero is None else one | zero
+        one = one.transpose(order).astype(jnp.uint64)
+        ones.append(lax.shift_left(one, lax.full_like(one, number * width)))
+    return functools.reduce(lax.bitwise_or, ones)
+
+
+def _axis_last(at: tuple[Factor, int]) -> int:
+    return -1 if at[0].axis is None else -at[0].axis
