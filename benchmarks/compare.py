@@ -24,7 +24,7 @@ import jax
 import peers
 import report
 
-from dml_jax import DmlError, reuse_host_memory
+from dml_jax import DmlError, release_host_memory, reuse_host_memory
 from dml_jax.bench.cells import Cell, cells, small_cells
 from dml_jax.bench.overhead import measure_overhead
 from dml_jax.bench.roofline import Bench, Programs, environment, wide
@@ -150,6 +150,7 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
             results["cells"].pop(cell.name, None)
             continue
         results["cells"][cell.name] = entry
+        release_host_memory()  # cells are of many sizes
         save(given.results, results)
         say(f"[{number}/{len(chosen)} {time.perf_counter() - begin:.0f}s] {report.line(entry)}")
     save(given.results, results)

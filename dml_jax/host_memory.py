@@ -23,9 +23,10 @@ def reuse_host_memory() -> bool:
     By itself glibc gives a block of more than 32 MB back to the system as soon as it is freed, and
     the next one begins with pages that the kernel has to clear, which takes longer than the work of
     an operator: 2 cores, jax 0.10.2, ms, an ELEMENT_WISE_CLIP of 134 MB, 58 without and 9 with.
-    The price is memory: what was held once is held to the end, and until blocks of the sizes that
-    a program uses have settled, some calls still take a new one (3 to 12 of them of 34 MB in the
-    first 20 calls, of a program that needs two).
+    The price is memory: what was held once is held until `release_host_memory`, and until blocks
+    of the sizes that a program uses have settled, some calls still take a new one (3 to 12 of them
+    of 34 MB in the first 20 calls, of a program that needs two). It is for programs that use the
+    same few sizes again and again: what goes on to others leaves holes that fit nothing.
 
     To be called before JAX is used, and before other libraries start threads of their own: later
     it would do nothing. The same without a call, for any program: `MALLOC_ARENA_MAX=1
@@ -40,10 +41,27 @@ def reuse_host_memory() -> bool:
     global _reused
     if xla_bridge.backends_are_initialized():
         raise RuntimeError("reuse_host_memory() must be called before JAX is used")
+    libc = _glibc()
+    if libc is None:
+        return False
+    _reused = {libc.mallopt(*parameter) for parameter in _PARAMETERS.items()} == {1}
+    return _reused
+
+
+def release_host_memory() -> bool:
+    """Gives the system back all pages that hold nothing now, for what comes next to take anew.
+
+    Returns:
+        Whether the allocator can do it, and there were any.
+    """
+    libc = _glibc()
+    return libc is not None and libc.malloc_trim(0) == 1
+
+
+def _glibc() -> ctypes.CDLL | None:
     try:
         libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  (what glibc alone has)
     except (OSError, TypeError, AttributeError):
-        return False
-    _reused = {libc.mallopt(*parameter) for parameter in _PARAMETERS.items()} == {1}
-    return _reused
+        return None
+    return libc

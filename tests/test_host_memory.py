@@ -8,13 +8,17 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dml_jax import host_memory, reuse_host_memory
+from dml_jax import host_memory, release_host_memory, reuse_host_memory
 
 # Runs in a process of its own: what it sets stays. 34 MB are more than glibc keeps by itself.
 _PROGRAM = """
 import resource
 import jax, jax.numpy as jnp
 import dml_jax
+
+def resident():
+    with open("/proc/self/statm") as counts:
+        return int(counts.read().split()[1])
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -26,16 +30,22 @@ for turn in range(100):
     if turn == 80:
         before = faults()
     assert clip(x).block_until_ready()[-1] == 0.5
-print(faults() - before)
+again = faults() - before
+del x
+held = resident()
+assert dml_jax.release_host_memory()
+print(again, held - resident())
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator is glibc's")
-def test_pages_are_used_again():
+def test_pages_are_used_again_and_given_back():
     program = [sys.executable, "-c", _PROGRAM]
     out = subprocess.run(program, check=True, capture_output=True, text=True).stdout
-    pages = 20 * 2**25 // 4096  # where memory is given back in between, all of them
-    assert int(out) < pages / 2
+    again, released = map(int, out.split())
+    pages = 2**25 // 4096
+    assert again < 20 * pages / 2  # where memory is given back in between, all of them
+    assert released >= pages
 
 
 def test_it_is_too_late_once_jax_has_started():
@@ -48,3 +58,4 @@ def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_memory.xla_bridge, "backends_are_initialized", lambda: False)
     monkeypatch.setattr(host_memory.ctypes, "CDLL", lambda _: object())
     assert not reuse_host_memory()
+    assert not release_host_memory()
