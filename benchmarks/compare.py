@@ -137,6 +137,7 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     gathered = results["bandwidth"].setdefault("gb_s", {}) | found["gb_s"]
     results["bandwidth"] = {**found, "gb_s": gathered}
     for number, (cell, compiled) in enumerate(run.compiled(chosen, contestants.prepare(run)), 1):
+        release_host_memory()  # cells are of many sizes
         elapsed = time.perf_counter() - begin
         if elapsed > given.budget:
             say(f"stopped after {elapsed:.0f} s with {len(chosen) - number + 1} cells left")
@@ -150,7 +151,6 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
             results["cells"].pop(cell.name, None)
             continue
         results["cells"][cell.name] = entry
-        release_host_memory()  # cells are of many sizes
         save(given.results, results)
         say(f"[{number}/{len(chosen)} {time.perf_counter() - begin:.0f}s] {report.line(entry)}")
     save(given.results, results)

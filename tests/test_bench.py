@@ -300,21 +300,11 @@ def compare(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x64: None):
     target = tmp_path / "results.json"
-    words = [str(target), "--limit", "0.004", "--seconds", "0.001", "--peer", "jnp"]
-    compare.main([*words, "--fresh-pages", "--peer", "numpy", "--operator", "SPLIT", "--quick"])
+    words = [str(target), "--limit", "0.004", "--seconds", "0.001", "--fresh-pages"]
+    words += ["--peer", "jnp", "--peer", "numpy"]
+    compare.main([*words, "--operator", "SPLIT", "--quick"])
     first = json.loads(target.read_text())["cells"]
-    compare.main(
-        [
-            *words,
-            "--fresh-pages",
-            "--peer",
-            "numpy",
-            "--operator",
-            "REDUCE",
-            "--match",
-            "MAX [1] FLOAT32",
-        ]
-    )
+    compare.main([*words, "--operator", "REDUCE", "--match", "MAX [1] FLOAT32"])
     found = json.loads(target.read_text())
     assert set(first) < set(found["cells"])
     for cell in found["cells"].values():

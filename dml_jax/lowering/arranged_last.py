@@ -47,7 +47,7 @@ from jax.extend.core import Literal
 
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import LITTLE as LITTLE_ON_GPU
-from dml_jax.lowering.pieces import MOST, alike, zeros
+from dml_jax.lowering.pieces import MOST, alike, unsigned, zeros
 
 # Elements below which dispatch is what counts.
 LITTLE = 2**15
@@ -72,17 +72,8 @@ _Writer = Callable[[Pending], jax.Array]
 
 def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
     """By platform, the form of a function that is a whole program."""
-    return {"cpu": on_cpu(function), "cuda": on_gpu(function)}
-
-
-def on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of arrays, with one loop for what arranges at its end."""
-    return functools.partial(_run, function, _merged_by_itself)
-
-
-def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of arrays, with words and concatenations for what arranges at its end."""
-    return functools.partial(_run, function, _in_pieces)
+    writers = {"cpu": _merged_by_itself, "cuda": _in_pieces}
+    return {name: functools.partial(_run, function, write) for name, write in writers.items()}
 
 
 def _run(function: Callable[..., Any], write: _Writer, *xs: jax.Array) -> Any:
@@ -195,7 +186,7 @@ def _in_pieces(x: Pending) -> jax.Array:
     if math.prod(x.shape) < LITTLE_ON_GPU:
         return x.arranged()
     words = _words_of(x)
-    if words is None and (x.moves or not x.repeats):
+    if words is None and (x.moves or not x.repeats or _odd_twice(x)):
         return x.arranged()
     with jax.enable_x64(True):
         y = _concatenated(x) if words is None else _words(words)
@@ -205,7 +196,10 @@ def _in_pieces(x: Pending) -> jax.Array:
 def _words_of(x: Pending) -> Pending | None:
     """[words, elements of each], where that is faster."""
     bits = x.array.dtype.itemsize * 8
-    words = x.last(WORD // bits) if x.moves and (bits == 8 or x.repeats) else None
+    count, size = WORD // bits, math.prod(x.shape)
+    if not x.moves or size % count or not (bits == 8 or x.repeats):
+        return None
+    words = x.reshape([size // count, count])
     if words is None:
         return None
     last = next((f.axis for f in reversed(words.axes[0]) if f.axis is not None), None)
@@ -225,12 +219,16 @@ def _concatenated(x: Pending) -> jax.Array:
             runs.append([])
     runs = [run for run in runs if run]
     at = next(k for k, run in enumerate(runs) if x.factors[run[0]].axis is None)
-    # An odd number of elements, twice: FLOAT32 rows of 521 2.1, and so 1.8.
-    least = 2 if x.factors[-1].size % 4 == 0 else 3
     pieces = []
-    for sizes, copy in _copies(x.factors, functools.partial(alike, x.array), least):
+    for sizes, copy in _copies(x.factors, functools.partial(alike, x.array)):
         pieces.append(copy.reshape([math.prod(sizes[k] for k in run) for run in runs]))
     return lax.concatenate(pieces, at)
+
+
+def _odd_twice(x: Pending) -> bool:
+    """Is faster as it is: FLOAT32 rows of 521 2.1, in pieces 1.8."""
+    first = next(factor.size for factor in x.factors if factor.axis is None)
+    return first == 2 and x.factors[-1].size % 4 != 0
 
 
 def _words(words: Pending) -> jax.Array:
@@ -252,7 +250,7 @@ def _words(words: Pending) -> jax.Array:
 
 
 def _copies(
-    factors: Sequence[Factor], copies: Callable[[int], Sequence[jax.Array]], least: int = 2
+    factors: Sequence[Factor], copies: Callable[[int], Sequence[jax.Array]]
 ) -> Iterator[tuple[list[int], jax.Array]]:
     """The pieces whose concatenation along the first repeats has all factors, and their sizes.
 
@@ -260,12 +258,11 @@ def _copies(
         factors: one of them repeats, or several.
         copies: so many of an array with the other factors as axes, of which XLA does not know that
             they are the same.
-        least: with fewer there is one piece.
     """
     sizes = [factor.size for factor in factors]
     kept = [k for k, factor in enumerate(factors) if factor.axis is not None]
     at = next(k for k, factor in enumerate(factors) if factor.axis is None)
-    count = min(sizes[at], MOST) if sizes[at] >= least else 1
+    count = min(sizes[at], MOST)
     for i, array in enumerate(copies(count)):
         within = [*sizes[:at], (sizes[at] + i) // count, *sizes[at + 1 :]]
         yield within, lax.broadcast_in_dim(array, within, kept)
@@ -279,7 +276,7 @@ def _word(
 ) -> jax.Array:
     """An axis for each of the outer factors that is one; the inner ones' elements, an integer."""
     width = array.dtype.itemsize * 8
-    elements = lax.bitcast_convert_type(array, jnp.dtype(f"uint{width}"))
+    elements = lax.bitcast_convert_type(array, unsigned(array))
     kept = [factor.axis for factor in outer if factor.axis is not None]
     order = [sorted(kept).index(axis) for axis in kept]
     ones = []

@@ -81,9 +81,8 @@ class Pending:
             axes.append(run)
         return self._split(axes)
 
-    def _split(self, axes: Iterable[Iterable[Factor]]) -> "Pending":
+    def _split(self, runs: Sequence[Sequence[Factor]]) -> "Pending":
         """Several factors of an axis, in their order, are the axes that it becomes."""
-        runs = [list(run) for run in axes]
         parts: list[list[int]] = [[] for _ in self.array.shape]
         for factor in itertools.chain(*runs):
             if factor.axis is not None:
@@ -107,21 +106,6 @@ class Pending:
         for run, axis in zip(self.axes, axes, strict=True):
             runs[axis] = run or runs[axis]
         return Pending(self.array, tuple(runs))
-
-    def last(self, count: int) -> "Pending | None":
-        """The same, in which the last factors are `count` elements; None where they cannot be."""
-        factors = list(self.factors)
-        inner: list[Factor] = []
-        while count > 1 and factors:
-            factor = factors.pop()
-            part = math.gcd(factor.size, count)
-            if part not in (factor.size, count):
-                return None
-            if part < factor.size:
-                factors.append(Factor(factor.size // part, factor.axis))
-            inner.insert(0, Factor(part, factor.axis))
-            count //= part
-        return None if count > 1 else self._split([factors, inner])
 
     def apart(self) -> jax.Array:
         """Arranged, with an axis for each factor."""

@@ -44,14 +44,18 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
 
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
     """The same array several times, which XLA does not know: it would make a broadcast of them."""
-    bits = lax.bitcast_convert_type(x, jnp.dtype(f"uint{x.dtype.itemsize * 8}"))
+    bits = lax.bitcast_convert_type(x, unsigned(x))
     return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in zeros(x, count)]
 
 
 def zeros(x: jax.Array, count: int) -> list[jax.Array]:
     """Unsigned integers as wide as an element, of which XLA does not know that they are zero."""
-    unsigned = jnp.dtype(f"uint{x.dtype.itemsize * 8}")
-    return lax.optimization_barrier([jnp.zeros((), unsigned)] * count)
+    return lax.optimization_barrier([jnp.zeros((), unsigned(x))] * count)
+
+
+def unsigned(x: jax.Array) -> jnp.dtype:
+    """The unsigned integers as wide as an element."""
+    return jnp.dtype(f"uint{x.dtype.itemsize * 8}")
 
 
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
