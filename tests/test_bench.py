@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -17,7 +18,7 @@ from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import cells as table
 from dml_jax.bench.cells import CHAINS, PLANS, Cell, cells, small_cells
 from dml_jax.bench.plain import expression
-from dml_jax.bench.roofline import Bench, Data, programs
+from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, interleaved
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
@@ -144,17 +145,42 @@ def test_random_data_is_fresh_and_in_range():
     assert whole.max() > 2**30
 
 
-def test_outputs_that_are_bound_are_written_where_they_lie():
+@pytest.mark.parametrize("queued", [False, True])
+def test_outputs_that_are_bound_are_written_where_they_lie(monkeypatch, queued: bool):
+    monkeypatch.setattr("dml_jax.bench.roofline.is_queued", lambda device: queued)
     tensor = TensorDesc("FLOAT32", [8, 128])
-    made = programs(lambda x: x * 2, [tensor], [tensor], jax.devices()[0])
-    x = jnp.ones(tensor.sizes, jnp.float32)
-    out = jnp.zeros(tensor.sizes, jnp.float32)
-    place = out.unsafe_buffer_pointer()
-    result = made.bound((out,), x)
-    assert result.unsafe_buffer_pointer() == place
-    assert out.is_deleted()
-    assert float(result[3, 3]) == 2.0
-    assert made.allocated(x).unsafe_buffer_pointer() != place
+    made = programs(lambda x: x * 2, [tensor], [tensor], jax.devices()[0], 3)
+    assert made.sets == (3 if queued else 1)  # of which a call does all
+    xs = [(jnp.full(tensor.sizes, k, jnp.float32),) for k in range(made.sets)]
+    outs = [(jnp.zeros(tensor.sizes, jnp.float32),) for _ in xs]
+    places = [out.unsafe_buffer_pointer() for (out,) in outs]
+    results = made.bound(outs, xs)
+    assert [result.unsafe_buffer_pointer() for (result,) in results] == places
+    assert all(out.is_deleted() for (out,) in outs)
+    assert [float(result[3, 3]) for (result,) in results] == [2.0 * k for k in range(made.sets)]
+    assert made.allocated(*xs[0]).unsafe_buffer_pointer() != places[0]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_the_time_is_of_one_set(monkeypatch, queued: bool):
+    monkeypatch.setattr("dml_jax.bench.roofline.is_queued", lambda device: queued)
+    tensor = TensorDesc("FLOAT32", [4])
+    data, done = Data(jax.devices()[0]), []
+    made = programs(lambda x: x, [tensor], [tensor], data.device, 4)
+    counted = replace(made, bound=lambda outs, xs: done.extend(xs) or outs)
+    inputs = [(jnp.full((4,), k, jnp.float32),) for k in range(4)]
+    contender = jax_contenders(counted, inputs, [tensor], data)["bound"]
+    clock = Clock(monkeypatch)
+    call = contender.call
+
+    def timed(index: int) -> None:
+        before = len(done)
+        call(index)
+        clock.now += len(done) - before
+
+    times = interleaved({"": replace(contender, call=timed)}, 4)
+    assert times[""].median == 1.0
+    assert {float(x[0]) for (x,) in done} == {0.0, 1.0, 2.0, 3.0}
 
 
 class Clock:
@@ -179,8 +205,9 @@ class Clock:
 def test_medians_and_quartiles_of_interleaved_samples(monkeypatch: pytest.MonkeyPatch):
     clock = Clock(monkeypatch)
     steady, sets = clock.spending(1.0)
-    # Two calls to warm up, then five samples.
-    uneven, _ = clock.spending(9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 100.0)
+    # Two calls to warm up, then five samples, each behind a call that does not count.
+    counted = [1.0, 2.0, 3.0, 4.0, 100.0]
+    uneven, _ = clock.spending(9.0, 9.0, *(t for sample in counted for t in (50.0, sample)))
     times = interleaved({"steady": steady, "uneven": uneven}, 4, samples=5, seconds=1e9)
     assert (times["steady"].median, times["steady"].samples, times["steady"].calls) == (1, 5, 1)
     assert (times["uneven"].low, times["uneven"].median, times["uneven"].high) == (2, 3, 4)

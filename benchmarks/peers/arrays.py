@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, Programs, jax_contenders, programs
+from dml_jax.bench.roofline import Data, Programs, jax_contenders, programs, sets_of
 from peers.common import (
     Entries,
     Entry,
@@ -32,8 +32,9 @@ class Jnp:
     name = "jnp"
 
     def programs(self, cell: Cell, device: Any) -> Programs:
-        function = cell.function
-        return programs(plain.expression(function), function.inputs, function.outputs, device)
+        function, sets = cell.function, sets_of(cell, device)
+        expression = plain.expression(function)
+        return programs(expression, function.inputs, function.outputs, device, sets)
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Programs) -> Entries:
         return jax_entries(cell, inputs, data, compiled)

@@ -18,24 +18,29 @@ import numpy as np
 from jax import lax
 
 from dml_jax.bench.cells import HIGH, LOW, Cell
-from dml_jax.bench.timing import Contender, Times, interleaved, jax_contender
+from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.enums import TensorDataType
 from dml_jax.host_memory import is_host_memory_reused
 from dml_jax.operator import whole_program
 from dml_jax.tensor import TensorDesc
 
-ROTATED = 2**28
-"""Bytes of the sets of data that calls go through in turn: several times the last cache."""
+ROTATED, ROTATED_QUEUED = 2**28, 2**30
+"""Bytes of the sets of data that calls go through in turn: several times the last cache, and where
+calls are queued so much that a call does several of them."""
 
 MOST_SETS = 64
+
+AT_ONCE = 16
+"""Most sets that a queued program goes through: they take time to compile."""
 
 WAYS = ("bound", "allocated")
 """Whether outputs are written into memory that is there, or into memory that the call makes."""
 
 
-def sets_of(cell: Cell) -> int:
+def sets_of(cell: Cell, device: Any) -> int:
     """How many sets of data a cell rotates through."""
-    return min(max(math.ceil(ROTATED / cell.bytes), 2), MOST_SETS)
+    rotated = ROTATED_QUEUED if is_queued(device) else ROTATED
+    return min(max(math.ceil(rotated / cell.bytes), 2), MOST_SETS)
 
 
 def wide(cell: Cell) -> Any:
@@ -88,17 +93,23 @@ class Data:
 
     def sets(self, cell: Cell) -> list[tuple[jax.Array, ...]]:
         """The inputs of each set."""
-        count = sets_of(cell)
+        count = sets_of(cell, self.device)
         made = [tuple(self.array(t) for t in cell.function.inputs) for _ in range(count)]
         return jax.block_until_ready(made)
 
 
 @dataclass(frozen=True)
 class Programs:
-    """A function compiled both ways: its outputs allocated by the call, and bound (donated)."""
+    """A function compiled both ways: its outputs allocated by the call, and bound (donated).
+
+    Attributes:
+        bound: takes the outputs' memory and the inputs of as many sets as `sets` says, and does one
+            set after the other.
+    """
 
     allocated: Any
     bound: Any
+    sets: int
 
 
 def programs(
@@ -106,20 +117,36 @@ def programs(
     inputs: Sequence[TensorDesc],
     outputs: Sequence[TensorDesc],
     device: Any,
+    sets: int,
 ) -> Programs:
-    """Compiles a function of arrays. `bound` takes the outputs' memory first, as a tuple."""
+    """Compiles a function of arrays.
+
+    Where calls are queued, the bound program does `AT_ONCE` of the sets in one call: a short kernel
+    is over before the next call comes, and what would be measured is how long a call takes.
+    """
     function = whole_program(function)
+    sets = min(sets, AT_ONCE) if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
 
-    def shapes(tensors: Sequence[TensorDesc]) -> list[Any]:
+    def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
         make = jax.ShapeDtypeStruct
-        return [make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors]
+        return tuple(make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors)
 
-    xs, outs = shapes(inputs), tuple(shapes(outputs))
+    def bound(_: Any, inputs: Sequence[Sequence[jax.Array]]) -> list[Any]:
+        made: list[Any] = []
+        for xs in inputs:
+            if made:  # so that XLA has no reason to merge them
+                xs, made[-1] = lax.optimization_barrier((xs, made[-1]))
+            made.append(as_tuple(function(*xs)))
+        return made
+
+    xs, outs = shapes(inputs), shapes(outputs)
     # An output that no input reads is an argument too: its memory is what is written to.
-    bound = jax.jit(lambda _, *xs: function(*xs), donate_argnums=0, keep_unused=True)
+    donating = jax.jit(bound, donate_argnums=0, keep_unused=True)
     return Programs(
-        jax.jit(lambda *xs: function(*xs)).lower(*xs).compile(), bound.lower(outs, *xs).compile()
+        jax.jit(lambda *xs: function(*xs)).lower(*xs).compile(),
+        donating.lower([outs] * sets, [xs] * sets).compile(),
+        sets,
     )
 
 
@@ -136,13 +163,18 @@ def jax_contenders(
     """The contenders `allocated` and `bound` of compiled programs over sets of inputs."""
     held = [tuple(map(data.zeros, outputs)) for _ in inputs]
 
+    def allocated(index: int) -> Any:
+        return compiled.allocated(*inputs[index % len(inputs)])
+
     def bound(index: int) -> Any:
-        held[index] = as_tuple(compiled.bound(held[index], *inputs[index]))
-        return held[index]
+        start = index % (len(inputs) // compiled.sets) * compiled.sets
+        chosen = slice(start, start + compiled.sets)
+        held[chosen] = compiled.bound(held[chosen], list(inputs[chosen]))
+        return held[chosen]
 
     return {
-        "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
-        "bound": jax_contender(bound, data.device),
+        "allocated": jax_contender(allocated, data.device),
+        "bound": jax_contender(bound, data.device, compiled.sets),
     }
 
 
@@ -181,25 +213,11 @@ class References:
     def _make(self, data_type: TensorDataType) -> dict[str, Contender]:
         tensor = TensorDesc(data_type, [self.size // data_type.element_size])
         inputs = [(self.data.array(tensor),) for _ in range(self.SETS)]
-        held = [(self.data.zeros(tensor),) for _ in range(self.SETS)]
-
-        def copying(program: Any) -> Callable[[int], Any]:
-            def call(index: int) -> Any:
-                index %= self.SETS
-                held[index] = (program(held[index], *inputs[index]),)
-                return held[index]
-
-            return call
-
-        def reading(program: Any) -> Callable[[int], Any]:
-            return lambda index: program(*inputs[index % self.SETS])
-
         made = {}
         for name, (copies, form) in _FORMS.items():
             outputs = [tensor if copies else TensorDesc(data_type, [1])]
-            compiled = programs(form, [tensor], outputs, self.data.device)
-            call = copying(compiled.bound) if copies else reading(compiled.allocated)
-            made[name] = jax_contender(call, self.data.device)
+            compiled = programs(form, [tensor], outputs, self.data.device, self.SETS)
+            made[name] = jax_contenders(compiled, inputs, outputs, self.data)["bound"]
         return made
 
     def rate(self, form: str, times: Times) -> float:
@@ -350,8 +368,8 @@ class Bench:
     def prepare(self, cell: Cell) -> Programs:
         """The cell's programs."""
         with wide(cell):
-            function = cell.function
-            return programs(function, function.inputs, function.outputs, self.device)
+            function, sets = cell.function, sets_of(cell, self.device)
+            return programs(function, function.inputs, function.outputs, self.device, sets)
 
     def measure(
         self,
@@ -372,7 +390,10 @@ class Bench:
             group = {name: c for name, c in contenders.items() if name.endswith(way)}
             beside = {form: forms[form] for form in (copy, read)} if way == "bound" else {}
             times |= interleaved(
-                {**group, **beside}, sets_of(cell), seconds=self.seconds, keep=set(beside)
+                {**group, **beside},
+                sets_of(cell, self.device),
+                seconds=self.seconds,
+                keep=set(beside),
             )
         rates = {form: self.references.rate(form, times.pop(form)) for form in (copy, read)}
         of_type = bandwidth.rates[cell.tensor.data_type]["copy"]

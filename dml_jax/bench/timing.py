@@ -22,12 +22,14 @@ class Contender:
         wait: returns when all that was queued is done.
         queued: whether calls are queued, and waited for together; else each is waited for.
         settle: seconds for which its threads are busy after it is done, in the next one's way.
+        sets: how often a call does the work: once for each of so many sets.
     """
 
     call: Callable[[int], object]
     wait: Callable[[], object] = lambda: None
     queued: bool = False
     settle: float = 0.0
+    sets: int = 1
 
     def run(self, sets: Iterable[int]) -> float:
         """Runs once for each of the sets. Returns the seconds until all was queued."""
@@ -44,12 +46,12 @@ class Contender:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds a call took.
+    """Seconds the work took.
 
     Attributes:
         median, low, high: the median, and the quartiles around it.
         samples: how many were taken.
-        calls: calls in each sample.
+        calls: how often it was done in each sample.
         queueing: where calls are queued, the part of a sample in which they still were. Near 1, the
             device waited for the host, and the time is the host's.
     """
@@ -76,11 +78,14 @@ def interleaved(
     samples: int = 11,
     least: int = 3,
     seconds: float = 1.0,
-    sample_seconds: float | None = None,
+    sample_seconds: float = 5e-3,
     give_up: float = 3.0,
     keep: Collection[str] = (),
 ) -> dict[str, Times]:
     """The times of each, from samples taken in turn, in an order that is shuffled each time.
+
+    A sample begins with a call that does not count: how soon threads wake that slept while others
+    had their turn, and what those left in the caches, is no part of it.
 
     Args:
         contenders: by name.
@@ -89,8 +94,8 @@ def interleaved(
         samples: of each contender.
         least: of each, even where the seconds are over.
         seconds: after these no further round begins.
-        sample_seconds: a sample makes as many calls as last this long; None is 2 ms, and 5 ms where
-            calls are queued, beside which the wait at the end is nothing.
+        sample_seconds: a sample makes as many calls as last this long: where calls are queued, the
+            wait at the end should be nothing beside it.
         give_up: one that is slower than the fastest by more than this factor gets `least` samples,
             by more than three times this factor one.
         keep: those that are neither given up nor counted as the fastest.
@@ -101,16 +106,15 @@ def interleaved(
     calls: dict[str, int] = {}
     for name, contender in contenders.items():
         contender.run(itertools.islice(turns, 1))  # compiles, allocates
-        long = sample_seconds or (5e-3 if contender.queued else 2e-3)
         count = 1
         while True:
             start = time.perf_counter()
             contender.run(itertools.islice(turns, count))
             took = time.perf_counter() - start
-            if took >= long / 2 or count >= 2**14:
+            if took >= sample_seconds / 2 or count >= 2**14:
                 break
-            count *= min(max(2, int(long / 2 / max(took, 1e-7))), 16)
-        calls[name] = max(1, min(math.ceil(count * long / took), 2**14))
+            count *= min(max(2, int(sample_seconds / 2 / max(took, 1e-7))), 16)
+        calls[name] = max(1, min(math.ceil(count * sample_seconds / took), 2**14))
     order, dice, begin = list(contenders), random.Random(0), time.perf_counter()
     collecting = gc.isenabled()
     gc.disable()
@@ -127,18 +131,22 @@ def interleaved(
                 enough = 1 if slower > 3 * give_up else least
                 if turn >= enough and slower > give_up and name not in keep:
                     continue
-                count = calls[name]
+                contender, count = contenders[name], calls[name]
+                contender.run(itertools.islice(turns, 1))
                 start = time.perf_counter()
-                queued = contenders[name].run(itertools.islice(turns, count))
+                queued = contender.run(itertools.islice(turns, count))
                 took = time.perf_counter() - start
-                taken[name].append(took / count)
-                if contenders[name].queued:
+                taken[name].append(took / (count * contender.sets))
+                if contender.queued:
                     queueing[name].append(queued / took)
-                time.sleep(contenders[name].settle)
+                time.sleep(contender.settle)
     finally:
         if collecting:
             gc.enable()
-    return {name: _summary(taken[name], calls[name], queueing[name]) for name in contenders}
+    return {
+        name: _summary(taken[name], calls[name] * contender.sets, queueing[name])
+        for name, contender in contenders.items()
+    }
 
 
 def _summary(taken: Sequence[float], calls: int, queueing: Sequence[float]) -> Times:
@@ -152,7 +160,7 @@ def is_queued(device: Any) -> bool:
     return device.platform != "cpu"
 
 
-def jax_contender(function: Callable[[int], Any], device: Any) -> Contender:
+def jax_contender(function: Callable[[int], Any], device: Any, sets: int = 1) -> Contender:
     """Of a function that returns JAX arrays; each result is let go at the next call."""
     held: list[Any] = [None]
 
@@ -163,4 +171,4 @@ def jax_contender(function: Callable[[int], Any], device: Any) -> Contender:
         jax.block_until_ready(held[0])
         held[0] = None
 
-    return Contender(call, wait, is_queued(device))
+    return Contender(call, wait, is_queued(device), sets=sets)
