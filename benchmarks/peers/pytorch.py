@@ -90,13 +90,13 @@ class Torch:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             made.extend(entry.results(index) for index in range(len(views)))
-        contender = Contender(lambda _: graph.replay(), **self.options, sets=len(views))
+        captured = entry, made  # the graph writes to what they hold
 
         def results(index: int) -> Any:
             graph.replay()
-            return made[index]
+            return captured[1][index]
 
-        return Entry(contender, results)
+        return Entry(Contender(lambda _: graph.replay(), **self.options, sets=len(views)), results)
 
     def _outs(self, function: Any) -> list[Any]:
         torch = self.torch
