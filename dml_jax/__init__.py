@@ -33,7 +33,7 @@ from dml_jax.graph import (
     OperatorNode,
     OutputEdge,
 )
-from dml_jax.host_memory import release_host_memory, reuse_host_memory
+from dml_jax.host import release_host_memory, reuse_host_memory
 from dml_jax.operator import OPERATORS, Operator, operator_from_json
 from dml_jax.operators import (
     Argmax,

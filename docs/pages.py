@@ -84,7 +84,7 @@ REFERENCE = {
         "compiled.BufferBinding",
         "compiled.BindingTable",
     ],
-    "Host memory": ["host_memory.reuse_host_memory", "host_memory.release_host_memory"],
+    "Host memory": ["host.reuse_host_memory", "host.release_host_memory"],
     "Enumerations": [
         "enums.TensorDataType",
         "enums.TensorFlags",

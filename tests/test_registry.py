@@ -175,7 +175,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
     )
-    pieces_of_all_sizes = mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1, LONG=1)
+    pieces_of_all_sizes = mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1, EVEN=1, LONG=3)
     arranged_at_all_sizes = mock.patch.multiple(arranged_last, LITTLE=0, LITTLE_ON_GPU=0)
     with pieces_of_all_sizes, arranged_at_all_sizes:
         for platform, form in op.forms_alone().items():

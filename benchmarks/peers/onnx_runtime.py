@@ -8,7 +8,8 @@ import numpy as np
 
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, cores
+from dml_jax.bench.roofline import Data
+from dml_jax.host import cores
 from peers.common import (
     Entries,
     Entry,

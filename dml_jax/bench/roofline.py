@@ -20,18 +20,20 @@ from jax import lax
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.enums import TensorDataType
-from dml_jax.host_memory import is_host_memory_reused
+from dml_jax.host import cores, is_host_memory_reused
 from dml_jax.operator import whole_program
 from dml_jax.tensor import TensorDesc
 
-ROTATED, ROTATED_QUEUED = 2**28, 2**30
-"""Bytes of the sets of data that calls go through in turn: several times the last cache, and where
-calls are queued so much that a call does several of them."""
+ROTATED, MOST_SETS = 2**28, 64
+"""Bytes of the sets of data that calls go through in turn, several times the last cache; and how
+many sets at most."""
 
-MOST_SETS = 64
+ROTATED_QUEUED, MOST_QUEUED = 2**30, 16
+"""Where calls are queued, and one of them goes through all sets: more, for it to take longer than
+the host; fewer, since they take time to compile."""
 
-AT_ONCE = 16
-"""Most sets that a queued program goes through: they take time to compile."""
+METHOD = 2
+"""Of measuring, so that its figures are not mixed with another's."""
 
 WAYS = ("bound", "allocated")
 """Whether outputs are written into memory that is there, or into memory that the call makes."""
@@ -39,8 +41,9 @@ WAYS = ("bound", "allocated")
 
 def sets_of(cell: Cell, device: Any) -> int:
     """How many sets of data a cell rotates through."""
-    rotated = ROTATED_QUEUED if is_queued(device) else ROTATED
-    return min(max(math.ceil(rotated / cell.bytes), 2), MOST_SETS)
+    queued = is_queued(device)
+    rotated, most = (ROTATED_QUEUED, MOST_QUEUED) if queued else (ROTATED, MOST_SETS)
+    return min(max(math.ceil(rotated / cell.bytes), 2), most)
 
 
 def wide(cell: Cell) -> Any:
@@ -121,11 +124,11 @@ def programs(
 ) -> Programs:
     """Compiles a function of arrays.
 
-    Where calls are queued, the bound program does `AT_ONCE` of the sets in one call: a short kernel
-    is over before the next call comes, and what would be measured is how long a call takes.
+    Where calls are queued, the bound program does all sets in one call: a short kernel is over
+    before the next call comes, and what would be measured is how long a call takes.
     """
     function = whole_program(function)
-    sets = min(sets, AT_ONCE) if is_queued(device) else 1
+    sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
 
     def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
@@ -167,7 +170,7 @@ def jax_contenders(
         return compiled.allocated(*inputs[index % len(inputs)])
 
     def bound(index: int) -> Any:
-        start = index % (len(inputs) // compiled.sets) * compiled.sets
+        start = index * compiled.sets % len(inputs)
         chosen = slice(start, start + compiled.sets)
         held[chosen] = compiled.bound(held[chosen], list(inputs[chosen]))
         return held[chosen]
@@ -429,16 +432,10 @@ def environment(device: Any) -> dict[str, Any]:
             for name, value in sorted(os.environ.items())
             if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
         },
+        "method": METHOD,
         "host_memory_reused": is_host_memory_reused(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu() -> str:

@@ -18,11 +18,12 @@ class Contender:
     """What is timed.
 
     Attributes:
-        call: does the work on one of the sets of data, whose number it takes; may only queue it.
+        call: does the work on the set of data whose number it takes, or on several; may only queue
+            it.
         wait: returns when all that was queued is done.
         queued: whether calls are queued, and waited for together; else each is waited for.
         settle: seconds for which its threads are busy after it is done, in the next one's way.
-        sets: how often a call does the work: once for each of so many sets.
+        sets: on how many sets a call does the work.
     """
 
     call: Callable[[int], object]

@@ -4,12 +4,12 @@ XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.host import cores
 from dml_jax.lowering.fold import (
     LITTLE,
     Axes,
@@ -36,7 +36,7 @@ LONG_ROW = 1024
 # What does not, where there are fewer rows than cores, goes over rows of this length: one row of
 # 33554432 elements, ARGMAX behind a clip 20, 4.5.
 PIECE = 2**16
-CORES = os.cpu_count() or 1
+CORES = cores()
 # Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.

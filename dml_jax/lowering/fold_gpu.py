@@ -51,6 +51,8 @@ PACKED_BLOCKS, NARROW_BLOCKS = 2, 8
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
 LONG_COLUMN = 4096
+# And so many columns in all: [4096, 4096] 1.5, 2.7 in blocks; [2, 4096, 4096] 3.6, 3.2.
+MANY_COLUMNS = 2**13
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -70,7 +72,8 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
         ends = [_columns(kind, end, combine) for end in ends]
         return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
-    wide = kind.locates and c % 32 == 0 and n <= LONG_COLUMN and parts[0].dtype.itemsize >= 4
+    aligned = c % 32 == 0 and n <= LONG_COLUMN and k * c >= MANY_COLUMNS
+    wide = kind.locates and aligned and parts[0].dtype.itemsize >= 4
     while n > 1:
         if n <= kind.column:
             size = 1

@@ -1,9 +1,10 @@
-"""Forms of elementwise and arranging functions for whole programs, most of them concatenations.
+"""Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
 All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
 with a kernel of its own: each thread computes the same element of every piece. So one read serves
 several writes, and several reads of narrow elements are under way at once. It does not fuse with
-what reads it. H200, jax 0.11.2, TB/s moved, `lower` and the form here:
+what reads it. And narrow elements that are not changed move as words of several. H200, jax 0.11.2,
+TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
@@ -31,6 +32,8 @@ LITTLE = 2**20
 ALIGNED = 64
 # Bytes.
 WORD = 4
+# Words of which XLA gives each thread as many neighbours.
+EVEN = 4
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
 
@@ -90,17 +93,18 @@ def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
-    """`arrangement.split` of a matrix, narrow elements as 32-bit words of several.
+    """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one.
 
-    TB/s, FLOAT32 [5, 13, 509, 521] over axis 1 so 3.3, with all axes 2.7.
+    TB/s, FLOAT32 [5, 13, 509, 521] over axis 1 3.3 as rows, with all axes 2.7.
     """
     if x.size < LITTLE:
         return arrangement.split(x, sizes, axis)
     width = math.prod(x.shape[axis + 1 :])
-    rows, per_word = _rows(x, axis), 1
-    if x.dtype.itemsize < WORD and _fill_words(x, sizes, axis):
-        rows, per_word = _words(x, axis), WORD // x.dtype.itemsize
-    pieces = lax.split(rows, [size * width // per_word for size in sizes], 1)
+    if _fill_words(x, sizes, axis):
+        rows, width = _words(x, axis), width * x.dtype.itemsize
+        pieces = lax.split(rows, [size * width // WORD for size in sizes], 1)
+    else:
+        pieces = lax.split(_rows(x, axis), [size * width for size in sizes], 1)
     shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
     return [_elements(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
 
@@ -111,21 +115,30 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     A thread reads, of each output's word, the one input that has it. Of a concatenation a thread
     writes an element of each input, and waits where that is a short one: TB/s, [8, 64, 256, 256]
     of three pieces, FLOAT32 over axis 0 so 3.9 (3.0), FLOAT16 over 3 3.3 (2.0), UINT8 over 1 3.7
-    (3.3), over 3 3.2 (2.4). Words of 64 bits are slower, and so are those that are an odd number.
+    (3.3), over 3 3.2 (2.4). Words of 64 bits are slower, and so are words whose number is no
+    multiple of four. Narrow elements of these, and of many inputs, are words of a concatenation.
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
     shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
     count = math.prod(shape)
-    even = count * first.dtype.itemsize % (4 * WORD) == 0
-    if count < LITTLE or not even or not _fill_words(first, sizes, axis):
+    if count < LITTLE or not _fill_words(first, sizes, axis):
         return arrangement.join(xs, axis)
-    words = [_words(x, axis) for x in xs]
-    total, at, joined = sum(x.shape[1] for x in words), 0, []
+    if len(xs) <= MOST and count * first.dtype.itemsize % (EVEN * WORD) == 0:
+        return _elements(_among_zeros([_words(x, axis) for x in xs]), shape, first.dtype)
+    # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
+    if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
+        return arrangement.join(xs, axis)
+    return _elements(lax.concatenate([_words(x, axis) for x in xs], 1), shape, first.dtype)
+
+
+def _among_zeros(words: Sequence[jax.Array]) -> jax.Array:
+    """Matrices joined along their last axis."""
+    total, at, padded = sum(x.shape[1] for x in words), 0, []
     for x in words:
         around = (at, total - at - x.shape[1], 0)
-        joined.append(lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), around]))
+        padded.append(lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), around]))
         at += x.shape[1]
-    return _elements(functools.reduce(lax.bitwise_or, joined), shape, first.dtype)
+    return functools.reduce(lax.bitwise_or, padded)
 
 
 def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:

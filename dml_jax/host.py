@@ -1,7 +1,9 @@
-"""Host memory that a process keeps for the arrays that come next."""
+"""The host: its cores, and memory that a process keeps for the arrays that come next."""
 
+import contextlib
 import ctypes
 import os
+from pathlib import Path
 
 from jax._src import xla_bridge
 
@@ -15,6 +17,13 @@ _MADV_HUGEPAGE = 14
 _reused = False
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def is_host_memory_reused() -> bool:
     """Whether `reuse_host_memory` took effect."""
     return _reused
@@ -25,9 +34,11 @@ def reuse_host_memory() -> bool:
 
     By itself glibc gives a block of more than 32 MB back to the system as soon as it is freed, and
     the next one begins with pages that the kernel has to clear, which takes longer than the work of
-    an operator: 2 cores, jax 0.10.2, ms, an ELEMENT_WISE_CLIP of 134 MB, 50 without and 9 with.
-    Pages are large ones (2 MB) where the system has them, as those of NumPy's arrays are: a new
-    output costs 16 in place of 38, and one that is bound 8.5 in place of 9.
+    an operator: 2 cores, jax 0.10.2, ms, an ELEMENT_WISE_CLIP of 134 MB, 50 without, 9 with, and
+    16 where it does need new pages: they are large ones (2 MB) where the system has them, as those
+    of NumPy's arrays are, and the heap reserves addresses for three quarters of the machine's
+    memory. (That is not done, and small ones cost 38, where addresses are limited or accounted
+    for: `ulimit -v`, strict overcommit.)
     The price is memory: what was held once is held until `release_host_memory`, and until blocks
     of the sizes that a program uses have settled, some calls still take a new one (3 to 12 of them
     of 34 MB in the first 20 calls, of a program that needs two). It is for programs that use the
@@ -51,7 +62,8 @@ def reuse_host_memory() -> bool:
     if libc is None:
         return False
     _reused = {libc.mallopt(*parameter) for parameter in _PARAMETERS.items()} == {1}
-    _advise(libc)
+    if _reused:
+        _advise(libc)
     return _reused
 
 
@@ -59,31 +71,45 @@ def release_host_memory() -> bool:
     """Gives the system back all pages that hold nothing now, for what comes next to take anew.
 
     Returns:
-        Whether the allocator can do it, and there were any.
+        Whether the allocator can do it.
     """
     libc = _glibc()
     if libc is None:
         return False
-    released = libc.malloc_trim(0) == 1
+    libc.malloc_trim(0)
     if _reused:
         _advise(libc)
-    return released
+    return True
 
 
 def _advise(libc: ctypes.CDLL) -> None:
-    """Large pages for what the heap will grow to.
+    """Large pages for what the heap will grow to: the advice is of addresses, which it takes now.
 
-    The advice is of addresses: the heap takes as many as most of the machine's memory, which costs
-    nothing until they are written to. Where it cannot, small pages do.
+    They cost nothing until they are written to, unless they count.
     """
-    page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    if _addresses_count():
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+    used = int(Path("/proc/self/statm").read_text().split()[5])
+    pages = os.sysconf("SC_PHYS_PAGES") * 3 // 4 - used
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    block = libc.malloc(page * pages)
+    block = libc.malloc(page * pages) if pages > 1 else None
     if block is not None:
         libc.madvise(-(-block // page) * page, page * (pages - 1), _MADV_HUGEPAGE)
         libc.free(block)
+
+
+def _addresses_count() -> bool:
+    """Whether the system limits them or sets memory aside for them, or glibc writes to them."""
+    import resource  # not everywhere
+
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    with contextlib.suppress(OSError):
+        strict = Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2"
+        return limited or strict or "MALLOC_PERTURB_" in os.environ
+    return True
 
 
 def _glibc() -> ctypes.CDLL | None:
