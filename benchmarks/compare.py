@@ -58,7 +58,11 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--limit", type=float, help="MB of the largest tensor; 200 on a CPU, else 2148")
     add("--fresh-pages", action="store_true", help="leave host memory to the allocator, for all")
     add("--overhead", action="store_true", help="only the overhead of small cells")
-    add("--keep-going", action="store_true", help="merge into a file of another machine or jax")
+    add(
+        "--keep-going",
+        action="store_true",
+        help="merge into a file of another machine, jax or method",
+    )
     return parser.parse_args(arguments)
 
 
@@ -105,8 +109,9 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     known = environment(device)
     old = results["environment"]
     for name in ("device", "cpu", "jax", "method") if old else ():
-        if old.get(name) != known[name] and not given.keep_going:
-            sys.exit(f"{given.results} is of {name} {old.get(name)}, not {known[name]}")
+        was = old.get(name, 1)  # the first method had no number
+        if was != known[name] and not given.keep_going:
+            sys.exit(f"{given.results} is of {name} {was}, not {known[name]}")
     kinds = given.operator
     limit = int((given.limit or (200 if device.platform == "cpu" else 2148)) * 1e6)
     run = Bench(device, seconds, limit)

@@ -309,11 +309,8 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
-    little |= (
-        {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1}
-        if form is fold_gpu
-        else {"PIECE": 24, "CORES": 4}
-    )
+    on_gpu, on_cpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1}, {"PIECE": 24, "CORES": 4}
+    little |= on_gpu if form is fold_gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,

@@ -166,9 +166,6 @@ def jax_contenders(
     """The contenders `allocated` and `bound` of compiled programs over sets of inputs."""
     held = [tuple(map(data.zeros, outputs)) for _ in inputs]
 
-    def allocated(index: int) -> Any:
-        return compiled.allocated(*inputs[index % len(inputs)])
-
     def bound(index: int) -> Any:
         start = index * compiled.sets % len(inputs)
         chosen = slice(start, start + compiled.sets)
@@ -176,7 +173,7 @@ def jax_contenders(
         return held[chosen]
 
     return {
-        "allocated": jax_contender(allocated, data.device),
+        "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
         "bound": jax_contender(bound, data.device, compiled.sets),
     }
 

@@ -51,8 +51,8 @@ from dml_jax.lowering.pieces import MOST, alike, unsigned, zeros
 
 # Elements below which dispatch is what counts.
 LITTLE = 2**15
-# Bits that a thread writes at once.
-WORD = 64
+# Bytes that a thread writes at once.
+WORD = 8
 # Elements of a word are read this far apart at most.
 FAR = 8
 
@@ -195,9 +195,9 @@ def _in_pieces(x: Pending) -> jax.Array:
 
 def _words_of(x: Pending) -> Pending | None:
     """[words, elements of each], where that is faster."""
-    bits = x.array.dtype.itemsize * 8
-    count, size = WORD // bits, math.prod(x.shape)
-    if not x.moves or size % count or not (bits == 8 or x.repeats):
+    width = x.array.dtype.itemsize
+    count, size = WORD // width, math.prod(x.shape)
+    if not x.moves or size % count or not (width == 1 or x.repeats):
         return None
     words = x.reshape([size // count, count])
     if words is None:

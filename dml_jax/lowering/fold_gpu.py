@@ -72,8 +72,8 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
         ends = [_columns(kind, end, combine) for end in ends]
         return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
-    aligned = c % 32 == 0 and n <= LONG_COLUMN and k * c >= MANY_COLUMNS
-    wide = kind.locates and aligned and parts[0].dtype.itemsize >= 4
+    aligned = c % 32 == 0 and parts[0].dtype.itemsize >= 4
+    wide = kind.locates and aligned and n <= LONG_COLUMN and k * c >= MANY_COLUMNS
     while n > 1:
         if n <= kind.column:
             size = 1

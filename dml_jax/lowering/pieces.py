@@ -30,7 +30,7 @@ MOST = 4
 LITTLE = 2**20
 # Elements that a piece is a multiple of.
 ALIGNED = 64
-# Bytes.
+# Bytes that are joined or split as one.
 WORD = 4
 # Words of which XLA gives each thread as many neighbours.
 EVEN = 4
