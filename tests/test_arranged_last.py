@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import arranged_last
+from dml_jax.lowering import arranged_last, arrangement
 
 Step = Callable[..., Any]
 
@@ -101,6 +101,30 @@ def _blocks_apart(x: np.ndarray, block: int) -> np.ndarray:
             first = (i * block + j) * c
             y[:, :, i::block, j::block] = x[:, first : first + c]
     return y
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("block", [2, 3, 4, 5, 6, 8, 9, 12])
+@pytest.mark.parametrize("width", [1, 4, 6, 8])
+def test_blocks_as_words(dtype: Any, block: int, width: int):
+    shape = 2, 2 * block**2, 3, width
+    x = np.random.default_rng(5).integers(0, 200, shape).astype(dtype)
+    y = _blocks_apart(x, block)
+    there = functools.partial(arrangement.depth_to_space, block=block, depth_first=True)
+    back = functools.partial(arrangement.space_to_depth, block=block, depth_first=True)
+    with mock.patch.object(arranged_last, "LITTLE_ON_GPU", 0), jax.enable_x64(True):
+        for function, given, expected in ((there, x, y), (back, y, x)):
+            form = jax.jit(arranged_last.forms(function)["cuda"])
+            np.testing.assert_array_equal(form(given), expected)
+            widest = 4 if function is back else 2
+            if width % 4 == 0 and block != 5 and given.itemsize <= widest:
+                assert re.search("ui(32|64)>", form.lower(given).as_text())
+
+
+def test_computed_elements_are_no_words():
+    form = arranged_last.forms(lambda x: arrangement.depth_to_space(x + jnp.uint8(1), 3, True))
+    x = jnp.zeros((1, 9 * 8, 128, 256), jnp.uint8)
+    assert "bitcast_convert" not in jax.jit(form["cuda"]).lower(x).as_text()
 
 
 def _kernels(text: str) -> list[str]:

@@ -40,11 +40,10 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
-@pytest.mark.parametrize(("even", "long"), [(1, 10), (4, 1)])
-def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int):
-    monkeypatch.setattr(pieces, "LITTLE", 0)
-    monkeypatch.setattr(pieces, "EVEN", even)
-    monkeypatch.setattr(pieces, "LONG", long)
+@pytest.mark.parametrize(("even", "long", "run"), [(1, 10, 32), (4, 1, 32), (1, 10, 1)])
+def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int):
+    for name, value in {"LITTLE": 0, "EVEN": even, "LONG": long, "RUN": run}.items():
+        monkeypatch.setattr(pieces, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
         for form in (pieces.join, pieces.join_rows):
@@ -65,10 +64,20 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
             np.testing.assert_array_equal(bits(piece), bits(array))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [1, 64, 65, 193, 1000])
+def test_parts_of_what_several_copies_give(dtype: str, size: int):
+    (x,) = numbers([(size,)], dtype)
+    with jax.enable_x64(True):
+        form = jax.jit(lambda x: pieces.in_quarters(lambda x: [x, x[::-1]], x))
+        for result, expected in zip(form(jnp.asarray(x)), (x, x[::-1]), strict=True):
+            np.testing.assert_array_equal(bits(result), bits(expected.copy()))
+
+
 def test_narrow_elements_are_joined_as_words(monkeypatch):
     monkeypatch.setattr(pieces, "LITTLE", 0)
     x = jnp.zeros((8, 4, 16), jnp.uint8)
-    for count, way in ((2, "pad"), (8, "concatenate")):
+    for count, way in ((2, "pad"), (20, "concatenate")):
         text = jax.jit(lambda x, n=count: pieces.join([x] * n, 1)).lower(x).as_text()
         assert "ui32" in text
         assert {name for name in ("pad", "concatenate") if f"stablehlo.{name}" in text} == {way}

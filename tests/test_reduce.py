@@ -308,8 +308,10 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     few = {"row": 6, "column": 4}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
-    little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5, "LONG_ROW": 24}
-    on_gpu, on_cpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1}, {"PIECE": 24, "CORES": 4}
+    little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5}
+    on_gpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1, "MULTIPLE": 2}
+    on_gpu |= {"SHORT_ROW": 60, "READ": range(6, 3, -1)}
+    on_cpu = {"LONG_ROW": 24, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is fold_gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
@@ -376,7 +378,7 @@ def test_elements_beside_their_index(form: Any, type_: str):
         for x in (triples, beside, beside.T[None], long)
     ]
     little: dict[str, Any] = {"LITTLE": 0}
-    little |= {"LONG_ROW": 2, "NARROW_BLOCKS": 2} if form is fold_gpu else {}
+    little |= {"PACKED": 2} if form is fold_gpu else {}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     with (
         mock.patch.object(fold_along, "fold_cpu", form),

@@ -7,7 +7,7 @@ of [k, n].
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -33,6 +33,7 @@ class Fold:
     Attributes:
         types: the types of what is kept, for an element type.
         start: what is kept of single elements.
+        nothing: what is kept of no elements, for a type.
         combine: what is kept of several, elementwise.
         reduce: XLA's own reductions over any axes, in a form that partitions well.
         one_pass: for CPU, where XLA's loops do well: over the last axis, and of little.
@@ -40,7 +41,8 @@ class Fold:
         across: what devices agree on, over the named mesh axes.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
             all; 0 where `default` does well over any axes.
-        ahead: into how many blocks it cuts a long row, and combines these before `default`.
+        ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
+            `default`.
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
@@ -51,6 +53,7 @@ class Fold:
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
     start: Callable[[jax.Array], Parts]
+    nothing: Callable[[np.dtype], Sequence[Any]]
     combine: Callable[[Sequence[Parts]], Parts]
     reduce: Callable[[Parts, Axes], Parts]
     one_pass: Callable[[Parts, Axes], Parts]

@@ -40,14 +40,17 @@ from dml_jax.lowering.fold import (
 BLOCKS = 32
 # Elements of which another kernel is not worth its launch.
 LITTLE_COLUMNS = 2**20
-# Of shorter ones blocks are too short: rows of 128 1.7, 2.1 without.
-LONG_ROW = 512
-# Into how many blocks long rows of elements packed with their index go: of 32 bits where they are
-# no multiple of `LONG_ROW`, as a second kernel unpacks; and of narrower ones (also where that
-# divides shorter rows). TB/s of ARGMAX, before and so: FLOAT32 rows of 513 2.8, 3.9; 1000 3.4, 3.8;
-# 16411 3.0, 3.8; 65537 3.7, 4.0; 512, 4096 and 262144 4.2, 4.2. FLOAT16 96 1.1, 2.5; 513 2.1, 2.9;
-# 16411 2.0, 3.0. UINT8 96 0.9, 2.6; 4096 2.3, 2.7; 262144 2.6, 3.4; but of 333 1.9, 1.6.
-PACKED_BLOCKS, NARROW_BLOCKS = 2, 8
+# Into how many pieces, at most, rows of elements packed with their index go; and of which lengths
+# 32-bit elements are not packed, nor cut, as a second kernel unpacks: TB/s of ARGMAX of 33554432
+# elements, packed and not, rows of 96 3.3, 1.6; 200 3.3, 2.9; 333 3.2, 3.6; 512 3.4, 3.8; 521 3.2,
+# 2.5; 1000 3.3, 3.0; 4099 3.2, 3.8; 16411 3.5, 2.8. Narrow elements are packed: FLOAT16 96 2.5,
+# 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411 2.6, 1.6; UINT8 96 2.6, 0.4; 1000 2.7, 1.0.
+PACKED = 8
+APART = (range(256, 513), range(2049, 2**14))
+MULTIPLE = 512
+# Rows of narrow elements up to this length go in pieces that a thread reads, of as many elements:
+# LOG_SUM_EXP of FLOAT16 rows of 160 0.9, 2.7; 256 1.5, 2.4; 384 1.8, 2.3; 512 2.2, 2.3.
+SHORT_ROW, READ = 512, range(64, 31, -1)
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
 LONG_COLUMN = 4096
@@ -59,8 +62,9 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE or not kind.row:
         return kind.default(kind.started(x, axes), axes)
-    stages = [functools.partial(stage, kind) for stage in (_columns, _rows)]
-    return run_by_run(kind, kind.start(x), axes, *stages)
+    columns = functools.partial(_columns, kind)
+    rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
+    return run_by_run(kind, kind.start(x), axes, columns, rows)
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -91,33 +95,49 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return tuple(part[:, 0] for part in parts)
 
 
-def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """Short ones as columns are; long ones by blocks in the one kernel that reduces them."""
+def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
+    """Short ones as columns are; long ones in pieces, by the one kernel that reduces them."""
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
         return combine([taken(parts, i, i + 1) for i in range(n)])
+    if combine is not kind.first:
+        return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
-    if packing and combine is kind.first and n <= packing.most(x.dtype):
-        if x.dtype.itemsize < 4:
-            even = n >= LONG_ROW or n % NARROW_BLOCKS == 0
-            blocks = NARROW_BLOCKS if even else 1
-            return packing.through(functools.partial(_long_rows, blocks), x)
-        if n > LONG_ROW and n % LONG_ROW:
-            return packing.through(functools.partial(_long_rows, PACKED_BLOCKS), x)
-    return _long_rows(kind.ahead if n >= LONG_ROW else 1, kind, parts, combine)
+    apart = n % MULTIPLE == 0 or any(n in lengths for lengths in APART)
+    if packing and n <= packing.most(x.dtype) and (narrow or not apart):
+        return packing.through(functools.partial(_long_rows, PACKED), x)
+    size = next((size for size in READ if n % size == 0), 0)
+    if narrow and size and n <= SHORT_ROW:
+        ends = _rows(kind, narrow, shaped(parts, (k * n // size, size, 1)), combine)
+        ends = shaped(lax.optimization_barrier(ends), (k, n // size, 1))
+        return _rows(kind, narrow, ends, kind.combine)
+    return _long_rows(kind.ahead, kind, parts, combine)
 
 
-def _long_rows(blocks: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """By so many blocks of each, which the kernel that reduces them combines first."""
+def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """In at most so many pieces of each, which the kernel that reduces them combines first.
+
+    A piece is a power of two long, and the last one is filled with nothing. TB/s of LOG_SUM_EXP of
+    33554432 elements as they are, in eight equal pieces and a rest, and so: FLOAT32 rows of 200
+    2.3, -, 2.6; 521 2.3, 2.7, 3.6; 640 2.6, 2.8, 3.6; 1000 2.8, 3.3, 3.6; 4099 3.6, 3.2, 3.2;
+    FLOAT16 1.1, -, 1.3; 1.2, 1.6, 2.0; 1.3, 1.7, 2.2; 1.6, 2.2, 2.3; 1.9, 2.3, 2.2.
+    """
     k, n = parts[0].shape
-    if blocks == 1:
-        return shaped(kind.default(piece(kind, parts, 0, n), (1,)), (k, 1))
-    size = n // blocks
-    pieces = [piece(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
-    rest = [piece(kind, parts, i, i + 1) for i in range(size * blocks, n)]
-    out = shaped(kind.default(combine(pieces), (1,)), (k, 1))
-    return kind.combine([out, *rest])
+    size = n if most == 1 else 1 << (-(-n // most) - 1).bit_length()
+    pieces = [piece(kind, parts, at, min(at + size, n)) for at in range(0, n, size)]
+    pieces[-1] = _filled(kind, pieces[-1], size)
+    return shaped(kind.default(combine(pieces) if len(pieces) > 1 else pieces[0], (1,)), (k, 1))
+
+
+def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
+    """[k, up to size] -> [k, size]."""
+    missing = size - parts[0].shape[1]
+    if missing == 0:
+        return parts
+    nothing = kind.nothing(parts[0].dtype)
+    around = [(0, 0, 0), (0, missing, 0)]
+    return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))
 
 
 def _block(k: int, n: int, c: int) -> int:

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 from jax import lax
@@ -25,18 +25,19 @@ Axes = tuple[tuple[Factor, ...], ...]
 class Pending:
     """`array`, each axis of which becomes a factor of one of `axes`, outermost first.
 
-    Neither has axes or factors of size 1.
+    Neither has axes or factors of size 1. Where it is `given`, nothing computes the array.
     """
 
     array: jax.Array
     axes: Axes
+    given: bool
 
     @classmethod
-    def of(cls, x: jax.Array) -> "Pending":
+    def of(cls, x: jax.Array, given: bool) -> "Pending":
         """An array as it is."""
         kept = [d for d, n in enumerate(x.shape) if n > 1]
         runs = [(Factor(n, kept.index(d)),) if n > 1 else () for d, n in enumerate(x.shape)]
-        return cls(x.reshape([x.shape[d] for d in kept]), tuple(runs))
+        return cls(x.reshape([x.shape[d] for d in kept]), tuple(runs), given)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -94,18 +95,18 @@ class Pending:
             return Factor(factor.size, None if factor.axis is None else next(numbers[factor.axis]))
 
         array = self.array.reshape(list(itertools.chain(*parts)))
-        return Pending(array, tuple(tuple(map(renumbered, run)) for run in runs))
+        return Pending(array, tuple(tuple(map(renumbered, run)) for run in runs), self.given)
 
     def transpose(self, permutation: Sequence[int]) -> "Pending":
         """Axis k of the result is axis `permutation[k]` of this."""
-        return Pending(self.array, tuple(self.axes[axis] for axis in permutation))
+        return replace(self, axes=tuple(self.axes[axis] for axis in permutation))
 
     def broadcast_in_dim(self, shape: Sequence[int], axes: Sequence[int]) -> "Pending":
         """Axis k of this is axis `axes[k]` of the result."""
         runs: list[tuple[Factor, ...]] = [(Factor(n, None),) if n > 1 else () for n in shape]
         for run, axis in zip(self.axes, axes, strict=True):
             runs[axis] = run or runs[axis]
-        return Pending(self.array, tuple(runs))
+        return replace(self, axes=tuple(runs))
 
     def apart(self) -> jax.Array:
         """Arranged, with an axis for each factor."""
@@ -131,7 +132,7 @@ class Pending:
 
         axes = tuple(tuple(map(one, run)) for run in runs)
         sizes = {factor.axis: factor.size for run in axes for factor in run}
-        x = Pending(self.array.reshape([sizes[axis] for axis in range(len(heads))]), axes)
+        x = Pending(self.array.reshape([sizes[i] for i in range(len(heads))]), axes, self.given)
         return x if x.moves or x.repeats or x.merges else x.array.reshape(x.shape)
 
 

@@ -9,8 +9,6 @@ TB/s moved, `lower` and the form here:
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
                  in a chain it costs: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
-    space_to_depth, block 4, [32, 3, 1080, 1920] FLOAT32 2.69, 3.84; FLOAT16 2.9, 3.0. Block 3
-                 [32, 64, 255, 255] 3.04, 3.79; 2.7, 2.3. Block 8 1.60, 3.70
     split        over axis 1 of [32, 64, 256, 256] UINT8 1.48, 3.42; [32, 65, 252, 520] 0.88, 2.80
 """
 
@@ -34,20 +32,48 @@ ALIGNED = 64
 WORD = 4
 # Words of which XLA gives each thread as many neighbours.
 EVEN = 4
+# Words of a run in which most warps read one input; and how many inputs of shorter ones are or-ed.
+# TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
+# 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
+RUN, MOST_SHORT = 128, 16
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
     """`function(*xs)`, for one that maps each element by itself."""
-    size, width = xs[0].size, xs[0].dtype.itemsize
-    step = -(-size // (MOST * ALIGNED)) * ALIGNED
-    if size < LITTLE or (width >= 4 and size % 4 == 0):
+    size = xs[0].size
+    if size < LITTLE or (xs[0].dtype.itemsize >= 4 and size % 4 == 0):
         return function(*xs)
     flat = [x.reshape(-1) for x in xs]
-    bounds = [(start, min(start + step, size)) for start in range(0, size, step)]
-    pieces = [function(*[lax.slice_in_dim(x, *bound) for x in flat]) for bound in bounds]
-    return lax.concatenate(pieces, 0).reshape(xs[0].shape)
+    quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
+    return lax.concatenate(quarters, 0).reshape(xs[0].shape)
+
+
+def in_quarters(
+    function: Callable[..., Sequence[jax.Array]], *xs: jax.Array
+) -> Sequence[jax.Array]:
+    """`function(*xs)`, each quarter of a result from another copy of xs, so that a thread has all.
+
+    For rows that are not aligned, whose neighbours XLA has a thread move one by one.
+    """
+    copies = zip(*[alike(x, MOST) for x in xs], strict=True)
+    results = [function(*copy) for copy in copies]
+    return [_one_of(same) for same in zip(*results, strict=True)]
+
+
+def _one_of(same: Sequence[jax.Array]) -> jax.Array:
+    """One array of four that are alike, a quarter of each."""
+    ends = _quarters(same[0].size)
+    flat = [x.reshape(-1) for x in same]
+    quarters = [lax.slice_in_dim(x, *bounds) for x, bounds in zip(flat, ends, strict=True)]
+    return lax.concatenate(quarters, 0).reshape(same[0].shape)
+
+
+def _quarters(size: int) -> list[tuple[int, int]]:
+    """Where they begin and end; the last ones may have less, or nothing."""
+    step = -(-size // (MOST * ALIGNED)) * ALIGNED
+    return [(min(i * step, size), min((i + 1) * step, size)) for i in range(MOST)]
 
 
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
@@ -66,45 +92,23 @@ def unsigned(x: jax.Array) -> jnp.dtype:
     return jnp.dtype(f"uint{x.dtype.itemsize * 8}")
 
 
-def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
-    """`arrangement.space_to_depth`: a thread reads neighbours of a row, which are apart after.
-
-    A block's columns are [count, rest]; pieces go by the first, within a piece by the second, as an
-    axis of its own: on one axis, XLA makes one concatenation of all, which has too many pieces.
-    """
-    count = next((n for n in (MOST, MOST - 1) if block % n == 0), 0)
-    if not count or block > 3 * MOST or x.dtype.itemsize < 4 or x.size < LITTLE:
-        return arrangement.space_to_depth(x, block, depth_first)
-    n, c, height, width = x.shape
-    h, w = height // block, width // block
-    order, axis = ((0, 3, 1, 2, 4), 2) if depth_first else ((0, 1, 3, 2, 4), 3)
-    x = x.reshape(n, c, h, block, w, block)
-    columns = [
-        lax.expand_dims(
-            lax.index_in_dim(x, i, 5, keepdims=False).transpose(order), [axis, axis + 1]
-        )
-        for i in range(block)
-    ]
-    rest = block // count
-    pieces = [
-        lax.concatenate(columns[start : start + rest], axis + 1) for start in range(0, block, rest)
-    ]
-    return lax.concatenate(pieces, axis).reshape(n, c * block**2, h, w)
-
-
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one.
 
-    TB/s, FLOAT32 [5, 13, 509, 521] over axis 1 3.3 as rows, with all axes 2.7.
+    TB/s, [5, 13, 509, 521] over axis 1 as rows and in quarters: FLOAT32 2.5, 3.1; FLOAT16 1.3, 2.4;
+    UINT8 0.8, 1.2; over 3 2.6, 3.0; 1.6, 2.6; 0.8, 2.0.
     """
     if x.size < LITTLE:
         return arrangement.split(x, sizes, axis)
-    width = math.prod(x.shape[axis + 1 :])
-    if _fill_words(x, sizes, axis):
-        rows, width = _words(x, axis), width * x.dtype.itemsize
-        pieces = lax.split(rows, [size * width // WORD for size in sizes], 1)
-    else:
-        pieces = lax.split(_rows(x, axis), [size * width for size in sizes], 1)
+    in_words = _fill_words(x, sizes, axis)
+    rows = _words(x, axis) if in_words else _rows(x, axis)
+    widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
+
+    def cut(rows: jax.Array) -> Sequence[jax.Array]:
+        return lax.split(rows, widths, 1)
+
+    aligned = (in_words or x.dtype.itemsize > WORD) and all(n % EVEN == 0 for n in widths)
+    pieces = cut(rows) if aligned else in_quarters(cut, rows)
     shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
     return [_elements(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
 
@@ -115,26 +119,34 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     A thread reads, of each output's word, the one input that has it. Of a concatenation a thread
     writes an element of each input, and waits where that is a short one: TB/s, [8, 64, 256, 256]
     of three pieces, FLOAT32 over axis 0 so 3.9 (3.0), FLOAT16 over 3 3.3 (2.0), UINT8 over 1 3.7
-    (3.3), over 3 3.2 (2.4). Words of 64 bits are slower, and so are words whose number is no
-    multiple of four. Narrow elements of these, and of many inputs, are words of a concatenation.
+    (3.3), over 3 3.2 (2.4). Of 8 inputs UINT8 over 1 3.9 (1.6), FLOAT32 3.8 (3.9); of 16 3.8
+    (0.4), 3.7 (1.5); of 64 3.3 (0.4), 3.3 (1.5). Words of 64 bits are slower, and so are words
+    whose number is no multiple of four. Narrow elements of these are words of a concatenation.
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
     shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
     count = math.prod(shape)
     if count < LITTLE or not _fill_words(first, sizes, axis):
         return arrangement.join(xs, axis)
-    if len(xs) <= MOST and count * first.dtype.itemsize % (EVEN * WORD) == 0:
-        return _elements(_among_zeros([_words(x, axis) for x in xs]), shape, first.dtype)
+    words = [_words(x, axis) for x in xs]
+    halves = len(xs) > MOST and min(x.shape[1] for x in words) >= RUN
+    even = count * first.dtype.itemsize % (EVEN * WORD) == 0
+    if even and (halves or len(xs) <= MOST_SHORT):
+        return _elements(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
     # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
         return arrangement.join(xs, axis)
-    return _elements(lax.concatenate([_words(x, axis) for x in xs], 1), shape, first.dtype)
+    return _elements(lax.concatenate(words, 1), shape, first.dtype)
 
 
-def _among_zeros(words: Sequence[jax.Array]) -> jax.Array:
-    """Matrices joined along their last axis."""
-    total, at, padded = sum(x.shape[1] for x in words), 0, []
-    for x in words:
+def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
+    """Matrices joined along their last axis, by a tree of so many parts at each step."""
+    if len(words) == 1:
+        return words[0]
+    step = -(-len(words) // parts)
+    joined = [_among_zeros(words[i : i + step], parts) for i in range(0, len(words), step)]
+    total, at, padded = sum(x.shape[1] for x in joined), 0, []
+    for x in joined:
         around = (at, total - at - x.shape[1], 0)
         padded.append(lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), around]))
         at += x.shape[1]

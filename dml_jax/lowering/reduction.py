@@ -111,6 +111,7 @@ def _one_pass(
 
 def _of_one(
     op: Pick,
+    identity: Callable[[np.dtype], Any],
     one_pass: Callable[[Parts, Axes], Parts],
     reduce: Reduction,
     agreed: Across,
@@ -121,6 +122,7 @@ def _of_one(
 
     Args:
         op: combines two.
+        identity: the value of nothing.
         one_pass: as in `Fold`.
         reduce: XLA's own.
         agreed: what devices agree on, over the named mesh axes.
@@ -130,6 +132,7 @@ def _of_one(
     return Fold(
         types=lambda dtype: (dtype,),
         start=lambda x: (x,),
+        nothing=lambda dtype: (identity(dtype),),
         combine=lambda pieces: (_pairwise(op, [piece[0] for piece in pieces]),),
         reduce=_reducer(partitioned or reduce),
         one_pass=one_pass,
@@ -139,15 +142,25 @@ def _of_one(
     )
 
 
+def _zero(dtype: np.dtype) -> Any:
+    return dtype.type(0)
+
+
+def _one(dtype: np.dtype) -> Any:
+    return dtype.type(1)
+
+
 SUM = _of_one(
     lax.add,
-    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum, True),
+    _zero,
+    _one_pass(lax.add, _zero, lax.reduce_sum, True),
     lax.reduce_sum,
     lax.psum,
 )
 PRODUCT = _of_one(
     lax.mul,
-    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, True),
+    _one,
+    _one_pass(lax.mul, _one, lax.reduce_prod, True),
     lax.reduce_prod,
     across.product,
 )
@@ -275,9 +288,11 @@ def _extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.
 def _extreme_fold(largest: bool) -> Fold:
     own = lax.reduce_max if largest else lax.reduce_min
     op = lax.max if largest else lax.min
+    identity = functools.partial(_lowest, largest=largest)
     return _of_one(
         _larger if largest else _smaller,
-        _one_pass(op, functools.partial(_lowest, largest=largest), own, False),
+        identity,
+        _one_pass(op, identity, own, False),
         own,
         functools.partial(_extreme_across, largest=largest),
         functools.partial(_extreme_over, largest=largest),
@@ -366,10 +381,13 @@ def _sum_of_exponentials(x: jax.Array, axes: Axes) -> jax.Array:
     return SUM.one_pass(*_halved((x,), axes, UNROLLED_EXPONENTIALS))[0]
 
 
+def _of_nothing(dtype: np.dtype) -> Sequence[Any]:
+    kept = wide_type(dtype).type
+    return kept(-np.inf), kept(0)
+
+
 def _exp_sum_once(parts: Parts, axes: Axes) -> Parts:
-    dtype = parts[0].dtype
-    start = dtype.type(-np.inf), dtype.type(0)
-    return lax.reduce(parts, start, _exp_sum_pair, axes)
+    return lax.reduce(parts, _of_nothing(parts[0].dtype), _exp_sum_pair, axes)
 
 
 def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
@@ -405,6 +423,7 @@ def _of_logarithm(x: jax.Array) -> Parts:
 EXP_SUM = Fold(
     types=lambda dtype: (wide_type(dtype),) * 2,
     start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
+    nothing=_of_nothing,
     combine=functools.partial(_pairwise, _exp_sum_pair),
     reduce=_exp_sum(lax.reduce_max, lax.reduce_sum),
     one_pass=_exp_sum(lambda x, axes: MAX.one_pass((x,), axes)[0], _sum_of_exponentials),
@@ -413,7 +432,7 @@ EXP_SUM = Fold(
     rounds=True,
     row=128,
     column=32,
-    ahead=8,
+    ahead=9,
     first=_exp_sum_of,
     twice=True,
 )
@@ -424,6 +443,7 @@ _LOGARITHM = replace(
     EXP_SUM,
     types=lambda dtype: (wide_type(dtype),),
     start=lambda x: (wide(x),),
+    nothing=lambda dtype: _of_nothing(dtype)[:1],
     combine=_logarithm_of,
     one_pass=_logarithm_once,
     first=None,
@@ -550,9 +570,8 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         )
         return value, jnp.where(any_, nearest, none)
 
-    def default(parts: Parts, axes: Axes) -> Parts:
-        start = _lowest(parts[0].dtype, largest), none
-        return lax.reduce(parts, start, pair, axes)
+    def nothing(dtype: np.dtype) -> Sequence[Any]:
+        return _lowest(dtype, largest), none
 
     def agreed(parts: Parts, names: tuple[str, ...]) -> Parts:
         value = _extreme_across(parts[0], names, largest)
@@ -561,13 +580,14 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     return Fold(
         types=lambda dtype: (dtype, index_type),
         start=lambda x: (x, lax.full_like(x, 0, index_type)),
+        nothing=nothing,
         combine=functools.partial(_pairwise, pair),
         first=functools.partial(_pairwise, pair_in_order),
         reduce=reduce,
         one_pass=two_passes,
-        default=default,
+        default=lambda parts, axes: lax.reduce(parts, nothing(parts[0].dtype), pair, axes),
         across=agreed,
-        row=64,
+        row=32,
         column=64,
         locates=True,
         packing=Packing(MAX if last else MIN, largest, last, index_type),

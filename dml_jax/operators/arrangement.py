@@ -280,7 +280,7 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)
 
     def forms_alone(self):
-        return {"cuda": lambda x: pieces.space_to_depth(x, self.block_size, self.depth_first)}
+        return arranged_last.forms(self.lower)
 
 
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):

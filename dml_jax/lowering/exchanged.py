@@ -1,0 +1,142 @@
+"""Rows that become columns of a few elements, or the reverse, on an NVIDIA GPU: as words.
+
+DEPTH_TO_SPACE writes beside each other what it reads apart, SPACE_TO_DEPTH reads so and writes
+apart. Element by element, XLA moves narrow ones at the speed of its copy of their type, and reads
+what is apart once for each. Here a thread reads as many words as a block is wide, exchanges the
+elements within them, and writes as many words: XLA computes a concatenation of two to four pieces
+in one thread. H200, jax 0.11.2, TB/s moved, the function as it is and this:
+
+    block                        2           3           4           6           8
+    depth_to_space UINT8      1.6, 4.0    1.5, 3.8    1.6, 3.9    1.6, 2.9    1.6, 3.1
+                   FLOAT16    3.1, 3.9    3.1, 3.9    3.1, 3.9    3.1, 3.5    3.1, 3.3
+    space_to_depth UINT8      1.6, 3.9    1.6, 3.9    1.6, 3.9    1.6, 3.6    1.6, 3.2
+                   FLOAT16    3.1, 3.9    3.0, 4.0    2.9, 4.0                1.8, 3.2
+                   FLOAT32    3.5, 3.9    3.1, 3.9    2.9, 4.0                1.6, 3.6
+
+Of FLOAT32, DEPTH_TO_SPACE is as fast as it is. What computes the elements is not fused with what
+makes words of them, and is stored: a clip before block 3 of UINT8 2.6, 1.0.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.lowering.pending import Pending
+from dml_jax.lowering.pieces import MOST, unsigned
+
+# Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
+WIDEST = 3 * MOST
+# Bytes of a word: of narrow blocks 8, if they can be (block 2 of UINT8 with 4 3.2); of others
+# 4 (block 8 with 8 1.9).
+NARROW, LONG_WORD, WORD = 3, 8, 4
+
+# Of the q-th word written the e-th element: in which of the words that are read, and where.
+_Source = Callable[[int, int], tuple[int, int]]
+
+
+def exchanged(x: Pending) -> jax.Array | None:
+    """The result; None where it is as fast element by element. It is called under 64 bits."""
+    if not x.given or x.repeats or len(x.factors) < 2:
+        return None
+    outer, inner = x.factors[-2].axis, x.factors[-1].axis
+    last = x.array.ndim - 1
+    if outer == last and x.array.dtype.itemsize < WORD:
+        return _interleaved(x)
+    return _taken_apart(x) if inner == last - 1 else None
+
+
+def _interleaved(x: Pending) -> jax.Array | None:
+    """Several rows, [..., block, ..., n], become one, [..., n * block]."""
+    rows, apart = x.factors[-2:]
+    count = _elements_of_word(x, rows.size, apart.size)
+    if not count or apart.axis is None:
+        return None
+    words = _words(x.array, count)
+    order = _without(x, apart.axis)
+    read = [
+        lax.index_in_dim(words, i, apart.axis, keepdims=False).transpose(order)
+        for i in range(apart.size)
+    ]
+    written = _exchanged(read, count, lambda q, e: _swapped(q * count + e, apart.size))
+    return _elements(x, _stacked(written, len(order)))
+
+
+def _taken_apart(x: Pending) -> jax.Array | None:
+    """One row, [..., n * block], becomes several, [..., block, ..., n]."""
+    *shape, n, block = x.array.shape
+    count = _elements_of_word(x, n, block)
+    if not count or (count == 1 and block == 2):  # FLOAT32 3.5, 3.1 so
+        return None
+    words = _words(x.array.reshape(*shape, n * block), count).reshape(*shape, n // count, block)
+    order = _without(x, x.array.ndim - 1)
+    read = [lax.index_in_dim(words, i, -1, keepdims=False).transpose(order) for i in range(block)]
+    written = _exchanged(read, count, lambda q, e: divmod(e * block + q, count))
+    at = next(k for k, factor in enumerate(x.factors) if factor.axis == x.array.ndim - 1)
+    return _elements(x, _stacked(written, at))
+
+
+def _swapped(place: int, block: int) -> tuple[int, int]:
+    at, row = divmod(place, block)
+    return row, at
+
+
+def _elements_of_word(x: Pending, n: int, block: int) -> int:
+    """How many elements of a row of n are a word; 0 where there are none."""
+    if block > WIDEST or not _evenly(block):
+        return 0
+    width = x.array.dtype.itemsize
+    sizes = [LONG_WORD, WORD] if block <= NARROW or width > WORD else [WORD]
+    return next((size // width for size in sizes if n % max(size // width, 1) == 0), 0)
+
+
+def _evenly(block: int) -> int:
+    """Into how many pieces, of as many words each, a block's words go; 0 if that is too many."""
+    return next((n for n in range(MOST, 1, -1) if block % n == 0), 0)
+
+
+def _without(x: Pending, axis: int) -> list[int]:
+    """The array's other axes, as the result has them."""
+    kept = [factor.axis for factor in x.factors if factor.axis not in (None, axis)]
+    return [sorted(kept).index(other) for other in kept]
+
+
+def _words(x: jax.Array, count: int) -> jax.Array:
+    word = jnp.dtype(f"uint{8 * count * x.dtype.itemsize}")
+    bits = lax.bitcast_convert_type(x, unsigned(x))
+    if count == 1:
+        return bits
+    return lax.bitcast_convert_type(bits.reshape(*x.shape[:-1], -1, count), word)
+
+
+def _elements(x: Pending, words: jax.Array) -> jax.Array:
+    bits = lax.bitcast_convert_type(words, unsigned(x.array))
+    return lax.bitcast_convert_type(bits, x.array.dtype).reshape(x.shape)
+
+
+def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> list[jax.Array]:
+    """As many words, of the elements that `source` names."""
+    word = words[0].dtype.type
+    bits = words[0].dtype.itemsize * 8 // count
+    mask = word((1 << bits) - 1)
+
+    def element(q: int, e: int) -> jax.Array:
+        which, at = source(q, e)
+        return (words[which] >> word(at * bits) & mask) << word(e * bits)
+
+    if count == 1:
+        return list(words)
+    return [
+        functools.reduce(lax.bitwise_or, [element(q, e) for e in range(count)])
+        for q in range(len(words))
+    ]
+
+
+def _stacked(words: Sequence[jax.Array], axis: int) -> jax.Array:
+    """Along a new axis. (On one axis, XLA makes one concatenation of all: too many pieces.)"""
+    words = [lax.expand_dims(word, [axis, axis + 1]) for word in words]
+    step = len(words) // _evenly(len(words))
+    within = [words[start : start + step] for start in range(0, len(words), step)]
+    return lax.concatenate([lax.concatenate(some, axis + 1) for some in within], axis)
