@@ -10,7 +10,7 @@ from jax import lax
 
 from dml_jax.lowering import fold_cpu, fold_gpu
 from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering.fold import Axes, Fold, Parts, kept, shaped
 
 
 def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
@@ -34,7 +34,9 @@ class _Folded(Along):
 
     def alone(self, x: jax.Array, axes: Axes) -> Parts:
         kind = self.kind
-        if all(x.shape[a] == 1 for a in axes) or x.size == 0:
+        if all(x.shape[a] == 1 for a in axes):
+            return shaped(kind.started(x, axes), kept(x.shape, axes))
+        if x.size == 0:
             return kind.plain(x, axes)
         return lax.platform_dependent(
             x,

@@ -51,6 +51,9 @@ MULTIPLE = 512
 # Rows of narrow elements up to this length go in pieces that a thread reads, of as many elements:
 # LOG_SUM_EXP of FLOAT16 rows of 160 0.9, 2.7; 256 1.5, 2.4; 384 1.8, 2.3; 512 2.2, 2.3.
 SHORT_ROW, READ = 512, range(64, 31, -1)
+# Of which rows go that are too long for packing: ARGMAX of 33554432 elements, TB/s, FLOAT16 2.1,
+# 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
+ROW = 2**13
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
 LONG_COLUMN = 4096
@@ -105,14 +108,23 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
     apart = n % MULTIPLE == 0 or any(n in lengths for lengths in APART)
-    if packing and n <= packing.most(x.dtype) and (narrow or not apart):
-        return packing.through(functools.partial(_long_rows, PACKED), x)
+    if packing and (narrow or not apart):
+        if n <= packing.most(x.dtype):
+            return packing.through(functools.partial(_long_rows, PACKED), x)
+        if narrow and n % ROW == 0:
+            return _by_shorter_rows(ROW, kind, parts, combine)
     size = next((size for size in READ if n % size == 0), 0)
     if narrow and size and n <= SHORT_ROW:
-        ends = _rows(kind, narrow, shaped(parts, (k * n // size, size, 1)), combine)
-        ends = shaped(lax.optimization_barrier(ends), (k, n // size, 1))
-        return _rows(kind, narrow, ends, kind.combine)
+        return _by_shorter_rows(size, kind, parts, combine)
     return _long_rows(kind.ahead, kind, parts, combine)
+
+
+def _by_shorter_rows(size: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """By rows of so many narrow elements first."""
+    k, n = parts[0].shape
+    ends = _rows(kind, True, shaped(parts, (k * n // size, size, 1)), combine)
+    ends = kind.located(shaped(lax.optimization_barrier(ends), (k, n // size)), [1], size)
+    return _rows(kind, True, shaped(ends, (k, n // size, 1)), kind.combine)
 
 
 def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
