@@ -16,14 +16,14 @@ are merged in a call that XLA does not inline and that costs nothing. 2 cores, j
     clip, depth_to_space by 2, tile by (1, 1, 2, 2), of [2, 64, 256, 256] FLOAT32 20, 13;
                     [4, 64, 256, 256] FLOAT16 42, 13; [8, 64, 256, 256] UINT8 76, 13. (A
                     concatenation of four copies takes 16.)
+    space_to_depth  takes the same time both ways: it is bound by what it reads
 
 On an NVIDIA GPU XLA writes narrow elements one by one, at the speed of its copy of their type, and
-stores what is transposed before it is repeated. Here eight bytes of neighbours are put together in
-an integer first, so that each thread writes as much, and repeats are a concatenation (`pieces.py`
-says why). H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
+stores what is transposed before it is repeated. Here the elements of an input are exchanged within
+words (`exchanged.py`). Of what is computed eight bytes of neighbours are put together in an integer
+first, so that each thread writes as much, and repeats are a concatenation (`pieces.py` says why).
+H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
 
-    depth_to_space  UINT8 [32, 64, 512, 512], block 2 1.62, 2.8, 1.57; block 4 1.61, 3.5, 1.57.
-                    FLOAT16 3.1, 3.2 and FLOAT32 3.9, 3.6 so: they stay as they are
     tile            [8, 64, 256, 256] by (4, 1, 1, 1) FLOAT32 2.4, 3.6, 4.1; FLOAT16 1.9, 3.3, 3.1;
                     UINT8 0.97, 2.7, 1.57. By (1, 1, 1, 16) 3.3, 3.6; 1.7, 3.6; 0.86, 3.2
     clip, depth_to_space by 2, tile by (1, 1, 2, 2), of [32, 64, 256, 256] FLOAT32 2.79, 3.74, 4.1;
@@ -49,7 +49,7 @@ from jax.extend.core import Literal
 from dml_jax.lowering.exchanged import exchanged
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import LITTLE as LITTLE_ON_GPU
-from dml_jax.lowering.pieces import MOST, alike, in_quarters, unsigned, zeros
+from dml_jax.lowering.pieces import MOST, alike, elements_of, in_quarters, unsigned, zeros
 
 # Elements below which dispatch is what counts.
 LITTLE = 2**15
@@ -66,10 +66,6 @@ _ELEMENTWISE = frozenset(
     | {"shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sqrt", "square"}
     | {"sub", "tanh", "xor"}
 )
-
-
-# What moves and repeats elements.
-_ARRANGING = frozenset({"reshape", "transpose", "broadcast_in_dim"})
 
 _Value = jax.Array | Pending
 _Writer = Callable[[Pending], jax.Array]
@@ -95,13 +91,15 @@ def _evaluate(closed: Any, write: _Writer, xs: Sequence[jax.Array]) -> list[jax.
         return var.val if isinstance(var, Literal) else values[var]
 
     makers: dict[Any, Any] = {}
-    given = set(jaxpr.invars)
+    given = {*jaxpr.constvars, *jaxpr.invars}
     for eqn in jaxpr.eqns:
-        is_given = all(var in given for var in eqn.invars if not isinstance(var, Literal))
-        if is_given and eqn.primitive.name in _ARRANGING:
-            given.update(eqn.outvars)
+        operands = [value(var) for var in eqn.invars]
+        is_given = all(not isinstance(var, Literal) and var in given for var in eqn.invars)
         with _as_part_of(eqn):
-            outs = _applied(eqn, [value(var) for var in eqn.invars], is_given)
+            arranged = _arranged(eqn, operands, is_given)
+            outs = _applied(eqn, operands) if arranged is None else [arranged.simplest()]
+        if arranged is not None and arranged.given:
+            given.update(eqn.outvars)
         values.update(zip(eqn.outvars, outs, strict=True))
         makers.update(dict.fromkeys(eqn.outvars, eqn))
     results = []
@@ -123,28 +121,26 @@ def _as_part_of(eqn: Any) -> Iterator[None]:
         yield
 
 
-def _applied(eqn: Any, xs: Sequence[_Value], given: bool) -> Sequence[_Value]:
+def _applied(eqn: Any, xs: Sequence[_Value]) -> Sequence[_Value]:
     name, out = eqn.primitive.name, eqn.outvars[0].aval
-    arranged = _arranged(eqn, xs[0], given) if len(xs) == 1 and 0 not in out.shape else None
-    if arranged is not None:
-        return [arranged.simplest()]
     first = next((x for x in xs if isinstance(x, Pending)), None)
     if first is not None and name in _ELEMENTWISE and out.shape == first.shape:
         return [_elementwise(eqn, first, xs)]
     return _bound(eqn, [_array(x) for x in xs])
 
 
-def _arranged(eqn: Any, x: _Value, given: bool) -> Pending | None:
-    name, params = eqn.primitive.name, eqn.params
-    if not jnp.shape(x):
+def _arranged(eqn: Any, xs: Sequence[_Value], given: bool) -> Pending | None:
+    """What moves and repeats elements, put off; None where it cannot be."""
+    name, params, out = eqn.primitive.name, eqn.params, eqn.outvars[0].aval
+    if len(xs) != 1 or not jnp.shape(xs[0]) or 0 in out.shape:
         return None
-    x = x if isinstance(x, Pending) else Pending.of(x, given)
+    x = xs[0] if isinstance(xs[0], Pending) else Pending.of(xs[0], given)
     if name == "reshape" and params["dimensions"] is None:
-        return x.reshape(eqn.outvars[0].aval.shape)
+        return x.reshape(out.shape)
     if name == "transpose":
         return x.transpose(params["permutation"])
     if name == "broadcast_in_dim":
-        return x.broadcast_in_dim(eqn.outvars[0].aval.shape, params["broadcast_dimensions"])
+        return x.broadcast_in_dim(out.shape, params["broadcast_dimensions"])
     return None
 
 
@@ -191,20 +187,18 @@ def _merged_by_itself(x: Pending) -> jax.Array:
 
 
 def _in_pieces(x: Pending) -> jax.Array:
-    """Words of several elements, or the elements; repeats are a concatenation."""
-    if math.prod(x.shape) < LITTLE_ON_GPU:
-        return x.arranged()
-    with jax.enable_x64(True):
-        y = exchanged(x)
-        if y is not None:
-            return y
-        words = _words_of(x)
-        if words is None and (x.moves or not x.repeats or _as_it_is(x)):
-            return x.arranged()
-        if words is None and _by_quarters(x):
-            return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
-        y = _concatenated(x) if words is None else _words(words)
-        return lax.bitcast_convert_type(y, x.array.dtype).reshape(x.shape)
+    """As words, as pieces of rows that are repeated, or as it is."""
+    y = None
+    if math.prod(x.shape) >= LITTLE_ON_GPU:
+        with jax.enable_x64(True):
+            forms = (exchanged, _in_words, _repeated)
+            y = next((y for form in forms if (y := form(x)) is not None), None)
+    return x.arranged() if y is None else y
+
+
+def _in_words(x: Pending) -> jax.Array | None:
+    words = _words_of(x)
+    return None if words is None else elements_of(_words(words), x.shape, x.array.dtype)
 
 
 def _words_of(x: Pending) -> Pending | None:
@@ -239,39 +233,34 @@ def _concatenated(x: Pending) -> jax.Array:
     return lax.concatenate(pieces, at)
 
 
-# What is repeated in rows that are no multiple of four. TB/s of [5, 13, 509, 521] as it is, as a
-# concatenation, and by quarters:
-#
-#                    FLOAT32             FLOAT16             UINT8
-#     (2, 1, 1, 1)   2.4, 2.4, 3.5       1.2, 1.2, 3.4       0.6, 0.6, 2.1
-#     (1, 2, 1, 1)   2.4, 2.4, 2.8       1.2, 1.2, 1.9       0.6, 0.6, 1.0
-#     (1, 1, 1, 2)   2.3, 2.3, 3.1       1.2, 1.2, 3.1       0.6, 0.6, 1.7
-#     (1, 3, 1, 1)   1.1, 3.1, 2.1       0.5, 1.6, 1.5       0.3, 0.8, 0.9
-#     (1, 1, 1, 3)   1.1, 3.1, 2.9       0.5, 1.6, 1.9       0.3, 0.8, 1.1
-#     (4, 1, 1, 1)   2.2, 3.3, 3.6       1.3, 2.0, 2.5       0.7, 1.0, 1.2
-#     (1, 4, 1, 1)   3.2, 3.0, 2.4       2.0, 2.0, 2.0       1.0, 1.0, 1.0
-#     (1, 1, 1, 4)   3.7, 3.2, 3.6       2.0, 2.0, 3.3       1.0, 1.0, 2.0
-#     (1, 8, 1, 1)   3.1, 3.0, 2.8       1.8, 2.5, 1.9       0.9, 1.7, 1.2
+def _repeated(x: Pending) -> jax.Array | None:
+    """Rows that are repeated and stay in their order, as a concatenation or by quarters.
 
+    TB/s of [5, 13, 509, 521] as it is, as a concatenation, and by quarters:
 
-def _as_it_is(x: Pending) -> bool:
-    first, count = _repeat(x)
-    return _unaligned(x) and count == MOST and first > 0 and x.array.dtype.itemsize >= 4
+                       FLOAT32             FLOAT16             UINT8
+        (2, 1, 1, 1)   2.4, 2.4, 3.5       1.2, 1.2, 3.4       0.6, 0.6, 2.1
+        (1, 2, 1, 1)   2.4, 2.4, 2.8       1.2, 1.2, 1.9       0.6, 0.6, 1.0
+        (1, 1, 1, 2)   2.3, 2.3, 3.1       1.2, 1.2, 3.1       0.6, 0.6, 1.7
+        (1, 3, 1, 1)   1.1, 3.1, 2.1       0.5, 1.6, 1.5       0.3, 0.8, 0.9
+        (1, 1, 1, 3)   1.1, 3.1, 2.9       0.5, 1.6, 1.9       0.3, 0.8, 1.1
+        (4, 1, 1, 1)   2.2, 3.3, 3.6       1.3, 2.0, 2.5       0.7, 1.0, 1.2
+        (1, 4, 1, 1)   3.2, 3.0, 2.4       2.0, 2.0, 2.0       1.0, 1.0, 1.0
+        (1, 1, 1, 4)   3.7, 3.2, 3.6       2.0, 2.0, 3.3       1.0, 1.0, 2.0
+        (1, 8, 1, 1)   3.1, 3.0, 2.8       1.8, 2.5, 1.9       0.9, 1.7, 1.2
 
-
-def _by_quarters(x: Pending) -> bool:
-    first, count = _repeat(x)
-    often = x.array.dtype.itemsize < 4 or (first == 0 and count == MOST)
-    return _unaligned(x) and (count == 2 or (count <= MOST and often))
-
-
-def _repeat(x: Pending) -> tuple[int, int]:
-    """The first repeat: which factor, and how often."""
-    return next((k, factor.size) for k, factor in enumerate(x.factors) if factor.axis is None)
-
-
-def _unaligned(x: Pending) -> bool:
-    return x.factors[-1].size % 4 != 0
+    Several repeats are judged by the first. Rows of a multiple of four are a concatenation.
+    """
+    if x.moves or not x.repeats:
+        return None
+    first = next(k for k, factor in enumerate(x.factors) if factor.axis is None)
+    count, narrow = x.factors[first].size, x.array.dtype.itemsize < 4
+    aligned, few = x.factors[-1].size % 4 == 0, count <= MOST
+    if not aligned and (count == 2 or (few and narrow) or (count == MOST and first == 0)):
+        return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
+    if not aligned and count == MOST:
+        return None
+    return _concatenated(x).reshape(x.shape)
 
 
 def _words(words: Pending) -> jax.Array:

@@ -25,99 +25,88 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.pending import Pending
-from dml_jax.lowering.pieces import MOST, unsigned
+from dml_jax.lowering.pieces import MOST, elements_of
 
 # Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
 WIDEST = 3 * MOST
-# Bytes of a word: of narrow blocks 8, if they can be (block 2 of UINT8 with 4 3.2); of others
-# 4 (block 8 with 8 1.9).
-NARROW, LONG_WORD, WORD = 3, 8, 4
+# Bytes of a word; and of one of a block up to `NARROW` wide, where rows are a multiple of it (block
+# 2 of UINT8 with 4 bytes 3.2; block 8 with 8 1.9), and of 64-bit elements.
+WORD, LONG_WORD, NARROW = 4, 8, 3
 
 # Of the q-th word written the e-th element: in which of the words that are read, and where.
-_Source = Callable[[int, int], tuple[int, int]]
+_Source = Callable[[int, int], Sequence[int]]
 
 
 def exchanged(x: Pending) -> jax.Array | None:
-    """The result; None where it is as fast element by element. It is called under 64 bits."""
+    """The result, under `jax.enable_x64`; None where there are no words, or no gain."""
     if not x.given or x.repeats or len(x.factors) < 2:
         return None
-    outer, inner = x.factors[-2].axis, x.factors[-1].axis
-    last = x.array.ndim - 1
-    if outer == last and x.array.dtype.itemsize < WORD:
-        return _interleaved(x)
-    return _taken_apart(x) if inner == last - 1 else None
+    result = None
+    if x.factors[-2].axis == x.array.ndim - 1 and x.array.dtype.itemsize < WORD:
+        result = _interleaved(x)
+    if result is None and x.factors[-1].axis == x.array.ndim - 2:
+        result = _taken_apart(x)
+    return result
 
 
 def _interleaved(x: Pending) -> jax.Array | None:
     """Several rows, [..., block, ..., n], become one, [..., n * block]."""
-    rows, apart = x.factors[-2:]
-    count = _elements_of_word(x, rows.size, apart.size)
-    if not count or apart.axis is None:
+    n, (block, axis) = x.factors[-2].size, (x.factors[-1].size, x.factors[-1].axis or 0)
+    count = _elements_of_word(x, n, block)
+    if not count:
         return None
-    words = _words(x.array, count)
-    order = _without(x, apart.axis)
-    read = [
-        lax.index_in_dim(words, i, apart.axis, keepdims=False).transpose(order)
-        for i in range(apart.size)
-    ]
-    written = _exchanged(read, count, lambda q, e: _swapped(q * count + e, apart.size))
-    return _elements(x, _stacked(written, len(order)))
+    words, order = _words(x.array, count), _without(x, axis)
+    read = [lax.index_in_dim(words, i, axis, keepdims=False).transpose(order) for i in range(block)]
+    written = _exchanged(read, count, lambda q, e: divmod(q * count + e, block)[::-1])
+    return elements_of(_stacked(written, len(order)), x.shape, x.array.dtype)
 
 
 def _taken_apart(x: Pending) -> jax.Array | None:
     """One row, [..., n * block], becomes several, [..., block, ..., n]."""
-    *shape, n, block = x.array.shape
+    *outer, n, block = x.array.shape
     count = _elements_of_word(x, n, block)
     if not count or (count == 1 and block == 2):  # FLOAT32 3.5, 3.1 so
         return None
-    words = _words(x.array.reshape(*shape, n * block), count).reshape(*shape, n // count, block)
+    words = _words(x.array.reshape(*outer, n * block), count).reshape(*outer, n // count, block)
     order = _without(x, x.array.ndim - 1)
     read = [lax.index_in_dim(words, i, -1, keepdims=False).transpose(order) for i in range(block)]
     written = _exchanged(read, count, lambda q, e: divmod(e * block + q, count))
     at = next(k for k, factor in enumerate(x.factors) if factor.axis == x.array.ndim - 1)
-    return _elements(x, _stacked(written, at))
-
-
-def _swapped(place: int, block: int) -> tuple[int, int]:
-    at, row = divmod(place, block)
-    return row, at
+    return elements_of(_stacked(written, at), x.shape, x.array.dtype)
 
 
 def _elements_of_word(x: Pending, n: int, block: int) -> int:
-    """How many elements of a row of n are a word; 0 where there are none."""
-    if block > WIDEST or not _evenly(block):
+    """How many elements of a row of n are a word; 0 where rows or the block are no multiple."""
+    if block > WIDEST or not _pieces(block):
         return 0
     width = x.array.dtype.itemsize
-    sizes = [LONG_WORD, WORD] if block <= NARROW or width > WORD else [WORD]
-    return next((size // width for size in sizes if n % max(size // width, 1) == 0), 0)
+    sizes = (LONG_WORD, WORD) if block <= NARROW or width > WORD else (WORD,)
+    return next((size // width for size in sizes if n % (size // width) == 0), 0)
 
 
-def _evenly(block: int) -> int:
-    """Into how many pieces, of as many words each, a block's words go; 0 if that is too many."""
+def _pieces(block: int) -> int:
+    """Of how many pieces, of as many words each, a concatenation is; 0 if of none of 2 to 4."""
     return next((n for n in range(MOST, 1, -1) if block % n == 0), 0)
 
 
 def _without(x: Pending, axis: int) -> list[int]:
     """The array's other axes, as the result has them."""
-    kept = [factor.axis for factor in x.factors if factor.axis not in (None, axis)]
+    kept = [factor.axis or 0 for factor in x.factors if factor.axis != axis]
     return [sorted(kept).index(other) for other in kept]
 
 
 def _words(x: jax.Array, count: int) -> jax.Array:
+    """[..., elements] -> [..., words]."""
     word = jnp.dtype(f"uint{8 * count * x.dtype.itemsize}")
-    bits = lax.bitcast_convert_type(x, unsigned(x))
-    if count == 1:
-        return bits
-    return lax.bitcast_convert_type(bits.reshape(*x.shape[:-1], -1, count), word)
+    if count > 1:
+        x = x.reshape(*x.shape[:-1], -1, count)
+    return lax.bitcast_convert_type(x, word)
 
 
-def _elements(x: Pending, words: jax.Array) -> jax.Array:
-    bits = lax.bitcast_convert_type(words, unsigned(x.array))
-    return lax.bitcast_convert_type(bits, x.array.dtype).reshape(x.shape)
-
-
-def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> list[jax.Array]:
+def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> Sequence[jax.Array]:
     """As many words, of the elements that `source` names."""
+    if count == 1:
+        return words
     word = words[0].dtype.type
     bits = words[0].dtype.itemsize * 8 // count
     mask = word((1 << bits) - 1)
@@ -126,8 +115,6 @@ def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> list[
         which, at = source(q, e)
         return (words[which] >> word(at * bits) & mask) << word(e * bits)
 
-    if count == 1:
-        return list(words)
     return [
         functools.reduce(lax.bitwise_or, [element(q, e) for e in range(count)])
         for q in range(len(words))
@@ -137,6 +124,6 @@ def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> list[
 def _stacked(words: Sequence[jax.Array], axis: int) -> jax.Array:
     """Along a new axis. (On one axis, XLA makes one concatenation of all: too many pieces.)"""
     words = [lax.expand_dims(word, [axis, axis + 1]) for word in words]
-    step = len(words) // _evenly(len(words))
+    step = len(words) // _pieces(len(words))
     within = [words[start : start + step] for start in range(0, len(words), step)]
     return lax.concatenate([lax.concatenate(some, axis + 1) for some in within], axis)

@@ -33,12 +33,13 @@ class Fold:
     Attributes:
         types: the types of what is kept, for an element type.
         start: what is kept of single elements.
-        nothing: what is kept of no elements, for a type.
         combine: what is kept of several, elementwise.
         reduce: XLA's own reductions over any axes, in a form that partitions well.
-        one_pass: for CPU, where XLA's loops do well: over the last axis, and of little.
+        one_pass: for CPU, where XLA's loops do well: over the last axis, and of little (of what
+            rounds `reduce`).
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes.
+        nothing: what is kept of no elements, for a type; where a GPU's rows are filled up.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
             all; 0 where `default` does well over any axes.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
@@ -53,12 +54,12 @@ class Fold:
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
     start: Callable[[jax.Array], Parts]
-    nothing: Callable[[np.dtype], Sequence[Any]]
     combine: Callable[[Sequence[Parts]], Parts]
     reduce: Callable[[Parts, Axes], Parts]
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts]
+    nothing: Callable[[np.dtype], Sequence[Any]] | None = None
     row: int = 0
     column: int = 0
     ahead: int = 1

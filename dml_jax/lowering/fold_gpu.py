@@ -40,19 +40,20 @@ from dml_jax.lowering.fold import (
 BLOCKS = 32
 # Elements of which another kernel is not worth its launch.
 LITTLE_COLUMNS = 2**20
-# Into how many pieces, at most, rows of elements packed with their index go; and of which lengths
-# 32-bit elements are not packed, nor cut, as a second kernel unpacks: TB/s of ARGMAX of 33554432
-# elements, packed and not, rows of 96 3.3, 1.6; 200 3.3, 2.9; 333 3.2, 3.6; 512 3.4, 3.8; 521 3.2,
-# 2.5; 1000 3.3, 3.0; 4099 3.2, 3.8; 16411 3.5, 2.8. Narrow elements are packed: FLOAT16 96 2.5,
-# 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411 2.6, 1.6; UINT8 96 2.6, 0.4; 1000 2.7, 1.0.
+# Into how many pieces, at most, rows of elements packed with their index go. TB/s of ARGMAX of
+# 33554432 elements, packed and not: FLOAT32 rows of 96 3.3, 1.6; 200 3.3, 2.9; 521 3.2, 2.5; 1000
+# 3.3, 3.0; 16411 3.5, 2.8; FLOAT16 96 2.5, 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411
+# 2.6, 1.6; UINT8 96 2.6, 0.4; 1000 2.7, 1.0.
 PACKED = 8
-APART = (range(256, 513), range(2049, 2**14))
-MULTIPLE = 512
-# Rows of narrow elements up to this length go in pieces that a thread reads, of as many elements:
-# LOG_SUM_EXP of FLOAT16 rows of 160 0.9, 2.7; 256 1.5, 2.4; 384 1.8, 2.3; 512 2.2, 2.3.
+# 32-bit elements are neither packed nor cut in rows of these lengths, and of any multiple of
+# `MULTIPLE`, as a second kernel unpacks: 333 3.2, 3.6; 512 3.4, 3.8; 4099 3.2, 3.8.
+APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
+# Rows of narrow elements up to this length go as rows that a thread reads, the longest of `READ`
+# that divides them: LOG_SUM_EXP of FLOAT16 rows of 160 0.9, 2.1; 256 1.5, 2.4; 384 1.8, 2.4; 512
+# 2.2, 2.4.
 SHORT_ROW, READ = 512, range(64, 31, -1)
-# Of which rows go that are too long for packing: ARGMAX of 33554432 elements, TB/s, FLOAT16 2.1,
-# 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
+# Rows of narrow elements that are too long for packing go as rows of this length, where it divides
+# them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
 ROW = 2**13
 # ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
 # Not of float16, 1.7, 2.6 in blocks.
@@ -99,7 +100,10 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
 
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
-    """Short ones as columns are; long ones in pieces, by the one kernel that reduces them."""
+    """Short ones as columns are; long ones in pieces, by the one kernel that reduces them.
+
+    `narrow` are elements of less than 32 bits, before they are widened.
+    """
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
@@ -120,7 +124,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
 
 
 def _by_shorter_rows(size: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """By rows of so many narrow elements first."""
+    """By rows of so many narrow elements first. What locates is packed there, and begins at 0."""
     k, n = parts[0].shape
     ends = _rows(kind, True, shaped(parts, (k * n // size, size, 1)), combine)
     ends = kind.located(shaped(lax.optimization_barrier(ends), (k, n // size)), [1], size)
@@ -147,6 +151,7 @@ def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
     missing = size - parts[0].shape[1]
     if missing == 0:
         return parts
+    assert kind.nothing, "what a GPU reduces by rows says what nothing is"
     nothing = kind.nothing(parts[0].dtype)
     around = [(0, 0, 0), (0, missing, 0)]
     return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))

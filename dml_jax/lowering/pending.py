@@ -25,7 +25,8 @@ Axes = tuple[tuple[Factor, ...], ...]
 class Pending:
     """`array`, each axis of which becomes a factor of one of `axes`, outermost first.
 
-    Neither has axes or factors of size 1. Where it is `given`, nothing computes the array.
+    Neither has axes or factors of size 1. Where it is `given`, nothing of the program computes the
+    array.
     """
 
     array: jax.Array

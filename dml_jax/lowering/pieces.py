@@ -51,14 +51,13 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
 
 
 def in_quarters(
-    function: Callable[..., Sequence[jax.Array]], *xs: jax.Array
+    function: Callable[[jax.Array], Sequence[jax.Array]], x: jax.Array
 ) -> Sequence[jax.Array]:
-    """`function(*xs)`, each quarter of a result from another copy of xs, so that a thread has all.
+    """`function(x)`, each quarter of a result from another copy of x, so that a thread has all.
 
     For rows that are not aligned, whose neighbours XLA has a thread move one by one.
     """
-    copies = zip(*[alike(x, MOST) for x in xs], strict=True)
-    results = [function(*copy) for copy in copies]
+    results = [function(copy) for copy in alike(x, MOST)]
     return [_one_of(same) for same in zip(*results, strict=True)]
 
 
@@ -110,7 +109,7 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     aligned = (in_words or x.dtype.itemsize > WORD) and all(n % EVEN == 0 for n in widths)
     pieces = cut(rows) if aligned else in_quarters(cut, rows)
     shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-    return [_elements(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
+    return [elements_of(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -132,11 +131,11 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     halves = len(xs) > MOST and min(x.shape[1] for x in words) >= RUN
     even = count * first.dtype.itemsize % (EVEN * WORD) == 0
     if even and (halves or len(xs) <= MOST_SHORT):
-        return _elements(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
+        return elements_of(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
     # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
         return arrangement.join(xs, axis)
-    return _elements(lax.concatenate(words, 1), shape, first.dtype)
+    return elements_of(lax.concatenate(words, 1), shape, first.dtype)
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
@@ -188,5 +187,6 @@ def _words(x: jax.Array, axis: int) -> jax.Array:
     return lax.bitcast_convert_type(rows, jnp.uint32)
 
 
-def _elements(words: jax.Array, shape: Sequence[int], dtype: jnp.dtype) -> jax.Array:
+def elements_of(words: jax.Array, shape: Sequence[int], dtype: jnp.dtype) -> jax.Array:
+    """What words consist of, in this shape."""
     return lax.bitcast_convert_type(words, dtype).reshape(shape)
