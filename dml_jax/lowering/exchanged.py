@@ -51,9 +51,9 @@ def exchanged(x: Pending) -> jax.Array | None:
 
 def _interleaved(x: Pending) -> jax.Array | None:
     """Several rows, [..., block, ..., n], become one, [..., n * block]."""
-    n, (block, axis) = x.factors[-2].size, (x.factors[-1].size, x.factors[-1].axis or 0)
+    n, block, axis = x.factors[-2].size, x.factors[-1].size, x.factors[-1].axis
     count = _elements_of_word(x, n, block)
-    if not count:
+    if not count or axis is None:
         return None
     words, order = _words(x.array, count), _without(x, axis)
     read = [lax.index_in_dim(words, i, axis, keepdims=False).transpose(order) for i in range(block)]
@@ -91,7 +91,7 @@ def _pieces(block: int) -> int:
 
 def _without(x: Pending, axis: int) -> list[int]:
     """The array's other axes, as the result has them."""
-    kept = [factor.axis or 0 for factor in x.factors if factor.axis != axis]
+    kept = [factor.axis for factor in x.factors if factor.axis not in (None, axis)]
     return [sorted(kept).index(other) for other in kept]
 
 
