@@ -188,12 +188,14 @@ def _merged_by_itself(x: Pending) -> jax.Array:
 
 def _in_pieces(x: Pending) -> jax.Array:
     """As words, as pieces of rows that are repeated, or as it is."""
-    y = None
-    if math.prod(x.shape) >= LITTLE_ON_GPU:
-        with jax.enable_x64(True):
-            forms = (exchanged, _in_words, _repeated)
-            y = next((y for form in forms if (y := form(x)) is not None), None)
-    return x.arranged() if y is None else y
+    if math.prod(x.shape) < LITTLE_ON_GPU:
+        return x.arranged()
+    with jax.enable_x64(True):
+        for form in (exchanged, _in_words, _repeated):
+            y = form(x)
+            if y is not None:
+                return y
+    return x.arranged()
 
 
 def _in_words(x: Pending) -> jax.Array | None:

@@ -21,11 +21,10 @@ import functools
 from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.pending import Pending
-from dml_jax.lowering.pieces import MOST, elements_of
+from dml_jax.lowering.pieces import MOST, elements_of, words_of
 
 # Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
 WIDEST = 3 * MOST
@@ -55,7 +54,7 @@ def _interleaved(x: Pending) -> jax.Array | None:
     count = _elements_of_word(x, n, block)
     if not count or axis is None:
         return None
-    words, order = _words(x.array, count), _without(x, axis)
+    words, order = words_of(x.array, count), _without(x, axis)
     read = [lax.index_in_dim(words, i, axis, keepdims=False).transpose(order) for i in range(block)]
     written = _exchanged(read, count, lambda q, e: divmod(q * count + e, block)[::-1])
     return elements_of(_stacked(written, len(order)), x.shape, x.array.dtype)
@@ -67,7 +66,7 @@ def _taken_apart(x: Pending) -> jax.Array | None:
     count = _elements_of_word(x, n, block)
     if not count or (count == 1 and block == 2):  # FLOAT32 3.5, 3.1 so
         return None
-    words = _words(x.array.reshape(*outer, n * block), count).reshape(*outer, n // count, block)
+    words = words_of(x.array.reshape(*outer, n * block), count).reshape(*outer, n // count, block)
     order = _without(x, x.array.ndim - 1)
     read = [lax.index_in_dim(words, i, -1, keepdims=False).transpose(order) for i in range(block)]
     written = _exchanged(read, count, lambda q, e: divmod(e * block + q, count))
@@ -93,14 +92,6 @@ def _without(x: Pending, axis: int) -> list[int]:
     """The array's other axes, as the result has them."""
     kept = [factor.axis for factor in x.factors if factor.axis not in (None, axis)]
     return [sorted(kept).index(other) for other in kept]
-
-
-def _words(x: jax.Array, count: int) -> jax.Array:
-    """[..., elements] -> [..., words]."""
-    word = jnp.dtype(f"uint{8 * count * x.dtype.itemsize}")
-    if count > 1:
-        x = x.reshape(*x.shape[:-1], -1, count)
-    return lax.bitcast_convert_type(x, word)
 
 
 def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> Sequence[jax.Array]:

@@ -181,10 +181,15 @@ def _rows(x: jax.Array, axis: int) -> jax.Array:
 
 def _words(x: jax.Array, axis: int) -> jax.Array:
     """[before the axis, words from it on]."""
-    rows, per_word = _rows(x, axis), WORD // x.dtype.itemsize
-    if per_word > 1:
-        rows = rows.reshape(rows.shape[0], -1, per_word)
-    return lax.bitcast_convert_type(rows, jnp.uint32)
+    return words_of(_rows(x, axis), WORD // x.dtype.itemsize)
+
+
+def words_of(x: jax.Array, count: int) -> jax.Array:
+    """[..., elements] -> [..., words], each of so many elements."""
+    word = jnp.dtype(f"uint{8 * count * x.dtype.itemsize}")
+    if count > 1:
+        x = x.reshape(*x.shape[:-1], -1, count)
+    return lax.bitcast_convert_type(x, word)
 
 
 def elements_of(words: jax.Array, shape: Sequence[int], dtype: jnp.dtype) -> jax.Array:
