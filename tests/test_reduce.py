@@ -308,7 +308,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
     few = {"row": 6, "column": 4}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
-    little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 5}
+    little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 7}
     on_gpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1, "MULTIPLE": 2}
     on_gpu |= {"SHORT_ROW": 60, "READ": range(6, 3, -1)}
     on_cpu = {"LONG_ROW": 24, "PIECE": 24, "CORES": 4}
@@ -397,6 +397,34 @@ def test_elements_beside_their_index(form: Any, type_: str):
     for (op, x), result in zip(ops, results, strict=True):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         np.testing.assert_array_equal(result, expected, err_msg=repr(op))
+
+
+@pytest.mark.parametrize("type_", ["FLOAT32", "INT32", "UINT32", *NARROW])
+def test_extremes_of_rows_of_many_lengths(type_: str):
+    """Infinities, NaN of either sign and limits anywhere in a row; a row of -0.0 alone keeps it."""
+    dtype = TensorDesc(type_, [1]).dtype
+    is_float = "FLOAT" in type_
+    limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
+    values = [limits.min, limits.max, *((-np.inf, -0.0, 0.0, np.inf) if is_float else (0, 1))]
+    rng = np.random.default_rng(0)
+    inputs = []
+    for length in (13, 16, 24, 33, 39, 40, 47, 48, 79, 80, 256):
+        x = rng.integers(0, 100, (2**15 // length + 1, length)).astype(dtype)
+        some = rng.random(x.shape) < 0.5 / length
+        x[some] = rng.choice(np.array(values, dtype), int(some.sum()))
+        if is_float:
+            x[rng.random(x.shape) < 0.2 / length] = np.nan
+            x[rng.random(x.shape) < 0.2 / length] = -np.nan
+            x[0] = -0.0
+        inputs.append(x)
+    ops = [(make(function, x, [1]), x) for function in ("MAX", "MIN") for x in inputs]
+    results = jax.jit(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(
+        [x for _, x in ops]
+    )
+    for (op, x), result in zip(ops, results, strict=True):
+        (expected,) = SAMPLES[op.c_name].reference(op, x)
+        np.testing.assert_array_equal(result, expected, err_msg=repr(op))
+        assert not is_float or np.signbit(result[0, 0])
 
 
 @pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])

@@ -129,6 +129,11 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
     return shaped(parts, kept(shape, axes))
 
 
+def at_once(axes: Axes) -> Callable[[Fold, Parts, Combine], Parts]:
+    """What does all of the elements, (x,), in one pass."""
+    return lambda kind, parts, _: kind.one_pass(kind.started(parts[0], axes), axes)
+
+
 def taken(parts: Parts, start: int, stop: int, axis: int = 1) -> Parts:
     """Some of the parts."""
     return tuple(lax.slice_in_dim(part, start, stop, axis=axis) for part in parts)

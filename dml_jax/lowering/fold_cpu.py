@@ -4,6 +4,7 @@ XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
+    at_once,
     moved,
     piece,
     run_by_run,
@@ -45,6 +47,8 @@ CORES = cores()
 SHORT_ROW = 12
 # Of longer rows an uneven number costs little.
 UNEVEN_ROW = 48
+# Columns of which LLVM unrolls the loop over them wholly, and vectorises nothing.
+NARROW = 32
 # Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
 TWICE = 7
 
@@ -56,17 +60,13 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
             # It keeps NaN, and compiles in half the time: SUM 52 ms, 20; LOG_SUM_EXP 110, 65.
             return kind.plain(x, axes)
         packing = _packing(kind, (x,))
-        at_once = functools.partial(_at_once, axes)
-        return packing.through(at_once, x) if packing else at_once(kind, (x,), kind.combine)
+        stage = at_once(axes)
+        return packing.through(stage, x) if packing else stage(kind, (x,), kind.combine)
     if kind.on_cpu:
         other, parts_of = kind.on_cpu
         return parts_of(*fold(other, x, axes))
     stages = [functools.partial(stage, kind) for stage in (_columns, _evenly)]
     return run_by_run(kind, (x,), axes, *stages)
-
-
-def _at_once(axes: Axes, kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    return kind.one_pass(kind.started(parts[0], axes), axes)
 
 
 def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -113,14 +113,23 @@ def _by_blocks(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """[k, n, c] -> [k, n // b, c]: b blocks of neighbours, combined elementwise.
 
     b leaves a rest, which is combined into the first elements: XLA does not fuse what updates in
-    place with what reads it, so that each pass stays one loop over its input.
+    place with what reads it, so that each pass stays one loop over its input. A rest as long as a
+    block would be no update, which suits what is cheap: LOG_SUM_EXP of [5242, 16, 100] 41 ms, 9.
+
+    Of few columns a block is one axis: FLOAT16 MAX of [33824, 31, 8] 23 ms, 1.2. (An index needs
+    both axes. Of LOG_SUM_EXP, and of more columns, it is slower: [16912, 31, 16] 4.2, 11.)
     """
-    n = parts[0].shape[1]
-    # 2 to 12 all divide n only where 27720 does.
-    blocks = next((b for b in range(BLOCKS, 1, -1) if 0 < n % b <= n // b), BLOCKS)
-    size = n // blocks
-    pieces = [piece(kind, parts, i * size, (i + 1) * size) for i in range(blocks)]
-    return kind.with_rest(combine(pieces), piece(kind, parts, size * blocks, n))
+    k, n, c = parts[0].shape
+    # There is one for all n of 8 and more.
+    choices = ((b, (n - 1) // b) for b in range(BLOCKS, 1, -1))
+    count, size = next((b, m) for b, m in choices if n - b * m < m + (not kind.twice))
+    width = 1
+    if c < NARROW and not (kind.locates or kind.twice):
+        parts, width = shaped(parts, (k, n * c)), c
+    ends = [i * size * width for i in range(count + 1)]
+    blocks = combine([piece(kind, parts, *both) for both in itertools.pairwise(ends)])
+    blocks = kind.with_rest(blocks, piece(kind, parts, ends[-1], n * width))
+    return shaped(blocks, (k, size, c))
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:

@@ -29,8 +29,8 @@ from dml_jax.lowering.fold import Combine, Fold, Parts
 class Packing:
     """Elements, each above its index; the largest or the smallest integer wins.
 
-    Floats are the integers that order as they do, zeros as one and NaN before all others. (Compared
-    as floats, denormals would be zeros on a CPU.)
+    Floats are the integers that order as they do, NaN before all others. (Compared as floats,
+    denormals would be zeros on a CPU.)
 
     Attributes:
         extreme: the fold of the integers: MAX where `last`, else MIN.
@@ -38,12 +38,14 @@ class Packing:
             do not want the same integers.
         last: whether the last of equal elements wins.
         index_type: the index's, when it is taken apart.
+        zeros_tie: whether -0.0 equals 0.0 (and comes back as that), else it is the smaller.
     """
 
     extreme: Fold
     largest: bool
     last: bool
     index_type: np.dtype
+    zeros_tie: bool = True
 
     def most(self, dtype: np.dtype) -> int:
         """How many elements have indices that fit beside them; 0 if there is no room."""
@@ -58,12 +60,14 @@ class Packing:
             index = best & integer.type((1 << bits) - 1)
             value = lax.convert_element_type(best >> integer.type(bits), np.int32)
         index = lax.convert_element_type(index, self.index_type)
-        return _element(self._complemented(value), x.dtype), index
+        value = self._complemented(value)
+        return _element(value, x.dtype, self.zeros_tie), index
 
     def _packed(self, x: jax.Array) -> Parts:
         """Each above the index 0."""
         integer = _integer(x.dtype)
-        value = lax.convert_element_type(self._complemented(_ordered(x, self.largest)), integer)
+        value = self._complemented(_ordered(x, self.largest, self.zeros_tie))
+        value = lax.convert_element_type(value, integer)
         return (value << integer.type(_index_bits(x.dtype)),)
 
     def _complemented(self, value: jax.Array) -> jax.Array:
@@ -87,7 +91,7 @@ def _signed(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"int{8 * dtype.itemsize}")
 
 
-def _ordered(x: jax.Array, largest: bool) -> jax.Array:
+def _ordered(x: jax.Array, largest: bool, zeros_tie: bool) -> jax.Array:
     """As int32, in as many bits as an element has."""
     lowest = _lowest(x.dtype)
     if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
@@ -99,15 +103,16 @@ def _ordered(x: jax.Array, largest: bool) -> jax.Array:
     # By the bits: with x != x, XLA takes negative denormals for NaN on a GPU (jax 0.11.2, H200).
     infinite = np.int32(x.dtype.type(np.inf).view(_signed(x.dtype)))
     is_nan = magnitude > infinite if x.dtype.itemsize < 4 else x != x
-    return jnp.where(is_nan, ~lowest if largest else -~lowest, (magnitude ^ sign) - sign)
+    value = (magnitude ^ sign) - sign if zeros_tie else magnitude ^ sign
+    return jnp.where(is_nan, ~lowest if largest else -~lowest, value)
 
 
-def _element(value: jax.Array, dtype: np.dtype) -> jax.Array:
-    """The inverse; of either zero 0."""
+def _element(value: jax.Array, dtype: np.dtype, zeros_tie: bool) -> jax.Array:
+    """The inverse."""
     lowest = _lowest(dtype)
     if jnp.issubdtype(dtype, jnp.unsignedinteger):
         return lax.convert_element_type(value - lowest, dtype)
     if jnp.issubdtype(dtype, jnp.signedinteger):
         return lax.convert_element_type(value, dtype)
-    bits = jnp.where(value < 0, lowest - value, value)
+    bits = jnp.where(value < 0, lowest - value if zeros_tie else value ^ ~lowest, value)
     return lax.bitcast_convert_type(lax.convert_element_type(bits, _signed(dtype)), dtype)
