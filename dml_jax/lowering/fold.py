@@ -48,7 +48,8 @@ class Fold:
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
         packing: how single elements go into one integer with their index.
-        twice: whether `one_pass` reads elements more than once.
+        twice: whether `one_pass` reads elements more than once, and to combine takes longer than
+            to read.
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
     """
 
