@@ -1,7 +1,9 @@
 """REDUCE, against NumPy in float64 and the choices its docstring states."""
 
+import contextlib
 import dataclasses
 import itertools
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -298,15 +300,11 @@ SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 
 UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70))
 
 
-@pytest.mark.parametrize(
-    "form, function",
-    [(fold_cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
-    + [(fold_gpu, name) for name in TWO_KEPT],
-    ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
-)
-def test_the_forms_for_many_elements(form: Any, function: str):
+@contextlib.contextmanager
+def forms_for_many_elements(form: Any) -> Iterator[None]:
+    """Reductions take the forms of a module, which go by a few elements as by millions."""
     few = {"row": 6, "column": 4}
-    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
+    arg_fold, counted = reduction._arg_fold, reduction._COUNTED  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 7}
     on_gpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1, "MULTIPLE": 2}
@@ -318,8 +316,20 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         reduction,
         EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
+        _COUNTED={which: dataclasses.replace(kind, column=4) for which, kind in counted.items()},
         _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
+    with here, sizes, kinds:
+        yield
+
+
+@pytest.mark.parametrize(
+    "form, function",
+    [(fold_cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
+    + [(fold_gpu, name) for name in TWO_KEPT],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
+)
+def test_the_forms_for_many_elements(form: Any, function: str):
     rng = np.random.default_rng(0)
     ops: list[Operator] = []
     inputs = []
@@ -338,12 +348,61 @@ def test_the_forms_for_many_elements(form: Any, function: str):
                 else:
                     ops.append(make(function, x, axes))
                 inputs.append(x)
-    with here, sizes, kinds:
+    with forms_for_many_elements(form):
         results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
     for op, x, result in zip(ops, inputs, results, strict=True):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         tolerance = 1e-3 if x.dtype == np.float16 else 1e-6
         np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
+
+
+def slopes_in_float64(function: str, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The derivative of the one result by each element."""
+    x = x.astype(np.float64)
+    if function in ("MAX", "MIN"):
+        chosen = x == (np.max if function == "MAX" else np.min)(x, axes, keepdims=True)
+        return chosen / chosen.sum(axes, keepdims=True)
+    if function == "L2":
+        return x / np.sqrt((x * x).sum(axes, keepdims=True))
+    power = np.exp(x - np.max(x, axes, keepdims=True))
+    return power / power.sum(axes, keepdims=True)
+
+
+@pytest.mark.parametrize("form", [fold_cpu, fold_gpu], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("function", ["MAX", "MIN", "LOG_SUM_EXP", "L2"])
+def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
+    """Equal elements share; what is -inf beside others has no part of a softmax."""
+    rng = np.random.default_rng(0)
+    ops: list[Operator] = []
+    inputs, weights = [], []
+    for number, shape in enumerate((SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (61, 32), (35, 30))):
+        x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
+        if function == "LOG_SUM_EXP":
+            x = np.where(rng.random(shape) < 0.1, -np.inf, x * 8).astype(x.dtype)
+        for count in range(1, len(shape) + 1):
+            for axes in itertools.combinations(range(len(shape)), count):
+                if np.isinf(x.max(axes)).any():
+                    continue
+                ops.append(make(function, x, axes))
+                inputs.append(x)
+                weights.append(rng.integers(1, 9, ops[-1].outputs[0].sizes).astype(x.dtype))
+
+    def gradients(xs: Any, weights: Any) -> Any:
+        every = zip(ops, xs, weights, strict=True)
+        return [jax.vjp(op, x)[1](weight)[0] for op, x, weight in every]
+
+    with forms_for_many_elements(form):
+        results = jax.jit(gradients)(inputs, weights)
+    assert len(results) > 30
+    for op, x, weight, result in zip(ops, inputs, weights, results, strict=True):
+        axes = tuple(op.axes)  # pyright: ignore[reportAttributeAccessIssue]
+        expected = slopes_in_float64(function, x, axes) * weight
+        tolerance = 1e-3 if x.dtype == np.float16 else 2e-6
+        least = 1e-7 if x.dtype == np.float16 else 0  # a denormal has fewer digits
+        np.testing.assert_allclose(
+            result, expected, rtol=tolerance, atol=least, err_msg=f"{op!r} {x.shape}"
+        )
+        assert (np.asarray(result)[np.isinf(x)] == 0).all()
 
 
 NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")

@@ -28,6 +28,7 @@ from dml_jax import (
     calc_buffer_tensor_size,
     operator_from_json,
 )
+from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
 from dml_jax.lowering import arranged_last, pieces
 from dml_jax.operators import *  # noqa: F403
@@ -234,6 +235,25 @@ def _strided(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
     steps = [s * tensor.dtype.itemsize for s in tensor.strides or ()]
     np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = array
     return buffer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_function_is_called_inside_of_a_reduction(name: str):
+    """Such a program crashes XLA where nothing reads the result (jax 0.10.0 to 0.12.0)."""
+    little, much = cells([name], limit=2**12), cells([name], limit=2**18)
+    first = {(c.group, c in little): c.function for c in reversed(little + much)}
+    for op in first.values():
+        assert isinstance(op, Operator)
+        shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in op.inputs]
+        functions: list[Callable[..., Any]] = [op]
+        if _has_derivative(op):
+            functions.append(lambda *xs, op=op: jax.vjp(op, *xs)[1](op(*xs)))
+        for function in functions:
+            for platform in ("cpu", "cuda"):
+                traced = jax.jit(function).trace(*shapes)
+                text = traced.lower(lowering_platforms=(platform,)).as_text()
+                bodies = re.findall(r" reducer\(.*?stablehlo\.return", text, re.DOTALL)
+                assert not [body for body in bodies if "func.call" in body], op
 
 
 def _has_derivative(op: Operator) -> bool:

@@ -43,13 +43,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax._src import source_info_util
 from jax.experimental.layout import Layout, with_layout_constraint
-from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Literal
 
 from dml_jax.lowering.exchanged import exchanged
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import LITTLE as LITTLE_ON_GPU
 from dml_jax.lowering.pieces import MOST, alike, elements_of, in_quarters, unsigned, zeros
+from dml_jax.lowering.stored import in_a_call
 
 # Elements below which dispatch is what counts.
 LITTLE = 2**15
@@ -182,8 +182,7 @@ def _merged_by_itself(x: Pending) -> jax.Array:
     (apart,) = alike(apart, 1)
     # With no layout named, XLA names another where an axis has one element, and copies.
     layout = Layout(tuple(range(len(x.shape))))
-    with set_xla_metadata(inlineable="false"):
-        return jax.jit(lambda y: with_layout_constraint(y.reshape(x.shape), layout))(apart)
+    return in_a_call(lambda y: with_layout_constraint(y.reshape(x.shape), layout), apart)
 
 
 def _in_pieces(x: Pending) -> jax.Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.elementwise import where
 from dml_jax.lowering.wide import wide
 
 
@@ -93,5 +94,5 @@ def saturate(x: jax.Array, dtype: np.dtype) -> jax.Array:
     fits = lax.select(fits < last, fits, lax.full_like(x, last))
     whole = lax.convert_element_type(fits, dtype)
     if int(last) < limits.max:
-        whole = jnp.where(x > last, dtype.type(limits.max), whole)
-    return jnp.where(x == x, whole, dtype.type(0)) if start else whole
+        whole = where(x > last, limits.max, whole)
+    return where(x == x, whole, 0) if start else whole

@@ -41,7 +41,7 @@ class Fold:
         across: what devices agree on, over the named mesh axes.
         nothing: what is kept of no elements, for a type; where a GPU's rows are filled up.
         row, column: the most elements of each that a GPU combines at once, a thread reading them
-            all; 0 where `default` does well over any axes.
+            all; 0 where `default` does well over axes that end in rows, or in columns.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
             `default`.
         rounds: whether the order of what is combined changes a float.
@@ -51,6 +51,8 @@ class Fold:
         twice: whether `one_pass` reads elements more than once, and to combine takes longer than
             to read.
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
+        in_turn: how a CPU keeps two things of columns, one after the other: the fold of the first,
+            what elements become that are read with it, and the fold of these.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -70,6 +72,7 @@ class Fold:
     packing: "Packing | None" = None
     twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
+    in_turn: "tuple[Fold, Callable[[jax.Array, jax.Array], jax.Array], Fold] | None" = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
@@ -128,6 +131,11 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
         step, combine = step * sizes[k], kind.combine
         del sizes[k]
     return shaped(parts, kept(shape, axes))
+
+
+def ends_in_rows(x: jax.Array, axes: Axes) -> bool:
+    """Whether the last of the axes has neighbours in memory: what `run_by_run` begins with."""
+    return math.prod(x.shape[max(axes) + 1 :]) == 1
 
 
 def at_once(axes: Axes) -> Callable[[Fold, Parts, Combine], Parts]:

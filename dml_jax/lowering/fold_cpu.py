@@ -5,6 +5,7 @@ XLA fuses both with what makes the input, and vectorises them.
 
 import functools
 import itertools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from dml_jax.lowering.fold import (
     Fold,
     Parts,
     at_once,
+    ends_in_rows,
     moved,
     piece,
     run_by_run,
@@ -25,6 +27,8 @@ from dml_jax.lowering.fold import (
     taken,
 )
 from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.stored import stored
+from dml_jax.lowering.wide import wide
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
 # cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
@@ -65,8 +69,23 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     if kind.on_cpu:
         other, parts_of = kind.on_cpu
         return parts_of(*fold(other, x, axes))
+    if kind.in_turn and not ends_in_rows(x, axes):
+        return _in_turn(*kind.in_turn, x, axes)
     stages = [functools.partial(stage, kind) for stage in (_columns, _evenly)]
     return run_by_run(kind, (x,), axes, *stages)
+
+
+def _in_turn(
+    first: Fold,
+    elements: Callable[[jax.Array, jax.Array], jax.Array],
+    second: Fold,
+    x: jax.Array,
+    axes: Axes,
+) -> Parts:
+    """XLA's CPU has a loop for each of two things that are kept, and combines both in each."""
+    (kept,) = stored(fold(first, x, axes))
+    elements_beside = elements(x, lax.expand_dims(kept, sorted(axes)))
+    return wide(kept), *stored(fold(second, elements_beside, axes))
 
 
 def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:

@@ -30,6 +30,7 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
+    ends_in_rows,
     piece,
     run_by_run,
     shaped,
@@ -64,7 +65,7 @@ MANY_COLUMNS = 2**13
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
-    if x.size <= LITTLE or not kind.row:
+    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else kind.column):
         return kind.default(kind.started(x, axes), axes)
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)

@@ -145,7 +145,7 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Ar
     for d in reversed(order):
         x = _resized(x, strides[d])
         x = x.reshape(*x.shape[:-2], sizes[d] * strides[d])
-    return jnp.where(inside, _resized(x, buffer.shape[0]), buffer)
+    return lax.select(inside, _resized(x, buffer.shape[0]), buffer)
 
 
 def _ranks(order: list[int]) -> list[int]:

@@ -64,7 +64,7 @@ class _Others(Along):
 
 
 def _by_division(x: jax.Array, whole: jax.Array, axes: Axes) -> jax.Array:
-    """By division where no product is zero, denormal, infinite or NaN; else by halves.
+    """By division where no product is zero, denormal, infinite or NaN; else by products alone.
 
     float32, ms, JAX's own derivative, by halves, by division. 2 cores, jax 0.10.2: [4096, 4096]
     over 0 89, 74, 34; over 1 1245, 90, 35; [8, 64, 128, 256] over (2, 3) 676, 62, 23. H200, jax
@@ -75,10 +75,18 @@ def _by_division(x: jax.Array, whole: jax.Array, axes: Axes) -> jax.Array:
     # A loop of one turn or none: of `lax.cond` XLA runs both branches on a GPU.
     _, others = lax.while_loop(
         lambda state: ~state[0],
-        lambda state: (state[0] | True, _by_halves(x, axes)),
+        lambda state: (state[0] | True, _without_division(x, axes)),
         (divides, whole / x),
     )
     return others
+
+
+def _without_division(x: jax.Array, axes: Axes) -> jax.Array:
+    return lax.platform_dependent(
+        x,
+        cpu=functools.partial(_by_halves, axes=axes),
+        default=functools.partial(_as_jax_does, axes=axes),
+    )
 
 
 def _by_halves(x: jax.Array, axes: Axes) -> jax.Array:

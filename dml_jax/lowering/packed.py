@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.elementwise import where
 from dml_jax.lowering.fold import Combine, Fold, Parts
 
 
@@ -104,7 +105,7 @@ def _ordered(x: jax.Array, largest: bool, zeros_tie: bool) -> jax.Array:
     infinite = np.int32(x.dtype.type(np.inf).view(_signed(x.dtype)))
     is_nan = magnitude > infinite if x.dtype.itemsize < 4 else x != x
     value = (magnitude ^ sign) - sign if zeros_tie else magnitude ^ sign
-    return jnp.where(is_nan, ~lowest if largest else -~lowest, value)
+    return where(is_nan, ~lowest if largest else -~lowest, value)
 
 
 def _element(value: jax.Array, dtype: np.dtype, zeros_tie: bool) -> jax.Array:
@@ -114,5 +115,5 @@ def _element(value: jax.Array, dtype: np.dtype, zeros_tie: bool) -> jax.Array:
         return lax.convert_element_type(value - lowest, dtype)
     if jnp.issubdtype(dtype, jnp.signedinteger):
         return lax.convert_element_type(value, dtype)
-    bits = jnp.where(value < 0, lowest - value if zeros_tie else value ^ ~lowest, value)
+    bits = where(value < 0, lowest - value if zeros_tie else value ^ ~lowest, value)
     return lax.bitcast_convert_type(lax.convert_element_type(bits, _signed(dtype)), dtype)

@@ -16,20 +16,18 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import across
-from dml_jax.lowering.exponential import exp_of_negative
+from dml_jax.lowering.elementwise import is_float, is_infinite, where
+from dml_jax.lowering.exponential import exp_of_negative, exp_of_negative_on_cpu
 from dml_jax.lowering.fold import LITTLE, Axes, Fold, Parts, at_once, shaped
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.others import product_of_others
 from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.stored import stored
 from dml_jax.lowering.wide import wide, wide_type
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
 Pick = Callable[[jax.Array, jax.Array], jax.Array]
-
-
-def _is_float(x: jax.Array) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 def _restored(x: jax.Array, axes: Axes) -> jax.Array:
@@ -93,9 +91,9 @@ def _one_pass(
 
     def one_pass(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        if vectorised and not _is_float(x):
+        if vectorised and not is_float(x):
             return (reduce(x, axes),)
-        is_nan = x != x if _is_float(x) else lax.full_like(x, False, np.bool_)
+        is_nan = x != x if is_float(x) else lax.full_like(x, False, np.bool_)
         lengths = UNROLLED if x.dtype == jnp.float32 else ()
         both, axes = _halved((x, is_nan), axes, lengths)
         value, any_ = lax.reduce(
@@ -104,7 +102,7 @@ def _one_pass(
             lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
             axes,
         )
-        return (jnp.where(any_, lax.full_like(value, np.nan if _is_float(x) else 0), value),)
+        return (where(any_, np.nan if is_float(x) else 0, value),)
 
     return one_pass
 
@@ -235,7 +233,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
     """
 
     def ordered(x: jax.Array) -> jax.Array:
-        if not _is_float(x):
+        if not is_float(x):
             return reduce(x)
         y = wide(x)
         integer = jnp.dtype(f"int{y.dtype.itemsize * 8}")
@@ -246,7 +244,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
         is_nan = key == (limits.max if largest else limits.min)
         value = lax.bitcast_convert_type(_flipped(key), y.dtype)
         value = lax.convert_element_type(value, x.dtype)
-        return jnp.where(is_nan, jnp.full_like(value, jnp.nan), value)
+        return where(is_nan, np.nan, value)
 
     return ordered
 
@@ -272,7 +270,7 @@ def _extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.
 def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
     """Of floats, what is NaN apart: half the instructions, float16 [512, 256, 256] 6.6 ms, 3.1."""
     dtype = pieces[0].dtype
-    if not _is_float(pieces[0]):
+    if not is_float(pieces[0]):
         return _pairwise(lax.max if largest else lax.min, pieces)
     values = [wide(piece) for piece in pieces]
     beats = lax.gt if largest else lax.lt
@@ -346,6 +344,87 @@ def _extreme_fold(largest: bool) -> Fold:
 MAX, MIN = _extreme_fold(True), _extreme_fold(False)
 
 
+def _extreme_and_sum(
+    largest: bool,
+    worth: Callable[[Parts, jax.Array], jax.Array],
+    *,
+    worth_of_one: Callable[[jax.Array, jax.Array], jax.Array],
+    combine: Callable[[Sequence[Parts]], Parts] | None = None,
+    sum_once: Reduction = lambda x, axes: SUM.one_pass((x,), axes)[0],
+) -> Fold:
+    """(extreme, the sum of what elements are worth beside it), in the type that accumulates.
+
+    Args:
+        largest: which extreme.
+        worth: of what is kept of elements, beside the extreme of more of them.
+        worth_of_one: of elements, beside the extreme, for columns on a CPU.
+        combine: as in `Fold`, where pairs are better combined than several at once; and a GPU's
+            rows are, which else go in two passes.
+        sum_once: the sum in one pass on a CPU.
+    """
+    extreme, op = (MAX, lax.max) if largest else (MIN, lax.min)
+
+    def several(pieces: Sequence[Parts]) -> Parts:
+        value = _pairwise(op, [piece[0] for piece in pieces])
+        return value, _pairwise(lax.add, [worth(piece, value) for piece in pieces])
+
+    def two_passes(first: Reduction, second: Reduction) -> Callable[[Parts, Axes], Parts]:
+        def passes(parts: Parts, axes: Axes) -> Parts:
+            value = first(parts[0], axes)
+            return value, second(worth(parts, lax.expand_dims(value, sorted(axes))), axes)
+
+        return passes
+
+    def nothing(dtype: np.dtype) -> Sequence[Any]:
+        kept = wide_type(dtype)
+        return _lowest(kept, largest), kept.type(0)
+
+    def agreed(parts: Parts, names: tuple[str, ...]) -> Parts:
+        value = _extreme_across(parts[0], names, largest)
+        return value, lax.psum(worth(parts, value), names)
+
+    def by_pairs(parts: Parts, axes: Axes) -> Parts:
+        of = combine or several
+        return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: of([a, b]), axes)
+
+    own = lax.reduce_max if largest else lax.reduce_min
+    # XLA's own maximum may drop NaN, which the sum keeps; on a CPU it does not fuse with what makes
+    # x. 2 cores, jax 0.10.2, ms, LOG_SUM_EXP of rows of [8192, 4096] with it and with `MAX`:
+    # float16 56, 5.9; behind a clip 54, 8.6; as they are 10, 10. Slices of anything but x and
+    # constants (a start that looks for -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise.
+    # Each slice becomes float32 by itself: the whole, which has several users, would be stored on a
+    # CPU.
+    return Fold(
+        types=lambda dtype: (wide_type(dtype),) * 2,
+        start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
+        nothing=nothing,
+        combine=combine or several,
+        reduce=two_passes(functools.partial(_extreme_over, largest=largest), lax.reduce_sum),
+        one_pass=two_passes(lambda x, axes: extreme.one_pass((x,), axes)[0], sum_once),
+        default=by_pairs if combine else two_passes(own, lax.reduce_sum),
+        across=agreed,
+        rounds=True,
+        row=128 if combine else 0,
+        column=32,
+        ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
+        first=several,
+        twice=True,
+        in_turn=(extreme, worth_of_one, SUM),
+    )
+
+
+def _counted(largest: bool) -> Fold:
+    """(extreme, how many elements equal it); of NaN none."""
+    return _extreme_and_sum(
+        largest,
+        lambda parts, value: parts[1] * lax.convert_element_type(parts[0] == value, value.dtype),
+        worth_of_one=lambda x, value: lax.convert_element_type(x == value, wide_type(x.dtype)),
+    )
+
+
+_COUNTED = {largest: _counted(largest) for largest in (True, False)}
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The largest or smallest element, NaN where there is one."""
@@ -356,10 +435,11 @@ def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    out = _extreme(x, axes, largest)
-    chosen = lax.convert_element_type(x == out, wide_type(x.dtype))
-    slope = _sum_of_slopes(chosen * wide(dx), axes) / _sum(chosen, axes)
-    return out, lax.convert_element_type(slope, x.dtype)
+    kept = fold(lax.stop_gradient(x), _COUNTED[largest], axes)
+    value, count = stored(tuple(_restored(part, axes) for part in kept))
+    chosen = lax.convert_element_type(wide(x) == value, value.dtype)
+    slope = _sum_of_slopes(chosen * wide(dx), axes) / count
+    return _extreme(x, axes, largest), lax.convert_element_type(slope, x.dtype)
 
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
@@ -380,8 +460,7 @@ def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # d|x| = x . dx / |x|, and 0 at the origin, where autodiff has 0 / 0.
     (x,), (dx,) = primals, tangents
     out = _l2(x, axes)
-    slope = jnp.where(out == 0, jnp.zeros_like(x), x / jnp.where(out == 0, jnp.ones_like(out), out))
-    return out, _sum_of_slopes(slope * dx, axes)
+    return out, _sum_of_slopes(x * dx, axes) / where(out == 0, np.inf, out)
 
 
 l2 = _accumulated(_l2)
@@ -389,33 +468,20 @@ l2 = _accumulated(_l2)
 
 def _finite(top: jax.Array) -> jax.Array:
     """The maximum as a shift: not where it is infinite, which would leave inf - inf."""
-    return jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)
+    return where(is_infinite(top), 0, top)
 
 
-def _exp_sum(maximum: Reduction, total: Reduction) -> Callable[[Parts, Axes], Parts]:
-    """(maximum, sum of exp(x - maximum)), in two passes."""
-
-    def two_passes(parts: Parts, axes: Axes) -> Parts:
-        top = maximum(parts[0], axes)
-        shift = lax.expand_dims(_finite(top), sorted(axes))
-        return top, total(parts[1] * lax.exp(parts[0] - shift), axes)
-
-    return two_passes
-
-
-def _exp_sum_of(pieces: Sequence[Parts]) -> Parts:
-    """Their exponentials side by side, where pairs make a chain of them."""
-    top = _pairwise(lax.max, [piece[0] for piece in pieces])
-    shift = _finite(top)
-    return top, _pairwise(lax.add, [total * lax.exp(part - shift) for part, total in pieces])
+def _scaled(parts: Parts, top: jax.Array) -> jax.Array:
+    """Sums of exponentials beside a maximum of more elements."""
+    return parts[1] * lax.exp(parts[0] - _finite(top))
 
 
 def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
     # One exponential for two elements. Equal maxima may be infinite: nothing to scale then.
     even = lax.full_like(a[0], 1)
-    scale = jnp.where(a[0] == b[0], even, lax.exp(-lax.abs(a[0] - b[0])))
+    scale = lax.select(a[0] == b[0], even, lax.exp(-lax.abs(a[0] - b[0])))
     first = a[0] > b[0]
-    total = jnp.where(first, a[1] + b[1] * scale, a[1] * scale + b[1])
+    total = lax.select(first, a[1] + b[1] * scale, a[1] * scale + b[1])
     return lax.max(a[0], b[0]), total
 
 
@@ -423,29 +489,15 @@ def _sum_of_exponentials(x: jax.Array, axes: Axes) -> jax.Array:
     return SUM.one_pass(*_halved((x,), axes, UNROLLED_EXPONENTIALS))[0]
 
 
-def _of_nothing(dtype: np.dtype) -> Sequence[Any]:
-    kept = wide_type(dtype).type
-    return kept(-np.inf), kept(0)
-
-
-def _exp_sum_once(parts: Parts, axes: Axes) -> Parts:
-    return lax.reduce(parts, _of_nothing(parts[0].dtype), _exp_sum_pair, axes)
-
-
-def _exp_sum_across(parts: Parts, names: tuple[str, ...]) -> Parts:
-    top = lax.pmax(parts[0], names)
-    return top, lax.psum(parts[1] * lax.exp(parts[0] - _finite(top)), names)
-
-
 def _logarithm(top: jax.Array, total: jax.Array) -> Parts:
     """Of `total * exp(top)`; what is infinite is `top`."""
-    return (jnp.where(jnp.isinf(top), top, top + lax.log(total)),)
+    return (where(is_infinite(top), top, top + lax.log(total)),)
 
 
 def _logarithm_of(pieces: Sequence[Parts]) -> Parts:
     """Of the sum of their exponentials."""
     top = _pairwise(lax.max, [piece for (piece,) in pieces])
-    total = _pairwise(lax.add, [exp_of_negative(piece - top) for (piece,) in pieces])
+    total = _pairwise(lax.add, [exp_of_negative_on_cpu(piece - top) for (piece,) in pieces])
     return _logarithm(top, total)
 
 
@@ -457,26 +509,12 @@ def _of_logarithm(x: jax.Array) -> Parts:
     return x, lax.full_like(x, 1)
 
 
-# XLA's own maximum may drop NaN, which the sum keeps; on a CPU it does not fuse with what makes x.
-# 2 cores, jax 0.10.2, ms, rows of [8192, 4096] with it and with `MAX`: float16 56, 5.9; behind a
-# clip 54, 8.6; as they are 10, 10. Slices of anything but x and constants (a start that looks for
-# -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise. Each slice becomes float32 by itself:
-# the whole, which has several users, would be stored on a CPU.
-EXP_SUM = Fold(
-    types=lambda dtype: (wide_type(dtype),) * 2,
-    start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
-    nothing=_of_nothing,
+EXP_SUM = _extreme_and_sum(
+    True,
+    _scaled,
     combine=functools.partial(_pairwise, _exp_sum_pair),
-    reduce=_exp_sum(lax.reduce_max, lax.reduce_sum),
-    one_pass=_exp_sum(lambda x, axes: MAX.one_pass((x,), axes)[0], _sum_of_exponentials),
-    default=_exp_sum_once,
-    across=_exp_sum_across,
-    rounds=True,
-    row=128,
-    column=32,
-    ahead=9,  # with 8, FLOAT32 rows of 521 3.2, with 9 3.6
-    first=_exp_sum_of,
-    twice=True,
+    sum_once=_sum_of_exponentials,
+    worth_of_one=lambda x, top: exp_of_negative_on_cpu(wide(x) - _finite(wide(top))),
 )
 # Where nothing but the logarithm is asked for (softmax wants the total's last bits): one value, for
 # which XLA's CPU reads x once. 2 cores, jax 0.10.2, ms, FLOAT32, FLOAT16, of [8, 64, 256, 256] over
@@ -488,6 +526,7 @@ _LOGARITHM = replace(
     combine=_logarithm_of,
     one_pass=_logarithm_once,
     first=None,
+    in_turn=None,
 )
 LOG_EXP_SUM = replace(EXP_SUM, on_cpu=(_LOGARITHM, _of_logarithm))
 
@@ -498,8 +537,8 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
     top, total = fold(x, EXP_SUM, axes)
     # exp(-inf - (-inf)) has counted as 1.
     known = total == total
-    total = jnp.where(known & (top == jnp.inf), jnp.full_like(total, jnp.inf), total)
-    total = jnp.where(known & (top == -jnp.inf), jnp.zeros_like(total), total)
+    total = where(known & (top == np.inf), np.inf, total)
+    total = where(known & (top == -np.inf), 0, total)
     return _restored(_finite(top), axes), _restored(total, axes)
 
 
@@ -508,8 +547,8 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     # Not of what is infinite, here and below: its second derivative is 0 times infinity.
-    power = jnp.where(jnp.isinf(total), jnp.zeros_like(shift), wide(x) - shift)
-    slope = _sum_of_slopes(lax.exp(power) * wide(dx), axes)
+    power = where(is_infinite(total), 0, wide(x) - shift)
+    slope = _sum_of_slopes(exp_of_negative(power) * wide(dx), axes)
     return (shift, total), (jnp.zeros_like(shift), slope)
 
 
@@ -527,11 +566,11 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    infinite = jnp.isinf(lax.log(total) + shift)
-    power = jnp.where(infinite, jnp.zeros_like(shift), wide(x) - shift)
-    softmax = lax.exp(power) / jnp.where(infinite, jnp.ones_like(total), total)
-    softmax = jnp.where(infinite, jnp.zeros_like(softmax), softmax)
-    slope = _sum_of_slopes(softmax * wide(dx), axes)
+    infinite = is_infinite(lax.log(total) + shift)
+    shift, total = stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
+    largest = np.finfo(shift.dtype).max  # beside which infinity is infinite
+    power = exp_of_negative(lax.min(wide(x), largest) - shift)
+    slope = _sum_of_slopes(power * wide(dx), axes) / total
     return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 
 
@@ -570,8 +609,8 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
 
     def found(x: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
         """The index where x is that value, else one that any other beats."""
-        same = (x == value) | (x != x) if _is_float(x) else x == value
-        return jnp.where(same, index, none)
+        same = (x == value) | (x != x) if is_float(x) else x == value
+        return where(same, index, none)
 
     def pair(a: Parts, b: Parts) -> Parts:
         wins_ties = a[1] > b[1] if last else a[1] < b[1]
@@ -579,7 +618,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
             beats, beaten = ~(a[0] <= b[0]), a[0] < b[0]
         else:
             beats, beaten = ~(a[0] >= b[0]), a[0] > b[0]
-        if not _is_float(a[0]):
+        if not is_float(a[0]):
             first = lax.select(wins_ties, ~beaten, beats)
         else:
             a_nan, b_number = a[0] != a[0], b[0] == b[0]
@@ -589,7 +628,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     def pair_in_order(a: Parts, b: Parts) -> Parts:
         kept, other = (b, a) if last else (a, b)
         beaten = other[0] > kept[0] if largest else other[0] < kept[0]
-        if _is_float(a[0]):
+        if is_float(a[0]):
             beaten = (beaten | (other[0] != other[0])) & (kept[0] == kept[0])
         return lax.select(beaten, other[0], kept[0]), lax.select(beaten, other[1], kept[1])
 
@@ -601,15 +640,15 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     def two_passes(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
         (value,) = (MAX if largest else MIN).one_pass((x,), axes)
-        where = found(x, lax.expand_dims(value, sorted(axes)), index)
-        # Of two values, so that XLA makes `where` as it reduces, and does not store it.
+        places = found(x, lax.expand_dims(value, sorted(axes)), index)
+        # Of two values, so that XLA makes the places as it reduces, and does not store them.
         nearest, any_ = lax.reduce(
-            (where, where != none),
+            (places, places != none),
             (none, np.False_),
             lambda a, b: ((lax.max if last else lax.min)(a[0], b[0]), a[1] | b[1]),
             axes,
         )
-        return value, jnp.where(any_, nearest, none)
+        return value, where(any_, nearest, none)
 
     def nothing(dtype: np.dtype) -> Sequence[Any]:
         return _lowest(dtype, largest), none

@@ -1,0 +1,35 @@
+"""Elementwise functions as primitives; jax.numpy's are calls of jitted functions.
+
+A call in the body of a reduction whose result nothing reads crashes XLA (jax 0.10.2 to 0.12.0:
+`jit(grad(LOG_SUM_EXP), keep_unused=True)` for a GPU), and each takes time to trace.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def where(condition: jax.Array, x: Any, y: Any) -> jax.Array:
+    """`x` where the condition holds, else `y`: arrays, one of which may be a number.
+
+    Axes of one element are broadcast.
+    """
+    if not isinstance(x, jax.Array):
+        x = lax.full_like(y, x)
+    if not isinstance(y, jax.Array):
+        y = lax.full_like(x, y)
+    shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+    return lax.select(*(jnp.broadcast_to(part, shape) for part in (condition, x, y)))
+
+
+def is_infinite(x: jax.Array) -> jax.Array:
+    """Whether an element is an infinity of either sign."""
+    return lax.abs(x) == x.dtype.type(np.inf)
+
+
+def is_float(x: jax.Array) -> bool:
+    """Whether elements are floats."""
+    return jnp.issubdtype(x.dtype, jnp.floating)

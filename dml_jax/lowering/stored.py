@@ -1,0 +1,27 @@
+"""What XLA computes once and stores on a CPU, where it would compute it again for each reader."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
+
+
+def stored(x: Any) -> Any:
+    """The arrays of a tree, which XLA does not fuse on a CPU with what reads them.
+
+    For what is small and read by much: the maxima of 64 rows, compared with each element of them,
+    would be computed 64 times. Elsewhere a reduction is a kernel's end.
+    """
+    return lax.platform_dependent(x, cpu=_kept, default=lambda x: x)
+
+
+def _kept(x: Any) -> Any:
+    return in_a_call(lax.optimization_barrier, x)
+
+
+def in_a_call(function: Callable[..., Any], *xs: Any) -> Any:
+    """What the function returns, from a call that XLA does not inline."""
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(function)(*xs)
