@@ -45,7 +45,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("results", type=Path, help="the JSON file that cells are merged into")
     add("--report", action="store_true", help="measure nothing; print the tables")
-    add("--operator", action="append", default=[], help="only this one, or CHAINS")
+    add("--operator", action="append", default=[], help="only this one, or CHAINS, BACKWARD, VMAP")
     add("--dtype", action="append", default=[], help="only this type")
     add("--shape", action="append", default=[], help="8,64,256,256: in place of the table's")
     add("--match", default="", help="only cells whose name has this text")

@@ -1,6 +1,7 @@
 """What results say: ratios to the best peer, and how they stand to the targets."""
 
 import math
+import re
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -112,6 +113,8 @@ def _against_peers(cells: list[dict[str, Any]], way: str, worst: int) -> Iterato
 
 
 def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> Iterator[str]:
+    backward = [c for c in cells if c["kind"] == "BACKWARD"]
+    cells = [c for c in cells if c["kind"] != "BACKWARD"]
     groups = {"all": cells}
     if on_cpu:
         sums = ("REDUCE SUM", "REDUCE MAX", "REDUCE MIN")
@@ -129,12 +132,14 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> It
                 if c["limit"] == "read" and c["group"] not in sums and "ARG" not in c["group"]
             ],
         }
+    groups["backward passes, target 0.67 of the copy"] = backward
     for title, group in groups.items():
         fraction = "of_limit" if on_cpu else "of_copy"
         shares = sorted(((c["times"]["bound"][fraction], c) for c in group), key=lambda p: p[0])
         if not shares:
             continue
-        target = 0.4 if "0.40" in title else 0.8 if on_cpu else 0.9
+        named = re.search(r"target ([\d.]+)", title)
+        target = float(named[1]) if named else 0.8 if on_cpu else 0.9
         below = [c for share, c in shares if share < target]
         yield ""
         yield (

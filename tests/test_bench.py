@@ -16,10 +16,11 @@ from samples import SAMPLES
 
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import cells as table
-from dml_jax.bench.cells import CHAINS, PLANS, Cell, cells, small_cells
+from dml_jax.bench.cells import CHAINS, PLANS, TRANSFORMED, Cell, cells, small_cells
 from dml_jax.bench.plain import expression
 from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.bench.transformed import Backward
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 
@@ -40,8 +41,9 @@ def all_cells() -> list[Cell]:
 def test_every_operator_has_cells(all_cells: list[Cell]):
     assert set(PLANS) == set(OPERATORS)
     kinds = {cell.kind for cell in all_cells}
-    assert kinds == {name.removeprefix("DML_OPERATOR_") for name in OPERATORS} | set(CHAINS)
-    assert {cell.kind for cell in small_cells()} == kinds
+    untransformed = {name.removeprefix("DML_OPERATOR_") for name in OPERATORS} | set(CHAINS)
+    assert kinds == untransformed | set(TRANSFORMED)
+    assert {cell.kind for cell in small_cells()} == untransformed
     assert len({cell.name for cell in all_cells}) == len(all_cells)
 
 
@@ -129,6 +131,33 @@ def test_chains_are_their_operators(kind: str, no_x64: None):
     arrays = [data.array(t) for t in cell.function.inputs]
     found = expression(cell.function, np)(*map(np.asarray, arrays))
     np.testing.assert_allclose(found, cell.function(*arrays), rtol=4e-3)
+
+
+@pytest.mark.parametrize("kind", TRANSFORMED)
+def test_transformed_operators_are_transformed_expressions(kind: str, no_x64: None):
+    """JAX's derivatives and batches of the plain expressions; each of the table's variants."""
+    data = Data(jax.devices()[0])
+    for cell in cells([kind], limit=TINY):
+        arrays = [data.array(t) for t in cell.function.inputs]
+        found, expected = (
+            jax.tree.leaves(jax.jit(f)(*arrays)) for f in (cell.function, expression(cell.function))
+        )
+        tolerance = 4e-3 if cell.tensor.data_type.name == "FLOAT16" else 1e-5
+        for ours, plain, tensor in zip(found, expected, cell.function.outputs, strict=True):
+            assert (ours.shape, ours.dtype) == (tensor.sizes, tensor.dtype), cell.name
+            np.testing.assert_allclose(ours, plain, rtol=tolerance, err_msg=cell.name)
+
+
+def test_only_what_a_derivative_depends_on_is_read():
+    """The derivative of what is linear takes the outputs' gradients alone."""
+    read = {
+        cell.variant.split()[0] + " " + cell.variant.split()[1]
+        for cell in cells(["BACKWARD"], limit=TINY)
+        if cell.variant.startswith("REDUCE") and cell.bytes_in > cell.bytes_out
+    }
+    assert read == {"REDUCE L2", "REDUCE MAX", "REDUCE LOG_SUM_EXP", "REDUCE MULTIPLY"}
+    with pytest.raises(DmlError, match="be floats, to have a derivative, got INT32"):
+        Backward(Reduce.infer(function="SUM", input_tensor=TensorDesc("INT32", [4]), axes=[0]))
 
 
 def test_random_data_is_fresh_and_in_range():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional
+from dml_jax.bench.transformed import Backward, Mapped, Transformed
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault, nearest
@@ -44,20 +45,24 @@ class Cell:
     """One thing to measure.
 
     Attributes:
-        kind: the operator (`REDUCE`), a chain (`CLIP -> REDUCE`), or a model's dispatchable.
+        kind: the operator (`REDUCE`), a chain (`CLIP -> REDUCE`), a transformation (`BACKWARD`), or
+            a model's dispatchable.
         variant: which one of its kind (`SUM [1]`).
         function: what is called.
     """
 
     kind: str
     variant: str
-    function: Bindable
+    function: Bindable | Transformed
 
     @property
     def tensor(self) -> TensorDesc:
         """What it is measured over: the first input, or what inputs of several sizes become."""
-        inputs = self.function.inputs
-        return inputs[0] if len({t.sizes for t in inputs}) == 1 else self.function.outputs[0]
+        function = self.function
+        if isinstance(function, Backward):
+            function = function.operator
+        inputs = function.inputs
+        return inputs[0] if len({t.sizes for t in inputs}) == 1 else function.outputs[0]
 
     @property
     def name(self) -> str:
@@ -95,7 +100,7 @@ def _bytes(tensor: TensorDesc) -> int:
 
 # Variants: of one input tensor, every way to use the operator that is worth a figure.
 
-Variants = Callable[[TensorDesc], Iterator[tuple[str, Callable[[], Bindable]]]]
+Variants = Callable[[TensorDesc], Iterator[tuple[str, Callable[[], Bindable | Transformed]]]]
 
 
 def _bounds(tensor: TensorDesc) -> dict[str, Any]:
@@ -376,9 +381,50 @@ def _short(name: str) -> str:
     return name.removeprefix("DML_OPERATOR_")
 
 
+def _all_variants(tensor: TensorDesc, of: Callable[[Any], Transformed]) -> Any:
+    """Every operator's, transformed."""
+    for name, plan in PLANS.items():
+        for label, make in _made(plan, tensor):
+            yield f"{_short(name)} {label}".strip(), functools.partial(_transformed, of, make)
+
+
+def _transformed(of: Callable[[Any], Transformed], make: Callable[[], Bindable]) -> Transformed:
+    return of(make())
+
+
+def _backward(tensor: TensorDesc) -> Any:
+    yield from _all_variants(tensor, Backward)
+
+
+def _mapped(tensor: TensorDesc) -> Any:
+    """Over the first axis, and over the second."""
+    for axis in (0, 1):
+        sizes = (*tensor.sizes[:axis], *tensor.sizes[axis + 1 :])
+        of = functools.partial(Mapped, axis=axis, size=tensor.sizes[axis])
+        for label, make in _all_variants(TensorDesc(tensor.data_type, sizes), of):
+            yield f"in {axis}: {label}", make
+
+
+_GRADIENTS = (
+    r"^(ELEMENT_WISE_CLIP.?|.*1 block 2 DEP.*|TILE (trailing|inner 1)|(SPLIT|JOIN) axis [13]"
+    r"|REDUCE (SUM|L2|MAX|LOG_SUM_EXP) \[(0|1|3|1, 2)\]|REDUCE MULTIPLY \[[13]\])$"
+)
+
+TRANSFORMED: dict[str, Plan] = {
+    "BACKWARD": Plan(
+        _backward,
+        (Rows([MAIN], F32, _GRADIENTS), Rows([MAIN], F16, r"REDUCE (MAX|LOG_SUM_EXP) \[[013]\]")),
+    ),
+    "VMAP": Plan(
+        _mapped, (Rows([MAIN], F32, r"^in .*REDUCE (SUM|MAX|LOG_SUM_EXP|ARGMAX) \[[02]\]$"),)
+    ),
+}
+"""Operators under transformations."""
+
+
 def plans() -> dict[str, Plan]:
-    """Every operator's plan, and the chains', by the names that cells have as their kind."""
-    return {**{_short(name): PLANS[name] for name in OPERATORS}, **CHAINS}
+    """Every operator's plan, the chains' and the transformations', by their cells' kinds."""
+    return {**{_short(name): PLANS[name] for name in OPERATORS}, **CHAINS, **TRANSFORMED}
 
 
 def cells(
@@ -391,7 +437,8 @@ def cells(
     """The cells of the table.
 
     Args:
-        kinds: operators, with or without DML_OPERATOR_, and chains ("CHAINS": all); empty: all.
+        kinds: operators, with or without DML_OPERATOR_, chains ("CHAINS": all), BACKWARD, VMAP;
+            empty: all.
         types: empty: those of the table.
         sizes: in place of the table's; an operator's variants that these do not allow are left out.
         limit: bytes of the largest tensor. The table's sizes are halved from the front until they
@@ -415,9 +462,9 @@ def cells(
         for row in rows:
             for type_name in row.types:
                 for shape in row.sizes:
-                    for cell in _variants(kind, plan, type_name, shape, None if sizes else limit):
-                        if re.search(row.variants, cell.variant):
-                            of_kind.setdefault(cell.name, cell)
+                    most = None if sizes else limit
+                    for cell in _variants(kind, plan, type_name, shape, most, row.variants):
+                        of_kind.setdefault(cell.name, cell)
         found |= dict(list(of_kind.items())[::every])
     if not found:
         rule = "be taken by one of the operators"
@@ -437,16 +484,19 @@ def chosen(kinds: Iterable[str]) -> list[str]:
         name = _short(kind.upper())
         meant = list(CHAINS) if name == "CHAINS" else [name]
         if not set(meant) <= set(known):
-            listed = [*map(_short, OPERATORS), "CHAINS"]
+            listed = [*map(_short, OPERATORS), "CHAINS", *TRANSFORMED]
             rule = f"be one of {', '.join(listed)}{nearest(name, listed)}"
             raise DmlError([Fault("", "the operator", rule, kind)])
         names += meant
     return names or list(known)
 
 
-def _variants(kind: str, plan: Plan, type_name: str, sizes: Sizes, limit: int | None) -> list[Cell]:
-    """The variants that these sizes and this type allow, each cut to the limit."""
-    waiting = order = [label for label, _ in _made(plan, TensorDesc(type_name, sizes))]
+def _variants(
+    kind: str, plan: Plan, type_name: str, sizes: Sizes, limit: int | None, named: str = ""
+) -> list[Cell]:
+    """The variants of such names that these sizes and this type allow, each cut to the limit."""
+    labels = (label for label, _ in _made(plan, TensorDesc(type_name, sizes)))
+    waiting = order = [label for label in labels if re.search(named, label)]
     found: dict[str, Cell] = {}
     while waiting:
         made, large = dict(_made(plan, TensorDesc(type_name, sizes))), []
@@ -465,7 +515,7 @@ def _variants(kind: str, plan: Plan, type_name: str, sizes: Sizes, limit: int | 
     return [found[label] for label in order if label in found]
 
 
-def _made(plan: Plan, tensor: TensorDesc) -> Iterator[tuple[str, Callable[[], Bindable]]]:
+def _made(plan: Plan, tensor: TensorDesc) -> Iterator[tuple[str, Callable[[], Any]]]:
     try:
         yield from plan.variants(tensor)
     except (DmlError, ValueError, IndexError):  # of another rank
@@ -483,6 +533,8 @@ def small_cells() -> list[Cell]:
     """Of each operator the first variants over 1 to 4096 elements: what a call costs beside it."""
     found: dict[str, Cell] = {}
     for kind, plan in plans().items():
+        if kind in TRANSFORMED:
+            continue
         for sizes in ((1, 1, 1, 1), (1, 4, 2, 8), (1, 64, 8, 8)):
             for cell in _variants(kind, plan, "FLOAT32", sizes, None):
                 found.setdefault(cell.name, cell)

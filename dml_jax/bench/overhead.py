@@ -68,6 +68,7 @@ def measure_overhead(
 
 def _measured(cell: Cell, inputs: Sequence[Any], device: Any, seconds: float) -> Overhead:
     function, plain = cell.function, expression(cell.function)
+    assert isinstance(function, Bindable), "what a small cell calls can be bound"
     ours, theirs = jax.jit(function), jax.jit(plain)
     contenders = {
         "call": jax_contender(lambda _: ours(*inputs), device),

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.bench.transformed import Transformed
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable
@@ -19,13 +20,20 @@ from dml_jax.operator import Bindable
 Expression = Callable[..., Any]
 
 
-def expression(function: Bindable, xp: Any = jnp) -> Expression:
-    """The expression of an operator; of a graph, its nodes' one after the other."""
+def expression(function: Bindable | Transformed, xp: Any = jnp) -> Expression:
+    """The expression of an operator; of a graph, its nodes' one after the other.
+
+    Of an operator under a transformation, its expression under the same: of `jax.numpy` only.
+    """
+    if isinstance(function, Transformed) and xp is jnp:
+        return function.of(expression(function.operator))
     return compose(function, lambda op: _EXPRESSIONS[op.c_name](op, xp))
 
 
-def compose(function: Bindable, of: Callable[[Any], Expression]) -> Expression:
+def compose(function: Bindable | Transformed, of: Callable[[Any], Expression]) -> Expression:
     """A function of arrays, given the functions of operators."""
+    if isinstance(function, Transformed):
+        raise NotImplementedError("only JAX has its transformations")
     if not isinstance(function, Graph):
         return of(function)
     plan = [

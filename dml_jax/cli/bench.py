@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from dml_jax.bench.cells import TRANSFORMED
     from dml_jax.operator import OPERATORS
 
-    names = [*(name.removeprefix("DML_OPERATOR_") for name in OPERATORS), "CHAINS"]
+    names = [*(name.removeprefix("DML_OPERATOR_") for name in OPERATORS), "CHAINS", *TRANSFORMED]
     return [name for name in names if name.startswith(incomplete.upper())]
 
 
@@ -54,7 +55,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     metavar="NAME",
     callback=_known,
     shell_complete=_kinds,
-    help="Only this operator, or CHAINS; may stand several times.",
+    help="Only this operator, or CHAINS, BACKWARD, VMAP; may stand several times.",
 )
 @click.option(
     "--dtype", "types", multiple=True, metavar="TYPE", callback=_types, help="FLOAT32, UINT8, ..."
