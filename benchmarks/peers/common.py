@@ -9,6 +9,7 @@ import jax
 from dml_jax import AxisDirection, ReduceFunction
 from dml_jax.bench import plain
 from dml_jax.bench.timing import Contender
+from dml_jax.bench.transformed import Transformed
 from dml_jax.graph import Graph
 
 F = ReduceFunction
@@ -86,6 +87,8 @@ def bound_nodes(
 
 def last_node(function: Any) -> list[Any]:
     """For each output of an operator or graph, the operator that makes it."""
+    if isinstance(function, Transformed):
+        return [function.operator] * len(function.outputs)
     if not isinstance(function, Graph):
         return [function] * len(function.outputs)
     return [function.nodes[n].operator for n, _ in function.results]  # pyright: ignore

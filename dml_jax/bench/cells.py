@@ -406,7 +406,7 @@ def _mapped(tensor: TensorDesc) -> Any:
 
 
 _GRADIENTS = (
-    r"^(ELEMENT_WISE_CLIP.?|.*1 block 2 DEP.*|TILE (trailing|inner 1)|(SPLIT|JOIN) axis [13]"
+    r"^(ELEMENT_WISE_CLIP.?|.*1 block 2 DEP.*|TILE (trailing|leading|inner 1|all)|(SPLIT|JOIN) axis [13]"
     r"|REDUCE (SUM|L2|MAX|LOG_SUM_EXP) \[(0|1|3|1, 2)\]|REDUCE MULTIPLY \[[13]\])$"
 )
 

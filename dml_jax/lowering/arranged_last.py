@@ -36,7 +36,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -77,39 +77,48 @@ def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
     return {name: functools.partial(_run, function, write) for name, write in writers.items()}
 
 
+class _Made(NamedTuple):
+    """A value, whether nothing but moves made it of what was given, and the equation it is of."""
+
+    value: _Value
+    given: bool
+    maker: Any
+
+
 def _run(function: Callable[..., Any], write: _Writer, *xs: jax.Array) -> Any:
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-    return jax.tree.unflatten(jax.tree.structure(shape), _evaluate(jaxpr, write, xs))
-
-
-def _evaluate(closed: Any, write: _Writer, xs: Sequence[jax.Array]) -> list[jax.Array]:
-    jaxpr = closed.jaxpr
-    values: dict[Any, _Value] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(jaxpr.invars, xs, strict=True))
-
-    def value(var: Any) -> _Value:
-        return var.val if isinstance(var, Literal) else values[var]
-
-    makers: dict[Any, Any] = {}
-    given = {*jaxpr.constvars, *jaxpr.invars}
-    for eqn in jaxpr.eqns:
-        operands = [value(var) for var in eqn.invars]
-        is_given = all(not isinstance(var, Literal) and var in given for var in eqn.invars)
-        with _as_part_of(eqn):
-            arranged = _arranged(eqn, operands, is_given)
-            outs = _applied(eqn, operands) if arranged is None else [arranged.simplest()]
-        if arranged is not None and arranged.given:
-            given.update(eqn.outvars)
-        values.update(zip(eqn.outvars, outs, strict=True))
-        makers.update(dict.fromkeys(eqn.outvars, eqn))
     results = []
-    for var in jaxpr.outvars:
-        result = value(var)
-        if isinstance(result, Pending):
-            with _as_part_of(makers[var]):
-                result = write(result)
-        results.append(result)
-    return results
+    for value, _, maker in _evaluate(jaxpr, [_Made(x, True, None) for x in xs]):
+        if isinstance(value, Pending):
+            with _as_part_of(maker):
+                value = write(value)
+        results.append(value)
+    return jax.tree.unflatten(jax.tree.structure(shape), results)
+
+
+def _evaluate(closed: Any, xs: Sequence[_Made]) -> list[_Made]:
+    jaxpr = closed.jaxpr
+    made = dict(zip(jaxpr.constvars, (_Made(x, True, None) for x in closed.consts), strict=True))
+    made.update(zip(jaxpr.invars, xs, strict=True))
+
+    def of(var: Any) -> _Made:
+        return _Made(var.val, False, None) if isinstance(var, Literal) else made[var]
+
+    for eqn in jaxpr.eqns:
+        made.update(zip(eqn.outvars, _step(eqn, [of(var) for var in eqn.invars]), strict=True))
+    return [of(var) for var in jaxpr.outvars]
+
+
+def _step(eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
+    values, given = [x.value for x in operands], all(x.given for x in operands)
+    with _as_part_of(eqn):
+        if eqn.primitive.name == "custom_jvp_call":  # here nothing has a derivative
+            results = _evaluate(eqn.params["call_jaxpr"], operands)
+            return [result._replace(maker=eqn) for result in results]
+        arranged = _arranged(eqn, values, given)
+        if arranged is None:
+            return [_Made(value, False, eqn) for value in _applied(eqn, values)]
+        return [_Made(arranged.simplest(), arranged.given, eqn)]
 
 
 @contextlib.contextmanager
