@@ -1,10 +1,11 @@
 """What results say: ratios to the best peer, and how they stand to the targets."""
 
 import math
-import re
 import statistics
 from collections.abc import Iterator
 from typing import Any
+
+from dml_jax.bench.cells import TRANSFORMED
 
 FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")
@@ -69,10 +70,17 @@ def lines(results: dict[str, Any], worst: int = 12) -> Iterator[str]:
         on_cpu = results["environment"]["platform"] == "cpu"
         counted = [c for c in found if _largest(c) >= SMALLEST["cpu" if on_cpu else "gpu"]]
         yield f"{len(found)} cells, {len(counted)} of a size that counts"
+        plain = [c for c in counted if c["kind"] not in TRANSFORMED]
         for way in WAYS:
-            yield from _against_peers(counted, way, worst)
-        yield from _against_memory(counted, on_cpu, worst)
-        yield from _cliffs(counted)
+            yield from _against_peers(plain, way, worst)
+        yield from _against_memory(plain, on_cpu, worst)
+        yield from _cliffs(plain)
+        for kind in TRANSFORMED:  # only jax.numpy is their peer
+            transformed = [c for c in counted if c["kind"] == kind]
+            yield from _against_peers(transformed, "bound", worst, of=f"{kind}, ")
+            target = 0.67 if kind == "BACKWARD" else 0.8 if on_cpu else 0.9
+            fraction = "of_limit" if on_cpu else "of_copy"
+            yield from _below(f"{kind}, target {target}", transformed, fraction, target, worst)
         yield from _disagreements(found)
     if results["overhead"]:
         yield from _overheads(list(results["overhead"].values()))
@@ -86,7 +94,9 @@ def _mean(values: list[float]) -> float:
     return statistics.geometric_mean(values) if values else math.nan
 
 
-def _against_peers(cells: list[dict[str, Any]], way: str, worst: int) -> Iterator[str]:
+def _against_peers(
+    cells: list[dict[str, Any]], way: str, worst: int, of: str = ""
+) -> Iterator[str]:
     ratios = [(c["ratios"][way]["ratio"], c) for c in cells if way in c["ratios"]]
     if not ratios:
         return
@@ -95,7 +105,7 @@ def _against_peers(cells: list[dict[str, Any]], way: str, worst: int) -> Iterato
     mean = _mean([ratio for ratio, _ in ratios])
     yield ""
     yield (
-        f"{way}: {mean:.2f} times the best peer (geometric mean of {len(ratios)} cells); "
+        f"{of}{way}: {mean:.2f} times the best peer (geometric mean of {len(ratios)} cells); "
         f"{len(slower)} slower than it by more than 5%"
     )
     names = sorted({name for _, c in ratios for name in c["ratios"][way]["ratios"]})
@@ -113,8 +123,6 @@ def _against_peers(cells: list[dict[str, Any]], way: str, worst: int) -> Iterato
 
 
 def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> Iterator[str]:
-    backward = [c for c in cells if c["kind"] == "BACKWARD"]
-    cells = [c for c in cells if c["kind"] != "BACKWARD"]
     groups = {"all": cells}
     if on_cpu:
         sums = ("REDUCE SUM", "REDUCE MAX", "REDUCE MIN")
@@ -132,24 +140,27 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> It
                 if c["limit"] == "read" and c["group"] not in sums and "ARG" not in c["group"]
             ],
         }
-    groups["backward passes, target 0.67 of the copy"] = backward
     for title, group in groups.items():
-        fraction = "of_limit" if on_cpu else "of_copy"
-        shares = sorted(((c["times"]["bound"][fraction], c) for c in group), key=lambda p: p[0])
-        if not shares:
-            continue
-        named = re.search(r"target ([\d.]+)", title)
-        target = float(named[1]) if named else 0.8 if on_cpu else 0.9
-        below = [c for share, c in shares if share < target]
-        yield ""
-        yield (
-            f"bound, {title}: {_mean([s for s, _ in shares]):.2f} (geometric mean of {len(shares)}"
-            f" cells), {len(below)} below {target}"
-        )
-        for share, c in shares[:worst]:
-            if share < target:
-                best = c["times"]["bound"]["of_best_copy"]
-                yield f"  {share:.2f} ({best:.2f} of the best copy) {c['name']}"
+        target = 0.4 if "0.40" in title else 0.8 if on_cpu else 0.9
+        yield from _below(title, group, "of_limit" if on_cpu else "of_copy", target, worst)
+
+
+def _below(
+    title: str, cells: list[dict[str, Any]], fraction: str, target: float, worst: int
+) -> Iterator[str]:
+    """What cells take of the memory's limit, and the lowest of those below the target."""
+    shares = sorted(((c["times"]["bound"][fraction], c) for c in cells), key=lambda p: p[0])
+    if not shares:
+        return
+    below = [(share, c) for share, c in shares if share < target]
+    yield ""
+    yield (
+        f"bound, {title}: {_mean([s for s, _ in shares]):.2f} (geometric mean of {len(shares)}"
+        f" cells), {len(below)} below {target}"
+    )
+    for share, c in below[:worst]:
+        best = c["times"]["bound"]["of_best_copy"]
+        yield f"  {share:.2f} ({best:.2f} of the best copy) {c['name']}"
 
 
 def _cliffs(cells: list[dict[str, Any]], factor: float = 1.5) -> Iterator[str]:

@@ -71,7 +71,11 @@ class Cell:
 
     @property
     def group(self) -> str:
-        """The kind; of REDUCE with the function."""
+        """The kind; of REDUCE with the function, of a transformation with the operator."""
+        if isinstance(self.function, Transformed):
+            operator = self.function.operator
+            words = (self.kind, _short(operator.c_name), str(getattr(operator, "function", "")))
+            return " ".join(filter(None, words))
         return f"{self.kind} {self.variant.split()[0]}" if self.kind == "REDUCE" else self.kind
 
     @property
@@ -406,8 +410,9 @@ def _mapped(tensor: TensorDesc) -> Any:
 
 
 _GRADIENTS = (
-    r"^(ELEMENT_WISE_CLIP.?|.*1 block 2 DEP.*|TILE (trailing|leading|inner 1|all)|(SPLIT|JOIN) axis [13]"
-    r"|REDUCE (SUM|L2|MAX|LOG_SUM_EXP) \[(0|1|3|1, 2)\]|REDUCE MULTIPLY \[[13]\])$"
+    r"^(ELEMENT_WISE_CLIP.?|.*1 block 2 DEP.*|TILE (trailing|leading|inner 1|all)"
+    r"|(SPLIT|JOIN) axis [13]|REDUCE MULTIPLY \[[13]\]"
+    r"|REDUCE (SUM|L2|MAX|LOG_SUM_EXP) \[(0|1|3|1, 2)\])$"
 )
 
 TRANSFORMED: dict[str, Plan] = {
