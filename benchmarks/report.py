@@ -9,6 +9,10 @@ from dml_jax.bench.cells import TRANSFORMED
 
 FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")
+TARGET, FRACTION = {True: 0.8, False: 0.9}, {True: "of_limit", False: "of_copy"}
+"""By whether it is a CPU: the part of the memory's speed that is aimed at, and of what form."""
+BACKWARD_TARGET = 0.67
+"""One and a half times as long as a copy."""
 SMALLEST = {"cpu": 1e6, "gpu": 64e6}
 """Bytes of the largest tensor, from which a cell counts."""
 
@@ -75,12 +79,12 @@ def lines(results: dict[str, Any], worst: int = 12) -> Iterator[str]:
             yield from _against_peers(plain, way, worst)
         yield from _against_memory(plain, on_cpu, worst)
         yield from _cliffs(plain)
-        for kind in TRANSFORMED:  # only jax.numpy is their peer
+        for kind in TRANSFORMED:
             transformed = [c for c in counted if c["kind"] == kind]
             yield from _against_peers(transformed, "bound", worst, of=f"{kind}, ")
-            target = 0.67 if kind == "BACKWARD" else 0.8 if on_cpu else 0.9
-            fraction = "of_limit" if on_cpu else "of_copy"
-            yield from _below(f"{kind}, target {target}", transformed, fraction, target, worst)
+            target = BACKWARD_TARGET if kind == "BACKWARD" else TARGET[on_cpu]
+            title = f"{kind}, target {target}"
+            yield from _below(title, transformed, FRACTION[on_cpu], target, worst)
         yield from _disagreements(found)
     if results["overhead"]:
         yield from _overheads(list(results["overhead"].values()))
@@ -141,8 +145,8 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> It
             ],
         }
     for title, group in groups.items():
-        target = 0.4 if "0.40" in title else 0.8 if on_cpu else 0.9
-        yield from _below(title, group, "of_limit" if on_cpu else "of_copy", target, worst)
+        target = 0.4 if "0.40" in title else TARGET[on_cpu]
+        yield from _below(title, group, FRACTION[on_cpu], target, worst)
 
 
 def _below(

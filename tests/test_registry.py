@@ -239,7 +239,7 @@ def _strided(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_function_is_called_inside_of_a_reduction(name: str):
-    """Such a program crashes XLA where nothing reads the result (jax 0.10.0 to 0.12.0)."""
+    """Such a program crashes XLA where nothing reads the result (jax 0.10.2 to 0.12.0)."""
     little, much = cells([name], limit=2**12), cells([name], limit=2**18)
     first = {(c.group, c in little): c.function for c in reversed(little + much)}
     for op in first.values():
@@ -254,6 +254,28 @@ def test_no_function_is_called_inside_of_a_reduction(name: str):
                 text = traced.lower(lowering_platforms=(platform,)).as_text()
                 bodies = re.findall(r" reducer\(.*?stablehlo\.return", text, re.DOTALL)
                 assert not [body for body in bodies if "func.call" in body], op
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_eager_derivatives_are_compiled_once(name: str, caplog: pytest.LogCaptureFixture):
+    op = cells([name], limit=2**12)[0].function
+    assert isinstance(op, Operator)
+    if not _has_derivative(op):
+        return  # test_derivatives_agree says that there is none
+    xs = [jnp.ones(t.sizes, t.dtype) for t in op.inputs]
+
+    def slopes(*xs: jax.Array) -> list[jax.Array]:
+        return jax.vjp(op, *xs)[1](op(*xs))
+
+    def compiled() -> int:
+        """How many programs an eager second derivative compiles."""
+        caplog.clear()
+        with jax.log_compiles():
+            jax.jvp(slopes, xs, xs)
+        return sum("Finished XLA compilation" in record.message for record in caplog.records)
+
+    assert compiled() > 0
+    assert compiled() == 0
 
 
 def _has_derivative(op: Operator) -> bool:

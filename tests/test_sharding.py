@@ -146,6 +146,26 @@ def test_explicit_meshes_and_shard_map(function: str):
     np.testing.assert_allclose(jax.jit(some)(x), f(plain), rtol=2e-6)
 
 
+@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "L2"])
+def test_derivatives_on_explicit_meshes(function: str):
+    """The second ones too, along an axis that is sharded and along one that is not."""
+    explicit = mesh((8,), AxisType.Explicit)
+    for axes in [(0,), (1,)]:
+        f = reducer(function, axes)
+
+        def slopes(x: jax.Array, f: Any = f) -> jax.Array:
+            return jax.grad(lambda x: f(x).sum())(x)
+
+        def both(x: jax.Array, slopes: Any = slopes) -> Any:
+            return jax.jvp(slopes, (x,), (x,))
+
+        expected = both(jnp.asarray(values()))
+        with jax.set_mesh(explicit):
+            x = jax.device_put(values(), NamedSharding(explicit, P("a")))
+            for got, want in zip(jax.jit(both)(x), expected, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 def test_rows_that_devices_share_unevenly():
     x = np.random.default_rng(2).normal(size=(8, 12)).astype(np.float32)
 

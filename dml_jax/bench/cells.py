@@ -497,11 +497,11 @@ def chosen(kinds: Iterable[str]) -> list[str]:
 
 
 def _variants(
-    kind: str, plan: Plan, type_name: str, sizes: Sizes, limit: int | None, named: str = ""
+    kind: str, plan: Plan, type_name: str, sizes: Sizes, limit: int | None, pattern: str = ""
 ) -> list[Cell]:
-    """The variants of such names that these sizes and this type allow, each cut to the limit."""
+    """The variants that match, and that these sizes and this type allow, each cut to the limit."""
     labels = (label for label, _ in _made(plan, TensorDesc(type_name, sizes)))
-    waiting = order = [label for label in labels if re.search(named, label)]
+    waiting = order = [label for label in labels if re.search(pattern, label)]
     found: dict[str, Cell] = {}
     while waiting:
         made, large = dict(_made(plan, TensorDesc(type_name, sizes))), []

@@ -62,10 +62,10 @@ class Backward(Transformed):
 
     @functools.cached_property
     def reads_inputs(self) -> bool:
-        """Whether the derivative keeps as many elements as the inputs have; else it is linear."""
+        """Whether the derivative keeps an array of the forward pass; else it is linear."""
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in self.operator.inputs]
         kept = jax.eval_shape(lambda *xs: jax.vjp(self.operator, *xs)[1], *shapes)
-        return sum(x.size for x in jax.tree.leaves(kept)) >= sum(x.size for x in shapes)
+        return any(x.ndim for x in jax.tree.leaves(kept))
 
     @property
     def inputs(self) -> Tensors:
@@ -80,9 +80,10 @@ class Backward(Transformed):
         tensors = self.operator.inputs
 
         def backward(*arrays: Any) -> Any:
-            xs, gradients = arrays[: -len(self.operator.outputs)], arrays[len(tensors) :]
-            if not self.reads_inputs:
-                xs, gradients = [jnp.zeros(t.sizes, t.dtype) for t in tensors], arrays
+            count = len(tensors) if self.reads_inputs else 0
+            xs, gradients = arrays[:count], arrays[count:]
+            if not xs:  # it is linear, the same everywhere
+                xs = [jnp.zeros(t.sizes, t.dtype) for t in tensors]
             results, transposed = jax.vjp(function, *xs)
             return transposed(jax.tree.unflatten(jax.tree.structure(results), gradients))
 

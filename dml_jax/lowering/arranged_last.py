@@ -78,7 +78,13 @@ def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
 
 
 class _Made(NamedTuple):
-    """A value, whether nothing but moves made it of what was given, and the equation it is of."""
+    """A value while the program is evaluated.
+
+    Attributes:
+        value: the array, or what is yet to be arranged.
+        given: whether there are only moves between the inputs and it.
+        maker: the outermost equation that made it, whose name it has in profiles.
+    """
 
     value: _Value
     given: bool

@@ -39,12 +39,16 @@ def _tile_jvp(
     2 7.1, 4.5; of [1, 32, 256, 256] by 2 along each 10.6, 3.7, FLOAT16 26.7, 1.9.
     """
     (x,), (dx,) = primals, tangents
-    tiled = lax.platform_dependent(
-        wide(dx),
+    return tile(x, repeats), lax.convert_element_type(_tangent(wide(dx), repeats), x.dtype)
+
+
+@functools.partial(jax.jit, static_argnums=1)  # or each eager derivative would compile it again
+def _tangent(dx: jax.Array, repeats: Sequence[int]) -> jax.Array:
+    return lax.platform_dependent(
+        dx,
         cpu=functools.partial(_put_together, repeats=repeats),
         default=functools.partial(_broadcast, repeats=repeats),
     )
-    return tile(x, repeats), lax.convert_element_type(tiled, x.dtype)
 
 
 def _broadcast(x: jax.Array, repeats: Sequence[int]) -> jax.Array:

@@ -7,29 +7,19 @@ A call in the body of a reduction whose result nothing reads crashes XLA (jax 0.
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 
 def where(condition: jax.Array, x: Any, y: Any) -> jax.Array:
-    """`x` where the condition holds, else `y`: arrays, one of which may be a number.
-
-    Axes of one element are broadcast.
-    """
+    """`x` where the condition holds, else `y`: arrays of its shape; one may be a number."""
     if not isinstance(x, jax.Array):
         x = lax.full_like(y, x)
     if not isinstance(y, jax.Array):
         y = lax.full_like(x, y)
-    shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
-    return lax.select(*(jnp.broadcast_to(part, shape) for part in (condition, x, y)))
+    return lax.select(condition, x, y)
 
 
 def is_infinite(x: jax.Array) -> jax.Array:
     """Whether an element is an infinity of either sign."""
     return lax.abs(x) == x.dtype.type(np.inf)
-
-
-def is_float(x: jax.Array) -> bool:
-    """Whether elements are floats."""
-    return jnp.issubdtype(x.dtype, jnp.floating)

@@ -51,8 +51,7 @@ class Fold:
         twice: whether `one_pass` reads elements more than once, and to combine takes longer than
             to read.
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
-        in_turn: how a CPU keeps two things of columns, one after the other: the fold of the first,
-            what elements become that are read with it, and the fold of these.
+        in_turn: how a CPU does columns, where two things are kept.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -72,7 +71,7 @@ class Fold:
     packing: "Packing | None" = None
     twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
-    in_turn: "tuple[Fold, Callable[[jax.Array, jax.Array], jax.Array], Fold] | None" = None
+    in_turn: "InTurn | None" = None
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""
@@ -106,6 +105,21 @@ class Fold:
             lax.dynamic_update_slice_in_dim(part, end, 0, 1)
             for part, end in zip(parts, ends, strict=True)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class InTurn:
+    """Two things kept one after the other.
+
+    Attributes:
+        first: the fold of the first of them.
+        beside: what elements become, given that, which `second` folds.
+        second: the fold of these.
+    """
+
+    first: Fold
+    beside: Callable[[jax.Array, jax.Array], jax.Array]
+    second: Fold
 
 
 def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage) -> Parts:

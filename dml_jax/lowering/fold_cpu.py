@@ -5,7 +5,6 @@ XLA fuses both with what makes the input, and vectorises them.
 
 import functools
 import itertools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from dml_jax.lowering.fold import (
     Axes,
     Combine,
     Fold,
+    InTurn,
     Parts,
     at_once,
     ends_in_rows,
@@ -70,22 +70,19 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
         other, parts_of = kind.on_cpu
         return parts_of(*fold(other, x, axes))
     if kind.in_turn and not ends_in_rows(x, axes):
-        return _in_turn(*kind.in_turn, x, axes)
+        return _in_turn(kind.in_turn, x, axes)
     stages = [functools.partial(stage, kind) for stage in (_columns, _evenly)]
     return run_by_run(kind, (x,), axes, *stages)
 
 
-def _in_turn(
-    first: Fold,
-    elements: Callable[[jax.Array, jax.Array], jax.Array],
-    second: Fold,
-    x: jax.Array,
-    axes: Axes,
-) -> Parts:
-    """XLA's CPU has a loop for each of two things that are kept, and combines both in each."""
-    (kept,) = stored(fold(first, x, axes))
-    elements_beside = elements(x, lax.expand_dims(kept, sorted(axes)))
-    return wide(kept), *stored(fold(second, elements_beside, axes))
+def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
+    """The first of the whole, stored; then the second, of what elements are beside it.
+
+    XLA's CPU has a loop for each of two things that are kept, and would combine both in each.
+    """
+    (first,) = stored(fold(two.first, x, axes))
+    elements = two.beside(x, lax.expand_dims(first, sorted(axes)))
+    return wide(first), *stored(fold(two.second, elements, axes))
 
 
 def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:

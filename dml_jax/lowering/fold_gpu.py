@@ -1,4 +1,5 @@
-"""Reductions on an NVIDIA GPU that keep two things (LOG_SUM_EXP, ARGMAX, ARGMIN).
+"""Reductions on an NVIDIA GPU that keep two things: LOG_SUM_EXP, ARGMAX, ARGMIN; of columns also a
+MAX or MIN and how many elements equal it, which its gradient asks for.
 
 XLA reduces them well over long rows, and over wide columns; else it is up to 50 times slower than
 the memory. H200, jax 0.11.2, TB/s read, XLA's own (`Fold.default`) and this, LOG_SUM_EXP FLOAT32,

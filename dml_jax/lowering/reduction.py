@@ -16,14 +16,14 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import across
-from dml_jax.lowering.elementwise import is_float, is_infinite, where
+from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.exponential import exp_of_negative, exp_of_negative_on_cpu
-from dml_jax.lowering.fold import LITTLE, Axes, Fold, Parts, at_once, shaped
+from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, shaped
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.others import product_of_others
 from dml_jax.lowering.packed import Packing
 from dml_jax.lowering.stored import stored
-from dml_jax.lowering.wide import wide, wide_type
+from dml_jax.lowering.wide import is_float, wide, wide_type
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 Across = Callable[[jax.Array, tuple[str, ...]], jax.Array]
@@ -348,7 +348,7 @@ def _extreme_and_sum(
     largest: bool,
     worth: Callable[[Parts, jax.Array], jax.Array],
     *,
-    worth_of_one: Callable[[jax.Array, jax.Array], jax.Array],
+    worth_of_one: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
     combine: Callable[[Sequence[Parts]], Parts] | None = None,
     sum_once: Reduction = lambda x, axes: SUM.one_pass((x,), axes)[0],
 ) -> Fold:
@@ -357,9 +357,9 @@ def _extreme_and_sum(
     Args:
         largest: which extreme.
         worth: of what is kept of elements, beside the extreme of more of them.
-        worth_of_one: of elements, beside the extreme, for columns on a CPU.
-        combine: as in `Fold`, where pairs are better combined than several at once; and a GPU's
-            rows are, which else go in two passes.
+        worth_of_one: the same of elements, for columns on a CPU, where that is another function.
+        combine: as in `Fold`, where pairs are combined otherwise than several; a GPU's rows are so
+            combined, and go in two passes where there is none.
         sum_once: the sum in one pass on a CPU.
     """
     extreme, op = (MAX, lax.max) if largest else (MIN, lax.min)
@@ -383,17 +383,20 @@ def _extreme_and_sum(
         value = _extreme_across(parts[0], names, largest)
         return value, lax.psum(worth(parts, value), names)
 
-    def by_pairs(parts: Parts, axes: Axes) -> Parts:
-        of = combine or several
-        return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: of([a, b]), axes)
+    def worth_in_turn(x: jax.Array, value: jax.Array) -> jax.Array:
+        one = worth_of_one or (lambda x, value: worth((x, lax.full_like(x, 1)), value))
+        return one(wide(x), wide(value))
 
     own = lax.reduce_max if largest else lax.reduce_min
-    # XLA's own maximum may drop NaN, which the sum keeps; on a CPU it does not fuse with what makes
-    # x. 2 cores, jax 0.10.2, ms, LOG_SUM_EXP of rows of [8192, 4096] with it and with `MAX`:
-    # float16 56, 5.9; behind a clip 54, 8.6; as they are 10, 10. Slices of anything but x and
-    # constants (a start that looks for -inf) are two kernels on an H200: TB/s 1.8, 3.5 otherwise.
-    # Each slice becomes float32 by itself: the whole, which has several users, would be stored on a
-    # CPU.
+    default = two_passes(own, lax.reduce_sum)
+    if combine:
+        default = functools.partial(_by_pairs, combine, nothing)
+
+    # `start`: slices of anything but x and constants (one that looks for -inf) are two kernels on
+    # an H200, TB/s 1.8, 3.5 otherwise; and each slice becomes float32 by itself, since the whole,
+    # which has several users, would be stored on a CPU. `one_pass`: XLA's own maximum does not fuse
+    # on a CPU with what makes x. 2 cores, jax 0.10.2, ms, LOG_SUM_EXP of rows of [8192, 4096] with
+    # it and with `MAX`: float16 56, 5.9; behind a clip 54, 8.6; as they are 10, 10.
     return Fold(
         types=lambda dtype: (wide_type(dtype),) * 2,
         start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
@@ -401,7 +404,7 @@ def _extreme_and_sum(
         combine=combine or several,
         reduce=two_passes(functools.partial(_extreme_over, largest=largest), lax.reduce_sum),
         one_pass=two_passes(lambda x, axes: extreme.one_pass((x,), axes)[0], sum_once),
-        default=by_pairs if combine else two_passes(own, lax.reduce_sum),
+        default=default,
         across=agreed,
         rounds=True,
         row=128 if combine else 0,
@@ -409,8 +412,18 @@ def _extreme_and_sum(
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
         twice=True,
-        in_turn=(extreme, worth_of_one, SUM),
+        in_turn=InTurn(extreme, worth_in_turn, SUM),
     )
+
+
+def _by_pairs(
+    combine: Callable[[Sequence[Parts]], Parts],
+    nothing: Callable[[np.dtype], Sequence[Any]],
+    parts: Parts,
+    axes: Axes,
+) -> Parts:
+    """XLA's own reduction of several things."""
+    return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: combine([a, b]), axes)
 
 
 def _counted(largest: bool) -> Fold:
@@ -418,7 +431,6 @@ def _counted(largest: bool) -> Fold:
     return _extreme_and_sum(
         largest,
         lambda parts, value: parts[1] * lax.convert_element_type(parts[0] == value, value.dtype),
-        worth_of_one=lambda x, value: lax.convert_element_type(x == value, wide_type(x.dtype)),
     )
 
 
@@ -460,7 +472,7 @@ def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # d|x| = x . dx / |x|, and 0 at the origin, where autodiff has 0 / 0.
     (x,), (dx,) = primals, tangents
     out = _l2(x, axes)
-    return out, _sum_of_slopes(x * dx, axes) / where(out == 0, np.inf, out)
+    return out, _sum_of_slopes(x / where(out == 0, np.inf, out) * dx, axes)
 
 
 l2 = _accumulated(_l2)
@@ -514,7 +526,8 @@ EXP_SUM = _extreme_and_sum(
     _scaled,
     combine=functools.partial(_pairwise, _exp_sum_pair),
     sum_once=_sum_of_exponentials,
-    worth_of_one=lambda x, top: exp_of_negative_on_cpu(wide(x) - _finite(wide(top))),
+    # Beside an infinite maximum x - 0 may be above 0; what comes of it does not count.
+    worth_of_one=lambda x, top: exp_of_negative_on_cpu(lax.min(x - _finite(top), x.dtype.type(0))),
 )
 # Where nothing but the logarithm is asked for (softmax wants the total's last bits): one value, for
 # which XLA's CPU reads x once. 2 cores, jax 0.10.2, ms, FLOAT32, FLOAT16, of [8, 64, 256, 256] over
@@ -542,13 +555,18 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
     return _restored(_finite(top), axes), _restored(total, axes)
 
 
+def _power(x: jax.Array, shift: jax.Array, infinite: jax.Array) -> jax.Array:
+    """exp(x - shift); 0 where the sum of them is infinite, and all its derivatives too."""
+    x, shift = wide(x), stored(where(infinite, np.inf, shift))
+    return exp_of_negative(where(x == np.inf, np.finfo(x.dtype).max, x) - shift)
+
+
 @_shift_and_total.defjvp
 def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    # Not of what is infinite, here and below: its second derivative is 0 times infinity.
-    power = where(is_infinite(total), 0, wide(x) - shift)
-    slope = _sum_of_slopes(exp_of_negative(power) * wide(dx), axes)
+    power = _power(x, shift, is_infinite(total))
+    slope = _sum_of_slopes(power * wide(dx), axes)
     return (shift, total), (jnp.zeros_like(shift), slope)
 
 
@@ -567,9 +585,7 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     infinite = is_infinite(lax.log(total) + shift)
-    shift, total = stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
-    largest = np.finfo(shift.dtype).max  # beside which infinity is infinite
-    power = exp_of_negative(lax.min(wide(x), largest) - shift)
+    power, total = _power(x, shift, infinite), stored(where(infinite, 1, total))
     slope = _sum_of_slopes(power * wide(dx), axes) / total
     return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 

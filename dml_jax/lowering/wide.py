@@ -6,6 +6,11 @@ import numpy as np
 from jax import lax
 
 
+def is_float(x: jax.Array) -> bool:
+    """Whether elements are floats."""
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
 def wide(x: jax.Array) -> jax.Array:
     """In that type."""
     return lax.convert_element_type(x, wide_type(x.dtype))
