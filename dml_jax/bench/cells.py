@@ -482,6 +482,11 @@ def _taken(row: Rows, types: Sequence[TensorDataType]) -> list[str]:
     return [name for name in row.types if not types or name in {t.name for t in types}]
 
 
+def named_kinds() -> list[str]:
+    """What `chosen` knows, the chains by one name."""
+    return [*map(_short, OPERATORS), "CHAINS", *TRANSFORMED]
+
+
 def chosen(kinds: Iterable[str]) -> list[str]:
     """The kinds of these names; of none, all. Raises `DmlError` for one that there is not."""
     known, names = plans(), []
@@ -489,7 +494,7 @@ def chosen(kinds: Iterable[str]) -> list[str]:
         name = _short(kind.upper())
         meant = list(CHAINS) if name == "CHAINS" else [name]
         if not set(meant) <= set(known):
-            listed = [*map(_short, OPERATORS), "CHAINS", *TRANSFORMED]
+            listed = named_kinds()
             rule = f"be one of {', '.join(listed)}{nearest(name, listed)}"
             raise DmlError([Fault("", "the operator", rule, kind)])
         names += meant

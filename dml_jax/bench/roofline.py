@@ -21,6 +21,7 @@ from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, is_host_memory_reused
+from dml_jax.lowering.wide import is_float
 from dml_jax.operator import whole_program
 from dml_jax.tensor import TensorDesc
 
@@ -182,15 +183,11 @@ def jax_contenders(
 
 _FORMS: dict[str, tuple[bool, Callable[[jax.Array], jax.Array]]] = {
     # Whether it copies, else it reads.
-    "copy": (True, lambda x: x * 2 if _is_float(x) else x ^ 1),  # what XLA makes of x -> x'
+    "copy": (True, lambda x: x * 2 if is_float(x) else x ^ 1),  # what XLA makes of x -> x'
     "memcpy": (True, lax.optimization_barrier),
     "read max": (False, lambda x: lax.reduce_max(x, (0,))[None]),
     "read sum": (False, lambda x: lax.reduce(x, np.zeros((), x.dtype)[()], lax.add, (0,))[None]),
 }
-
-
-def _is_float(x: jax.Array) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 class References:

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from dml_jax.bench.cells import TRANSFORMED
-    from dml_jax.operator import OPERATORS
+    from dml_jax.bench.cells import named_kinds
 
-    names = [*(name.removeprefix("DML_OPERATOR_") for name in OPERATORS), "CHAINS", *TRANSFORMED]
-    return [name for name in names if name.startswith(incomplete.upper())]
+    return [name for name in named_kinds() if name.startswith(incomplete.upper())]
 
 
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:

@@ -1,5 +1,7 @@
-"""Reductions on an NVIDIA GPU that keep two things: LOG_SUM_EXP, ARGMAX, ARGMIN; of columns also a
-MAX or MIN and how many elements equal it, which its gradient asks for.
+"""Reductions on an NVIDIA GPU that keep two things.
+
+That is LOG_SUM_EXP, ARGMAX, ARGMIN; and over columns, for the gradient of MAX and MIN, an extreme
+and how many elements equal it.
 
 XLA reduces them well over long rows, and over wide columns; else it is up to 50 times slower than
 the memory. H200, jax 0.11.2, TB/s read, XLA's own (`Fold.default`) and this, LOG_SUM_EXP FLOAT32,

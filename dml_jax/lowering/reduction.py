@@ -383,9 +383,9 @@ def _extreme_and_sum(
         value = _extreme_across(parts[0], names, largest)
         return value, lax.psum(worth(parts, value), names)
 
-    def worth_in_turn(x: jax.Array, value: jax.Array) -> jax.Array:
-        one = worth_of_one or (lambda x, value: worth((x, lax.full_like(x, 1)), value))
-        return one(wide(x), wide(value))
+    def beside(x: jax.Array, value: jax.Array) -> jax.Array:
+        x, value = wide(x), wide(value)
+        return worth_of_one(x, value) if worth_of_one else worth((x, lax.full_like(x, 1)), value)
 
     own = lax.reduce_max if largest else lax.reduce_min
     default = two_passes(own, lax.reduce_sum)
@@ -412,7 +412,7 @@ def _extreme_and_sum(
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
         twice=True,
-        in_turn=InTurn(extreme, worth_in_turn, SUM),
+        in_turn=InTurn(extreme, beside, SUM),
     )
 
 
@@ -681,7 +681,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         first=functools.partial(_pairwise, pair_in_order),
         reduce=reduce,
         one_pass=two_passes,
-        default=lambda parts, axes: lax.reduce(parts, nothing(parts[0].dtype), pair, axes),
+        default=functools.partial(_by_pairs, functools.partial(_pairwise, pair), nothing),
         across=agreed,
         row=32,
         column=64,
