@@ -1,9 +1,11 @@
 """What the package costs beside what `dml-jax bench` shows: `python benchmarks/overhead.py`.
 
 Microseconds of eager calls of operators and functions; milliseconds a node to check and trace
-graphs. Descriptors, jitted calls and compile times are the bench's.
+graphs; milliseconds to trace and compile operators over large tensors, beside the straightforward
+expressions. Descriptors, jitted calls and the compile times of small cells are the bench's.
 """
 
+import statistics
 import sys
 import time
 
@@ -12,7 +14,11 @@ import jax.numpy as jnp
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, TensorDesc
+from dml_jax.bench.cells import MAIN, cells
+from dml_jax.bench.overhead import compile_times
+from dml_jax.bench.plain import expression
 from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.operator import whole_program
 
 
 def say(line: str) -> None:
@@ -53,7 +59,30 @@ def graphs() -> None:
         say(f"graph of {count} nodes, ms a node: check {per_node[0]:.3f}, trace {per_node[1]:.3f}")
 
 
+def compiling() -> None:
+    """Programs over the table's main sizes, by kind of cell, the slowest to compile by name."""
+    times: dict[str, list[tuple[float, float, str]]] = {}
+    for cell in cells():
+        if cell.tensor.sizes == MAIN:
+            functions = {
+                "plain": expression(cell.function),
+                "ours": whole_program(cell.function),
+            }
+            inputs = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in cell.function.inputs]
+            took = compile_times(functions, inputs, rounds=2)
+            found = (took["ours"] / took["plain"], took["ours"], cell.name)
+            times.setdefault(cell.group, []).append(found)
+    for group, measured in times.items():
+        ratio, most, name = max(measured)
+        mean = statistics.geometric_mean(ratio for ratio, _, _ in measured)
+        say(f"compile {group}: {mean:.2f} of plain, at most {ratio:.2f} ({most:.0f} ms, {name})")
+    ratios = [ratio for measured in times.values() for ratio, _, _ in measured]
+    above = sum(ratio > 1.5 for ratio in ratios)
+    mean = statistics.geometric_mean(ratios)
+    say(f"compile all {len(ratios)} programs: {mean:.2f} of plain, {above} above 1.5")
+
+
 if __name__ == "__main__":
     say(f"{jax.devices()[0].device_kind}, jax {jax.__version__}")
-    for part in (calls, graphs):
+    for part in (calls, graphs, compiling):
         part()

@@ -77,7 +77,7 @@ def _measured(cell: Cell, inputs: Sequence[Any], device: Any, seconds: float) ->
     }
     times = interleaved(contenders, seconds=seconds, samples=31, give_up=math.inf)
     calls = {name: t.median * 1e6 for name, t in times.items()}
-    compiling = _compile_times({"ours": function, "plain": plain}, inputs)
+    compiling = compile_times({"ours": function, "plain": plain}, inputs)
     return Overhead(
         cell,
         _construct(function, seconds / 3) if isinstance(function, Operator) else None,
@@ -110,7 +110,7 @@ def _dispatching(function: Bindable, inputs: Sequence[Any], device: Any) -> Cont
     return Contender(lambda _: table.dispatch(), table.wait, is_queued(device))
 
 
-def _compile_times(
+def compile_times(
     functions: dict[str, Callable[..., Any]], inputs: Sequence[Any], rounds: int = 3
 ) -> dict[str, float]:
     """The least milliseconds of some rounds, each of a program that no cache has."""

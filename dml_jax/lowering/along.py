@@ -24,7 +24,12 @@ from jax.interpreters import batching, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.fold import Axes, Parts, kept
-from dml_jax.lowering.placement import has_explicit_axes, needs_devices, on_one_device
+from dml_jax.lowering.placement import (
+    has_explicit_axes,
+    needs_devices,
+    on_one_device,
+    platforms_of,
+)
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,12 @@ class Layout:
     Attributes:
         shape: the whole array's.
         names: for each axis of the array, the mesh axes that it is sharded over.
+        platforms: the devices'; several where a program is lowered for each of them.
     """
 
     shape: tuple[int, ...]
     names: Sequence[tuple[str, ...]]
+    platforms: Sequence[str]
 
     def over(self, axes: Axes) -> tuple[str, ...]:
         """The mesh axes that some axes are sharded over."""
@@ -61,8 +68,8 @@ class Along(Protocol):
         """The form that XLA partitions well."""
         ...
 
-    def alone(self, x: jax.Array, axes: Axes) -> Parts:
-        """The form that is fastest on one device."""
+    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
+        """The form that is fastest on one device of such platforms."""
         ...
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
@@ -109,7 +116,7 @@ batching.primitive_batchers[_along] = _batched
 
 
 def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:
-    form = functools.partial(_form(ctx.module_context, ctx.avals_in[0], what), axes=axes)
+    form = functools.partial(_form(ctx, what), axes=axes)
     return mlir.lower_fun(form, multiple_results=True)(ctx, x)
 
 
@@ -117,19 +124,22 @@ mlir.register_lowering(_along, _lowered)
 needs_devices(_along)
 
 
-def _form(module: Any, x: Any, what: Along) -> Callable[..., Parts]:
-    if has_explicit_axes(x):
+def _form(ctx: Any, what: Along) -> Callable[..., Parts]:
+    module, platforms = ctx.module_context, platforms_of(ctx)
+    if has_explicit_axes(ctx.avals_in[0]):
         return what.plain
     if on_one_device(module):
-        return what.alone
+        return functools.partial(what.alone, platforms=platforms)
     if module.lowering_parameters.for_export or getattr(module.axis_context, "manual_axes", None):
         return what.plain
-    return functools.partial(_partitioned, what)
+    return functools.partial(_partitioned, what, platforms)
 
 
-def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
+def _partitioned(
+    what: Along, platforms: Sequence[str], x: jax.Array, axes: tuple[int, ...]
+) -> Parts:
     dropped = () if what.keeps else axes
-    alone = functools.partial(what.alone, axes=axes)
+    alone = functools.partial(what.alone, axes=axes, platforms=platforms)
 
     @custom_partitioning
     def whole(x: jax.Array) -> Parts:
@@ -150,7 +160,7 @@ def _partitioned(what: Along, x: jax.Array, axes: tuple[int, ...]) -> Parts:
             ns if n % math.prod(mesh.shape[name] for name in ns) == 0 else ()
             for ns, n in zip(names, shape, strict=True)
         ]
-        layout = Layout(shape, names)
+        layout = Layout(shape, names, platforms)
         into = NamedSharding(mesh, PartitionSpec(*names))
         out = NamedSharding(mesh, PartitionSpec(*kept(names, dropped)))
         each = functools.partial(what.each, axes=axes, layout=layout)

@@ -36,6 +36,7 @@ def _jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     return power, power * tangents[0]
 
 
+@jax.jit  # traced once, and not for each of the pieces that are combined
 def exp_of_negative_on_cpu(x: jax.Array) -> jax.Array:
     """exp(x) for x up to 0 and NaN; above 0 it may be anything.
 

@@ -1,5 +1,6 @@
 """A fold along axes: on one device in the form of its platform, across devices by agreement."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from jax import lax
 from dml_jax.lowering import fold_cpu, fold_gpu
 from dml_jax.lowering.along import Along, Layout, along
 from dml_jax.lowering.fold import Axes, Fold, Parts, kept, shaped
+from dml_jax.lowering.placement import by_platform
 
 
 def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
@@ -32,21 +34,25 @@ class _Folded(Along):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return self.kind.plain(x, axes)
 
-    def alone(self, x: jax.Array, axes: Axes) -> Parts:
+    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         kind = self.kind
         if all(x.shape[a] == 1 for a in axes):
             return shaped(kind.started(x, axes), kept(x.shape, axes))
         if x.size == 0:
             return kind.plain(x, axes)
-        return lax.platform_dependent(
-            x,
-            cpu=lambda x: fold_cpu.fold(kind, x, axes),
-            cuda=lambda x: fold_gpu.fold(kind, x, axes),
-            default=lambda x: kind.default(kind.started(x, axes), axes),
+        forms = {"cpu": fold_cpu.fold, "cuda": fold_gpu.fold}
+        form = by_platform(
+            platforms,
+            {
+                platform: functools.partial(form, kind, axes=axes)
+                for platform, form in forms.items()
+            },
+            lambda x: kind.default(kind.started(x, axes), axes),
         )
+        return tuple(form(x))
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        parts = self.alone(part, axes)
+        parts = self.alone(part, axes, layout.platforms)
         if self.kind.locates:
             *rest, index = parts
             parts = (*rest, _global(index, part.shape, axes, layout))

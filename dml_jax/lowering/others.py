@@ -51,7 +51,7 @@ class _Others(Along):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return (_as_jax_does(x, axes),)
 
-    def alone(self, x: jax.Array, axes: Axes) -> Parts:
+    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         return (_by_division(x, self._whole(x, axes), axes),)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:

@@ -14,6 +14,7 @@ On an NVIDIA GPU it is faster along rows (`fold_gpu.py` has the figures), and sl
 H200, jax 0.11.2, TB/s read, [32, 64, 65536] over 1 FLOAT16; UINT8 2.4, 1.6; 2.2, 0.9.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,7 @@ class Packing:
         value = self._complemented(value)
         return _element(value, x.dtype, self.zeros_tie), index
 
+    @functools.partial(jax.jit, static_argnums=0)  # traced once, and not for each piece
     def _packed(self, x: jax.Array) -> Parts:
         """Each above the index 0."""
         integer = _integer(x.dtype)

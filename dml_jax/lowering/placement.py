@@ -28,6 +28,18 @@ def on_one_device(module: Any) -> bool:
     return getattr(context, "num_devices", None) == 1
 
 
+def platforms_of(ctx: Any) -> Sequence[str]:
+    """What a program is lowered for: one platform, but for an export that names several."""
+    return ctx.platforms or ctx.module_context.platforms
+
+
+def by_platform(platforms: Sequence[str], forms: Mapping[str, Form], default: Form) -> Form:
+    """The form of the platform; no other is traced where there is but one."""
+    if len(platforms) == 1:
+        return forms.get(platforms[0], default)
+    return functools.partial(lax.platform_dependent, **forms, default=default)
+
+
 def needs_devices(primitive: Primitive) -> None:
     """Makes JAX decide the devices before it lowers the primitive, as its own partitioned ones."""
     dispatch.prim_requires_devices_during_lowering.add(primitive)
@@ -61,7 +73,7 @@ def _shapes(*xs: Any, plain: Form, forms: Any) -> list[Any]:
 def _lowered(ctx: Any, *xs: Any, plain: Form, forms: Any) -> Any:
     chosen = plain
     if on_one_device(ctx.module_context) and not ctx.module_context.lowering_parameters.for_export:
-        chosen = functools.partial(lax.platform_dependent, **dict(forms), default=plain)
+        chosen = by_platform(platforms_of(ctx), dict(forms), plain)
     return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
 
 
