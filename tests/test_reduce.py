@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -521,3 +522,22 @@ def test_one_element_of_many(function: ReduceFunction):
     x = np.random.default_rng(0).random((2**15 + 1, 1), np.float32)
     (expected,) = reduce(op := make(function.name, x, [1]), x)
     np.testing.assert_allclose(op(x), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_only_the_platforms_form_is_traced():
+    op = make("LOG_SUM_EXP", np.ones((300, 200), np.float32), (0,))
+    traced = jax.jit(op).trace(jax.ShapeDtypeStruct((300, 200), np.float32))
+    for platform, other in (("cpu", fold_gpu), ("cuda", fold_cpu)):
+        with mock.patch.object(other, "fold", side_effect=AssertionError):
+            traced.lower(lowering_platforms=(platform,))
+            with pytest.raises(AssertionError):
+                traced.lower(lowering_platforms=("cpu", "cuda"))
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMAX"])
+def test_a_program_for_several_platforms(function: str):
+    x = np.random.default_rng(5).random((300, 200), np.float32)
+    op = make(function, x, (0,))
+    program = jax.export.export(jax.jit(op), platforms=("cpu", "cuda"))(x)
+    (expected,) = SAMPLES[op.c_name].reference(op, x)
+    np.testing.assert_allclose(program.call(x), expected, rtol=1e-5)
