@@ -60,7 +60,7 @@ def graphs() -> None:
 
 
 def compiling() -> None:
-    """Programs over the table's main sizes, by kind of cell, the slowest to compile by name."""
+    """Programs over the table's main sizes, by kind of cell; the least favourable by name."""
     times: dict[str, list[tuple[float, float, str]]] = {}
     for cell in cells():
         if cell.tensor.sizes == MAIN:

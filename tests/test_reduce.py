@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
@@ -341,6 +343,8 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
         EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
         _COUNTED={which: dataclasses.replace(kind, column=4) for which, kind in counted.items()},
+        FEW_EXPONENTIALS=100,
+        GROUP=2,
         _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
     with here, sizes, kinds:
@@ -532,6 +536,24 @@ def test_only_the_platforms_form_is_traced():
             traced.lower(lowering_platforms=(platform,))
             with pytest.raises(AssertionError):
                 traced.lower(lowering_platforms=("cpu", "cuda"))
+
+
+def on_host(function: Any) -> Any:
+    if "f" not in inspect.signature(compute_on).parameters:  # before jax 0.12
+        return compute_on("device_host")(function)
+    space = jax.memory.Space.Device
+    return compute_on(function, compute_type="device_host", out_memory_spaces=space)  # pyright: ignore[reportCallIssue]
+
+
+def test_what_is_computed_on_the_host_has_its_form():
+    op = make("LOG_SUM_EXP", np.ones((300, 200), np.float32), (0,))
+    shape = jax.ShapeDtypeStruct((300, 200), np.float32)
+
+    def shifts(function: Any, platform: str) -> int:
+        program = jax.jit(function).trace(shape).lower(lowering_platforms=(platform,))
+        return program.as_text().count("shift_left")  # the CPU's exponential has one
+
+    assert shifts(on_host(op), "cuda") == shifts(op, "cpu") > shifts(op, "cuda")
 
 
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMAX"])

@@ -113,7 +113,7 @@ def _dispatching(function: Bindable, inputs: Sequence[Any], device: Any) -> Cont
 def compile_times(
     functions: dict[str, Callable[..., Any]], inputs: Sequence[Any], rounds: int = 3
 ) -> dict[str, float]:
-    """The least milliseconds of some rounds, each of a program that no cache has."""
+    """The least milliseconds of some rounds, to trace and compile a program anew."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():

@@ -39,7 +39,7 @@ class Layout:
     Attributes:
         shape: the whole array's.
         names: for each axis of the array, the mesh axes that it is sharded over.
-        platforms: the devices'; several where a program is lowered for each of them.
+        platforms: the devices', as `placement.platforms_of` has them.
     """
 
     shape: tuple[int, ...]

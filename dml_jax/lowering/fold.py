@@ -47,6 +47,7 @@ class Fold:
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
+        first_on_gpu: the same for a GPU, where that has a form of its own.
         packing: how single elements go into one integer with their index.
         twice: whether `one_pass` reads elements more than once, and to combine takes longer than
             to read.
@@ -68,6 +69,7 @@ class Fold:
     rounds: bool = False
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
+    first_on_gpu: Callable[[Sequence[Parts]], Parts] | None = None
     packing: "Packing | None" = None
     twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None

@@ -1,6 +1,5 @@
 """A fold along axes: on one device in the form of its platform, across devices by agreement."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,16 +39,15 @@ class _Folded(Along):
             return shaped(kind.started(x, axes), kept(x.shape, axes))
         if x.size == 0:
             return kind.plain(x, axes)
-        forms = {"cpu": fold_cpu.fold, "cuda": fold_gpu.fold}
-        form = by_platform(
-            platforms,
-            {
-                platform: functools.partial(form, kind, axes=axes)
-                for platform, form in forms.items()
-            },
-            lambda x: kind.default(kind.started(x, axes), axes),
-        )
-        return tuple(form(x))
+        forms = {
+            "cpu": lambda x: fold_cpu.fold(kind, x, axes),
+            "cuda": lambda x: fold_gpu.fold(kind, x, axes),
+        }
+
+        def default(x: jax.Array) -> Parts:
+            return kind.default(kind.started(x, axes), axes)
+
+        return tuple(by_platform(platforms, forms, default)(x))
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
         parts = self.alone(part, axes, layout.platforms)

@@ -152,7 +152,8 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Long ones as several each, and then what these have left."""
     k, n, _ = parts[0].shape
     if kind.rounds and not kind.twice and kind.is_started(parts) and parts[0].size <= LITTLE:
-        # As of any that is little. A sum of [8, 64, 256, 256] compiles in 59 ms, not 101.
+        # As `fold` does what is little. A sum of all of [8, 64, 256, 256] is traced and compiled in
+        # 59 ms, before in 101.
         return kind.reduce(shaped(parts, (k, n)), (1,))
     packing = _packing(kind, parts)
     longest = n

@@ -23,6 +23,7 @@ Of SUM, PRODUCT, MAX and MIN, XLA's own are as fast over any axes (3.7 to 4.1).
 """
 
 import functools
+from dataclasses import replace
 
 import jax
 from jax import lax
@@ -70,6 +71,7 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
     if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else kind.column):
         return kind.default(kind.started(x, axes), axes)
+    kind = replace(kind, first=kind.first_on_gpu or kind.first)
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
     return run_by_run(kind, kind.start(x), axes, columns, rows)

@@ -52,6 +52,7 @@ class _Others(Along):
         return (_as_jax_does(x, axes),)
 
     def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
+        del platforms  # what it is made of chooses
         return (_by_division(x, self._whole(x, axes), axes),)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:

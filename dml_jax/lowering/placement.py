@@ -29,12 +29,17 @@ def on_one_device(module: Any) -> bool:
 
 
 def platforms_of(ctx: Any) -> Sequence[str]:
-    """What a program is lowered for: one platform, but for an export that names several."""
+    """What a program is lowered for.
+
+    One platform; several where an export names them, none where `compute_on` says otherwise.
+    """
+    if getattr(ctx.jaxpr_eqn_ctx, "compute_type", None):
+        return ()
     return ctx.platforms or ctx.module_context.platforms
 
 
 def by_platform(platforms: Sequence[str], forms: Mapping[str, Form], default: Form) -> Form:
-    """The form of the platform; no other is traced where there is but one."""
+    """The form of the platform; where that is known, no other is traced."""
     if len(platforms) == 1:
         return forms.get(platforms[0], default)
     return functools.partial(lax.platform_dependent, **forms, default=default)

@@ -506,15 +506,22 @@ def _logarithm(top: jax.Array, total: jax.Array) -> Parts:
     return (where(is_infinite(top), top, top + lax.log(total)),)
 
 
-# Up to this XLA's own exponential, one instruction in place of twenty: [8, 64, 256, 256] over
-# (1, 2) compiles in 206 ms (308) and takes as long, 9 ms; with no other 172, and takes 10.6.
-FEW_EXPONENTIALS = 2**20
+# Results up to which what blocks have left is combined with XLA's own exponential, which is one
+# instruction and not twenty. LOG_SUM_EXP of [8, 64, 256, 256] over (1, 2), ms to compile, to run,
+# with none of XLA's 314, 6.9; so 232, 6.8; with XLA's alone 172 (and 308 with none), 10.6 (9.1).
+FEW_EXPONENTIALS = 2**17
 
 
-def _logarithm_of(pieces: Sequence[Parts]) -> Parts:
+def _logarithm_of_rest(pieces: Sequence[Parts]) -> Parts:
+    little = pieces[0][0].size <= FEW_EXPONENTIALS
+    return _logarithm_of(pieces, lax.exp if little else exp_of_negative_on_cpu)
+
+
+def _logarithm_of(
+    pieces: Sequence[Parts], exp: Callable[[jax.Array], jax.Array] = exp_of_negative_on_cpu
+) -> Parts:
     """Of the sum of their exponentials."""
     top = _pairwise(lax.max, [piece for (piece,) in pieces])
-    exp = exp_of_negative_on_cpu if top.size > FEW_EXPONENTIALS else lax.exp
     total = _pairwise(lax.add, [exp(piece - top) for (piece,) in pieces])
     return _logarithm(top, total)
 
@@ -542,9 +549,9 @@ _LOGARITHM = replace(
     EXP_SUM,
     types=lambda dtype: (wide_type(dtype),),
     start=lambda x: (wide(x),),
-    combine=_logarithm_of,
+    first=_logarithm_of,
+    combine=_logarithm_of_rest,
     one_pass=_logarithm_once,
-    first=None,
     in_turn=None,
 )
 LOG_EXP_SUM = replace(EXP_SUM, on_cpu=(_LOGARITHM, _of_logarithm))
@@ -621,7 +628,8 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
 # How many FLOAT16 elements, each behind the one before, are compared with their extreme; then go
 # pairs of these. H200, jax 0.11.2, us, by pairs alone and so, over 1 of [32, 64, 512, 512] 379,
 # 303, of [32, 64, 256, 256] 83, 73; over (1, 2) of [8, 64, 256, 256] 43, 34. Nothing is gained of
-# FLOAT32 (545, 557; 137, 135; 46, 45) and of integers (INT32 35.5, 38).
+# FLOAT32 (545, 557; 137, 135; 46, 45) and of integers (INT32 35.5, 38). A CPU reads each element
+# twice so: 2 cores, ms, [70000, 256] over 0 3.7, 17.
 GROUP = 8
 
 
@@ -674,11 +682,13 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
             index = lax.select(same(x, value), at, index)
         return value, index
 
-    def several_in_order(pieces: Sequence[Parts]) -> Parts:
+    several_in_order = functools.partial(_pairwise, pair_in_order)
+
+    def groups_in_order(pieces: Sequence[Parts]) -> Parts:
         if pieces[0][0].dtype == jnp.float16:
             groups = [pieces[i : i + GROUP] for i in range(0, len(pieces), GROUP)]
             pieces = [group_in_order(group) for group in groups]
-        return _pairwise(pair_in_order, pieces)
+        return several_in_order(pieces)
 
     def reduce(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
@@ -711,6 +721,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         nothing=nothing,
         combine=functools.partial(_pairwise, pair),
         first=several_in_order,
+        first_on_gpu=groups_in_order,
         reduce=reduce,
         one_pass=two_passes,
         default=functools.partial(_by_pairs, functools.partial(_pairwise, pair), nothing),
