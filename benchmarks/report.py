@@ -11,6 +11,8 @@ FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")
 TARGET, FRACTION = {True: 0.8, False: 0.9}, {True: "of_limit", False: "of_copy"}
 """By whether it is a CPU: the part of the memory's speed that is aimed at, and of what form."""
+ARG_TARGET = 0.4
+"""Of a CPU's ARGMAX and ARGMIN."""
 BACKWARD_TARGET = 0.67
 """One and a half times as long as a copy."""
 SMALLEST = {"cpu": 1e6, "gpu": 64e6}
@@ -127,25 +129,21 @@ def _against_peers(
 
 
 def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> Iterator[str]:
-    groups = {"all": cells}
+    target = TARGET[on_cpu]
+    groups = {"all": (cells, target)}
     if on_cpu:
+        read = [c for c in cells if c["limit"] == "read"]
         sums = ("REDUCE SUM", "REDUCE MAX", "REDUCE MIN")
         groups = {
-            "copy-like, target 0.80 of the copy": [c for c in cells if c["limit"] == "copy"],
-            "SUM, MAX, MIN, target 0.80 of the read": [
-                c for c in cells if c["group"] in sums and c["limit"] == "read"
-            ],
-            "ARGMAX, ARGMIN, target 0.40 of the read": [
-                c for c in cells if "ARG" in c["group"] and c["limit"] == "read"
-            ],
-            "other reductions, of the read": [
-                c
-                for c in cells
-                if c["limit"] == "read" and c["group"] not in sums and "ARG" not in c["group"]
-            ],
+            "copy-like, of the copy": ([c for c in cells if c["limit"] == "copy"], target),
+            "SUM, MAX, MIN, of the read": ([c for c in read if c["group"] in sums], target),
+            "ARGMAX, ARGMIN, of the read": ([c for c in read if "ARG" in c["group"]], ARG_TARGET),
+            "other reductions, of the read": (
+                [c for c in read if c["group"] not in sums and "ARG" not in c["group"]],
+                target,
+            ),
         }
-    for title, group in groups.items():
-        target = 0.4 if "0.40" in title else TARGET[on_cpu]
+    for title, (group, target) in groups.items():
         yield from _below(title, group, FRACTION[on_cpu], target, worst)
 
 

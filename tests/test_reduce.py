@@ -397,13 +397,13 @@ def slopes_in_float64(function: str, x: np.ndarray, axes: tuple[int, ...]) -> np
 
 
 @pytest.mark.parametrize("form", [fold_cpu, fold_gpu], ids=["cpu", "gpu"])
-@pytest.mark.parametrize("function", ["MAX", "LOG_SUM_EXP", "L2"])
+@pytest.mark.parametrize("function", ["MAX", "MIN", "LOG_SUM_EXP", "L2"])
 def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
     """Equal elements share; what is -inf beside others has no part of a softmax."""
     rng = np.random.default_rng(0)
     ops: list[Operator] = []
     inputs, weights = [], []
-    for number, shape in enumerate(((2, 9, 40), (4, 53, 3), (61, 32), (35, 30))):
+    for number, shape in enumerate((SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (61, 32), (35, 30))):
         x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
         if function == "LOG_SUM_EXP":
             x = np.where(rng.random(shape) < 0.1, -np.inf, x * 8).astype(x.dtype)
@@ -421,11 +421,12 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
 
     with forms_for_many_elements(form):
         results = jax.jit(gradients)(inputs, weights)
-    assert len(results) > 15
+    assert len(results) > 30
     for op, x, weight, result in zip(ops, inputs, weights, results, strict=True):
         axes = tuple(op.axes)  # pyright: ignore[reportAttributeAccessIssue]
         expected = slopes_in_float64(function, x, axes) * weight
-        tolerance = 1e-3 if x.dtype == np.float16 else 1e-5
+        few = 2e-6 if jax.default_backend() == "cpu" else 1e-5  # a GPU sums by pairs
+        tolerance = 1e-3 if x.dtype == np.float16 else few
         least = 1e-7 if x.dtype == np.float16 else 0  # a denormal has fewer digits
         np.testing.assert_allclose(
             result, expected, rtol=tolerance, atol=least, err_msg=f"{op!r} {x.shape}"

@@ -47,7 +47,7 @@ class _Folded(Along):
         def default(x: jax.Array) -> Parts:
             return kind.default(kind.started(x, axes), axes)
 
-        return tuple(by_platform(platforms, forms, default)(x))
+        return by_platform(platforms, forms, default)(x)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
         parts = self.alone(part, axes, layout.platforms)

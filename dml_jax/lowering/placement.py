@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax import lax
@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 Form = Callable[..., Sequence[jax.Array]]
+T = TypeVar("T")
 
 
 def has_explicit_axes(x: Any) -> bool:
@@ -38,7 +39,9 @@ def platforms_of(ctx: Any) -> Sequence[str]:
     return ctx.platforms or ctx.module_context.platforms
 
 
-def by_platform(platforms: Sequence[str], forms: Mapping[str, Form], default: Form) -> Form:
+def by_platform(
+    platforms: Sequence[str], forms: Mapping[str, Callable[..., T]], default: Callable[..., T]
+) -> Callable[..., T]:
     """The form of the platform; where that is known, no other is traced."""
     if len(platforms) == 1:
         return forms.get(platforms[0], default)
