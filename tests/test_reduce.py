@@ -329,22 +329,21 @@ UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70))
 @contextlib.contextmanager
 def forms_for_many_elements(form: Any) -> Iterator[None]:
     """Reductions take the forms of a module, which go by a few elements as by millions."""
-    few = {"row": 6, "column": 4}
-    arg_fold, counted = reduction._arg_fold, reduction._COUNTED  # pyright: ignore[reportPrivateUsage]
+    few = {"row": 4}
+    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     here = mock.patch.object(fold_along, "fold_cpu", form)
-    little: dict[str, Any] = {"LITTLE": 0, "BLOCKS": 7}
-    on_gpu = {"LITTLE_COLUMNS": 100, "MANY_COLUMNS": 1, "MULTIPLE": 2}
+    little: dict[str, Any] = {"LITTLE": 0}
+    on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "ENOUGH": 40, "MANY": 50}
+    on_gpu |= {"LITTLE_COLUMNS": 110, "MANY_COLUMNS": 1, "LOOPED_ROW": 6, "MULTIPLE": 2}
     on_gpu |= {"SHORT_ROW": 60, "READ": range(6, 3, -1)}
-    on_cpu = {"LONG_ROW": 24, "PIECE": 24, "CORES": 4}
+    on_cpu = {"BLOCKS": 7, "LONG_ROW": 24, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is fold_gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,
         EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
-        _COUNTED={which: dataclasses.replace(kind, column=4) for which, kind in counted.items()},
         FEW_EXPONENTIALS=100,
-        GROUP=2,
         _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
     with here, sizes, kinds:
@@ -469,7 +468,7 @@ def test_elements_beside_their_index(form: Any, type_: str):
         for x in (triples, beside, beside.T[None], long, even)
     ]
     little: dict[str, Any] = {"LITTLE": 0}
-    little |= {"PACKED": 2, "ROW": 4} if form is fold_gpu else {}
+    little |= {"PACKED": 2, "ROW": 4, "LOOPED_ROW": 2} if form is fold_gpu else {}
     arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
     with (
         mock.patch.object(fold_along, "fold_cpu", form),

@@ -32,6 +32,7 @@ class Fold:
 
     Attributes:
         types: the types of what is kept, for an element type.
+        nothing: what is kept of no elements, for a type.
         start: what is kept of single elements.
         combine: what is kept of several, elementwise.
         reduce: XLA's own reductions over any axes, in a form that partitions well.
@@ -39,15 +40,15 @@ class Fold:
             rounds `reduce`).
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes.
-        nothing: what is kept of no elements, for a type; where a GPU's rows are filled up.
-        row, column: the most elements of each that a GPU combines at once, a thread reading them
-            all; 0 where `default` does well over axes that end in rows, or in columns.
+        row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
+            axes that end in rows.
+        by_threads: whether threads of a GPU go through columns, a row after the other; else
+            `default` does well over them.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
             `default`.
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
-        first_on_gpu: the same for a GPU, where that has a form of its own.
         packing: how single elements go into one integer with their index.
         twice: whether `one_pass` reads elements more than once, and to combine takes longer than
             to read.
@@ -56,20 +57,19 @@ class Fold:
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
+    nothing: Callable[[np.dtype], Sequence[Any]]
     start: Callable[[jax.Array], Parts]
     combine: Callable[[Sequence[Parts]], Parts]
     reduce: Callable[[Parts, Axes], Parts]
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts]
-    nothing: Callable[[np.dtype], Sequence[Any]] | None = None
     row: int = 0
-    column: int = 0
+    by_threads: bool = False
     ahead: int = 1
     rounds: bool = False
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
-    first_on_gpu: Callable[[Sequence[Parts]], Parts] | None = None
     packing: "Packing | None" = None
     twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
@@ -182,6 +182,13 @@ def moved(kind: Fold, parts: Parts, start: int) -> Parts:
         return parts
     *rest, index = parts
     return (*rest, index + index.dtype.type(start))
+
+
+def by_pairs(
+    combine: Combine, nothing: Callable[[np.dtype], Sequence[Any]], parts: Parts, axes: Axes
+) -> Parts:
+    """XLA's own reduction, of all that is kept together."""
+    return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: combine([a, b]), axes)
 
 
 def shaped(parts: Parts, shape: Sequence[int]) -> Parts:

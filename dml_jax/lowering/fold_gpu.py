@@ -4,26 +4,25 @@ That is LOG_SUM_EXP, ARGMAX, ARGMIN; and over columns, for the gradient of MAX a
 and how many elements equal it.
 
 XLA reduces them well over long rows, and over wide columns; else it is up to 50 times slower than
-the memory. H200, jax 0.11.2, TB/s read, XLA's own (`Fold.default`) and this, LOG_SUM_EXP FLOAT32,
-FLOAT16; ARGMAX FLOAT32, FLOAT16:
+the memory. Over columns each result is a window here, since of a `lax.reduce_window` XLA makes a
+loop in a thread, and fuses it with what makes its input. H200, jax 0.11.2, TB/s read, XLA's own
+(`Fold.default`; of columns, four times as many elements) and this, LOG_SUM_EXP FLOAT32, FLOAT16;
+ARGMAX FLOAT32, FLOAT16:
 
     short rows     [67108864, 2]          0.04, 1.97; 0.02, 1.28; 0.05, 1.97; 0.03, 1.54
                    [8388608, 16]          0.32, 2.58; 0.17, 2.54; 0.41, 2.61; 0.20, 2.59
     long rows      [32, 64, 65536]        3.1, 4.0; 1.6, 3.1; 3.6, 3.9; 1.8, 2.2
-    columns        [32, 16384, 256]       2.2, 3.4; 1.1, 2.8; 2.6, 3.4; 1.3, 2.2
-                   [2048, 256, 256]       3.0, 3.5; 1.6, 2.9; 3.9, 3.9; 1.7, 2.6
-                   [32, 64, 65536]        1.8, 3.4; -, 2.9; 1.9, 3.8; -, 2.4
-                   [16411, 16411]         2.1, 3.4; 1.1, 3.0; 2.5, 3.4; 1.3, 2.9
-    narrow columns [44739242, 3]          0.6, 3.3; 0.3, 2.6; 0.3, 3.2; 0.1, 2.7
-    odd columns    [8, 67, 265189]        0.9, 2.8; 0.5, 1.9; 1.1, 3.0; 0.6, 2.2
-    two runs       [32, 64, 256, 256]     over (1, 3) 0.4, 3.1; 0.2, 1.6; 0.4, 3.8; 0.2, 2.1
-                                          over (0, 2) 0.9, 3.0; 0.5, 2.4; 1.2, 3.3; 0.5, 2.2
+    columns        [8, 16384, 256]        2.2, 3.4; 1.1, 2.1; 2.6, 3.4; 1.3, 2.3
+                   [512, 256, 256]        3.0, 3.4; 1.6, -; 3.9, 3.7; 1.7, -
+                   [8, 64, 65536]         1.8, 3.6; -, 2.4; 1.9, 3.6; -, 2.6
+                   [4096, 4096]           2.1, 2.9; 1.1, 1.8; 2.5, 2.9; 1.3, 1.8
+    narrow columns [11184810, 3]          0.6, 2.6; 0.3, 1.1; 0.3, 2.6; 0.1, 1.8
+    odd columns    [8, 67, 65531]         0.9, 3.0; 0.5, 1.7; 1.1, 3.4; 0.6, 2.5
 
 Of SUM, PRODUCT, MAX and MIN, XLA's own are as fast over any axes (3.7 to 4.1).
 """
 
 import functools
-from dataclasses import replace
 
 import jax
 from jax import lax
@@ -34,17 +33,40 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
+    by_pairs,
     ends_in_rows,
     piece,
     run_by_run,
     shaped,
     taken,
 )
+from dml_jax.lowering.wide import wide
 
-# With 64 the threads need too many registers: LOG_SUM_EXP 2.5 where it is 3.5.
-BLOCKS = 32
-# Elements of which another kernel is not worth its launch.
+# Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
+# where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [16, 8, 262144] 39,
+# 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
+AT_ONCE = 24
+# Columns up to this are read whole, however few they are.
+SHORT_COLUMN = 64
+# Results, a thread for each, that are enough to read whole columns. us, whole and in blocks: ARGMAX
+# of [512, 256, 256] 37, 41, LOG_SUM_EXP 39, 40; of [8, 67, 65531] 41, 45; 47, 45.
+ENOUGH = 2**17
+# Results of blocks. us, for 2**17, 2**18, 2**19, ARGMAX; LOG_SUM_EXP of [8, 16384, 256] 38, 39, 40;
+# 40, 38, 40; of [32, 65536, 16] 37, 42, 49; 40, 40, 52; of [4096, 4096] 52, 33, 23; 23, 24, 23; of
+# [5, 6509, 1021] -, 51, 42; -, 50, 44.
+MANY = 2**19
+# Sizes of blocks that are looked at.
+CHOICES = 256
+# Elements that are not worth another pass.
 LITTLE_COLUMNS = 2**20
+# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: us, [8192, 256, 256]
+# FLOAT32 136, by threads 143.
+LONG_COLUMN = 4096
+# And so many columns in all: [4096, 4096] 1.5 TB/s, 2.7 in blocks; [2, 4096, 4096] 3.6, 3.2.
+MANY_COLUMNS = 2**13
+# Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
+# 32 FLOAT32 60, 46, FLOAT16 32, 28; but of 24 FLOAT16 20, 24, LOG_SUM_EXP of 64 50, 57.
+LOOPED_ROW = 32
 # Into how many pieces, at most, rows of elements packed with their index go. TB/s of ARGMAX of
 # 33554432 elements, packed and not: FLOAT32 rows of 96 3.3, 1.6; 200 3.3, 2.9; 521 3.2, 2.5; 1000
 # 3.3, 3.0; 16411 3.5, 2.8; FLOAT16 96 2.5, 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411
@@ -60,49 +82,62 @@ SHORT_ROW, READ = 512, range(64, 31, -1)
 # Rows of narrow elements that are too long for packing go as rows of this length, where it divides
 # them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
 ROW = 2**13
-# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: 3.9, 3.5 in blocks.
-# Not of float16, 1.7, 2.6 in blocks.
-LONG_COLUMN = 4096
-# And so many columns in all: [4096, 4096] 1.5, 2.7 in blocks; [2, 4096, 4096] 3.6, 3.2.
-MANY_COLUMNS = 2**13
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
-    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else kind.column):
+    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else kind.by_threads):
         return kind.default(kind.started(x, axes), axes)
-    kind = replace(kind, first=kind.first_on_gpu or kind.first)
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
-    return run_by_run(kind, kind.start(x), axes, columns, rows)
+    parts = run_by_run(kind, (x,), axes, columns, rows)
+    types = kind.types(x.dtype)
+    return tuple(map(lax.convert_element_type, parts, types))
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """By blocks of rows, which one kernel reads beside each other, until there are few rows."""
+    """Short ones at once; others by threads, whole or in blocks, and then what these have left."""
     k, n, c = parts[0].shape
-    if k % 2 == 0 and c % 2:
-        # Of a multiple of 4 outputs XLA gives each thread four neighbours, which it reads one by
-        # one where rows are odd: [8, 67, 265189] 1.4. Of an odd number it does not: 2.8.
-        ends = [taken(parts, 0, 1, axis=0), taken(parts, 1, k, axis=0)]
-        ends = [_columns(kind, end, combine) for end in ends]
-        return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
-    aligned = c % 32 == 0 and parts[0].dtype.itemsize >= 4
-    wide = kind.locates and aligned and n <= LONG_COLUMN and k * c >= MANY_COLUMNS
-    while n > 1:
-        if n <= kind.column:
-            size = 1
-        elif wide or parts[0].size <= LITTLE_COLUMNS:
-            return kind.default(parts, (1,))
-        else:
-            size = _block(k, n, c)
-        flat, width = shaped(parts, (k, n * c)), size * c
-        blocks = combine([taken(flat, i * width, (i + 1) * width) for i in range(n // size)])
-        if size > 1:
-            # Else XLA may compute them again for each element that is made of them.
-            blocks = lax.optimization_barrier(blocks)
-            blocks = kind.with_rest(blocks, taken(flat, n // size * width, n * c))
-        parts, n, combine = shaped(blocks, (k, size, c)), size, kind.combine
-    return tuple(part[:, 0] for part in parts)
+    if n <= AT_ONCE:
+        return shaped(combine([piece(kind, parts, i, i + 1) for i in range(n)]), (k, c))
+    wide_enough = c % 32 == 0 and parts[0].dtype.itemsize >= 4 and k * c >= MANY_COLUMNS
+    parts = _started(kind, parts)
+    if kind.locates and SHORT_COLUMN < n <= LONG_COLUMN and wide_enough:
+        return kind.default(parts, (1,))
+    if n <= SHORT_COLUMN or k * c >= ENOUGH:
+        return shaped(_by_threads(kind, parts), (k, c))
+    if parts[0].size > LITTLE_COLUMNS:
+        size = _block(k, n, c)
+        end = n - n % size
+        blocks = _by_threads(kind, shaped(taken(parts, 0, end), (k, n // size, size, c)))
+        # Else XLA may compute them again for each element that is made of them.
+        blocks = lax.optimization_barrier(shaped(blocks, (k, size, c)))
+        rest = taken(parts, end, n)
+        parts = tuple(lax.concatenate(both, 1) for both in zip(blocks, rest, strict=True))
+    # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
+    # extreme and its count over 1 of [8, 16384, 256] 118, 39.
+    return by_pairs(kind.combine, kind.nothing, parts, (1,))
+
+
+def _started(kind: Fold, parts: Parts) -> Parts:
+    """Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19."""
+    return parts if kind.is_started(parts) else kind.started(wide(parts[0]), [1])
+
+
+def _by_threads(kind: Fold, parts: Parts) -> Parts:
+    """[k, n, ...] -> [k, 1, ...]: a thread for each result, in a loop over what it is made of."""
+    window = [1] * parts[0].ndim
+    window[1] = parts[0].shape[1]
+    return tuple(
+        lax.reduce_window(
+            parts,
+            tuple(kind.nothing(parts[0].dtype)),
+            lambda a, b: kind.combine([a, b]),
+            window,
+            [1] * len(window),
+            "VALID",
+        )
+    )
 
 
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
@@ -113,8 +148,10 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
-        return combine([taken(parts, i, i + 1) for i in range(n)])
-    if combine is not kind.first:
+        return combine([piece(kind, parts, i, i + 1) for i in range(n)])
+    if n <= LOOPED_ROW:
+        return _by_threads(kind, _started(kind, parts))
+    if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
     apart = n % MULTIPLE == 0 or any(n in lengths for lengths in APART)
@@ -157,20 +194,17 @@ def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
     missing = size - parts[0].shape[1]
     if missing == 0:
         return parts
-    assert kind.nothing, "what a GPU reduces by rows says what nothing is"
     nothing = kind.nothing(parts[0].dtype)
     around = [(0, 0, 0), (0, missing, 0)]
     return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))
 
 
 def _block(k: int, n: int, c: int) -> int:
-    """How many of n rows of c elements a block has, so that there are some `BLOCKS` blocks.
+    """How many of n rows of c elements a block has: as many as make enough results, or some more.
 
-    Of 17 to 32 blocks that divide n, the most. Else, where k is 1, blocks begin at a multiple of 8
-    elements; where it is not and c is odd, they have an odd number of rows (`_columns` says why).
+    A multiple of 8 elements, where it can be, so that threads read words; then what leaves the
+    least rest.
     """
-    fewer = range(BLOCKS, BLOCKS // 2, -1)
-    size = max(n // next((b for b in fewer if n % b == 0), BLOCKS), 2)
-    if k == 1 and size > 8:
-        return size if n % size == 0 or c % 8 == 0 else size - size % 8
-    return size if c % 2 == 0 else size | 1
+    least = -(-MANY // (k * c))
+    sizes = range(least, min(2 * least, n))[:CHOICES]
+    return min(sizes, key=lambda size: (size * c % 8 != 0, n % size))

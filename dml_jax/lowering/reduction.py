@@ -18,7 +18,7 @@ from jax import lax
 from dml_jax.lowering import across
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.exponential import exp_of_negative, exp_of_negative_on_cpu
-from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, shaped
+from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, by_pairs, shaped
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.others import product_of_others
 from dml_jax.lowering.packed import Packing
@@ -108,47 +108,42 @@ def _one_pass(
 
 
 def _of_one(
-    combine: Callable[[Sequence[jax.Array]], jax.Array],
-    one_pass: Callable[[Parts, Axes], Parts],
+    op: Pick,
+    identity: Callable[[np.dtype], Any],
     reduce: Reduction,
     agreed: Across,
+    *,
+    combine: Callable[[Sequence[jax.Array]], jax.Array] | None = None,
     partitioned: Reduction | None = None,
     rounds: bool = True,
 ) -> Fold:
     """A fold that keeps one value.
 
     Args:
-        combine: of several arrays, elementwise.
-        one_pass: as in `Fold`.
+        op: combines two.
+        identity: the value of nothing.
         reduce: XLA's own.
         agreed: what devices agree on, over the named mesh axes.
+        combine: of several arrays, elementwise, where that is not `op` of pairs.
         partitioned: the form that partitions well, where that is not `reduce`.
         rounds: as in `Fold`.
     """
+    several = combine or functools.partial(_pairwise, op)
     return Fold(
         types=lambda dtype: (dtype,),
+        nothing=lambda dtype: (identity(dtype),),
         start=lambda x: (x,),
-        combine=lambda pieces: (combine([piece[0] for piece in pieces]),),
+        combine=lambda pieces: (several([piece[0] for piece in pieces]),),
         reduce=_reducer(partitioned or reduce),
-        one_pass=one_pass,
+        one_pass=_one_pass(op, identity, reduce, vectorised=rounds),
         default=_reducer(reduce),
         across=lambda parts, names: (agreed(parts[0], names),),
         rounds=rounds,
     )
 
 
-SUM = _of_one(
-    functools.partial(_pairwise, lax.add),
-    _one_pass(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum, True),
-    lax.reduce_sum,
-    lax.psum,
-)
-PRODUCT = _of_one(
-    functools.partial(_pairwise, lax.mul),
-    _one_pass(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, True),
-    lax.reduce_prod,
-    across.product,
-)
+SUM = _of_one(lax.add, lambda dtype: dtype.type(0), lax.reduce_sum, lax.psum)
+PRODUCT = _of_one(lax.mul, lambda dtype: dtype.type(1), lax.reduce_prod, across.product)
 
 
 def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
@@ -302,16 +297,15 @@ def _extreme_bits(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 def _compared(largest: bool) -> Fold:
     """The extreme of elements as they are."""
     own, op = (lax.reduce_max, lax.max) if largest else (lax.reduce_min, lax.min)
-    identity = functools.partial(_lowest, largest=largest)
-    kind = _of_one(
-        functools.partial(_extreme_of, largest=largest),
-        _one_pass(op, identity, own, False),
+    return _of_one(
+        op,
+        functools.partial(_lowest, largest=largest),
         lambda x, axes: lax.convert_element_type(own(wide(x), axes), x.dtype),
         functools.partial(_extreme_across, largest=largest),
-        functools.partial(_extreme_over, largest=largest),
+        combine=functools.partial(_extreme_of, largest=largest),
+        partitioned=functools.partial(_extreme_over, largest=largest),
         rounds=False,
     )
-    return replace(kind, nothing=lambda dtype: (identity(dtype),))
 
 
 _COMPARED = {largest: _compared(largest) for largest in (True, False)}
@@ -390,7 +384,7 @@ def _extreme_and_sum(
     own = lax.reduce_max if largest else lax.reduce_min
     default = two_passes(own, lax.reduce_sum)
     if combine:
-        default = functools.partial(_by_pairs, combine, nothing)
+        default = functools.partial(by_pairs, combine, nothing)
 
     # `start`: slices of anything but x and constants (one that looks for -inf) are two kernels on
     # an H200, TB/s 1.8, 3.5 otherwise; and each slice becomes float32 by itself, since the whole,
@@ -408,22 +402,12 @@ def _extreme_and_sum(
         across=agreed,
         rounds=True,
         row=128 if combine else 0,
-        column=32,
+        by_threads=True,
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
         twice=True,
         in_turn=InTurn(extreme, beside, SUM),
     )
-
-
-def _by_pairs(
-    combine: Callable[[Sequence[Parts]], Parts],
-    nothing: Callable[[np.dtype], Sequence[Any]],
-    parts: Parts,
-    axes: Axes,
-) -> Parts:
-    """XLA's own reduction of several things."""
-    return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: combine([a, b]), axes)
 
 
 def _counted(largest: bool) -> Fold:
@@ -548,6 +532,7 @@ EXP_SUM = _extreme_and_sum(
 _LOGARITHM = replace(
     EXP_SUM,
     types=lambda dtype: (wide_type(dtype),),
+    nothing=lambda dtype: (wide_type(dtype).type(-np.inf),),
     start=lambda x: (wide(x),),
     first=_logarithm_of,
     combine=_logarithm_of_rest,
@@ -625,14 +610,6 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
     return lax.convert_element_type(_restored(index, axes), dtype)
 
 
-# How many FLOAT16 elements, each behind the one before, are compared with their extreme; then go
-# pairs of these. H200, jax 0.11.2, us, by pairs alone and so, over 1 of [32, 64, 512, 512] 379,
-# 303, of [32, 64, 256, 256] 83, 73; over (1, 2) of [8, 64, 256, 256] 43, 34. Nothing is gained of
-# FLOAT32 (545, 557; 137, 135; 46, 45) and of integers (INT32 35.5, 38). A CPU reads each element
-# twice so: 2 cores, ms, [70000, 256] over 0 3.7, 17.
-GROUP = 8
-
-
 @functools.cache
 def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     """(extreme element, its index).
@@ -674,21 +651,7 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
             beaten = other[0] > kept[0] if largest else other[0] < kept[0]
         return lax.select(beaten, other[0], kept[0]), lax.select(beaten, other[1], kept[1])
 
-    def group_in_order(pieces: Sequence[Parts]) -> Parts:
-        """The extreme, and then which of the elements it is."""
-        value = _pairwise(lax.max if largest else lax.min, [x for x, _ in pieces])
-        (_, index), *others = pieces if last else pieces[::-1]
-        for x, at in others:
-            index = lax.select(same(x, value), at, index)
-        return value, index
-
-    several_in_order = functools.partial(_pairwise, pair_in_order)
-
-    def groups_in_order(pieces: Sequence[Parts]) -> Parts:
-        if pieces[0][0].dtype == jnp.float16:
-            groups = [pieces[i : i + GROUP] for i in range(0, len(pieces), GROUP)]
-            pieces = [group_in_order(group) for group in groups]
-        return several_in_order(pieces)
+    combine = functools.partial(_pairwise, pair)
 
     def reduce(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
@@ -717,17 +680,16 @@ def _arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
 
     return Fold(
         types=lambda dtype: (dtype, index_type),
-        start=lambda x: (x, lax.full_like(x, 0, index_type)),
         nothing=nothing,
-        combine=functools.partial(_pairwise, pair),
-        first=several_in_order,
-        first_on_gpu=groups_in_order,
+        start=lambda x: (x, lax.full_like(x, 0, index_type)),
+        combine=combine,
+        first=functools.partial(_pairwise, pair_in_order),
         reduce=reduce,
         one_pass=two_passes,
-        default=functools.partial(_by_pairs, functools.partial(_pairwise, pair), nothing),
+        default=functools.partial(by_pairs, combine, nothing),
         across=agreed,
-        row=32,
-        column=64,
+        row=24,
+        by_threads=True,
         locates=True,
         packing=Packing(_COMPARED[last], largest, last, index_type),
         twice=True,
