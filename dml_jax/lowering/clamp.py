@@ -1,7 +1,7 @@
 """Clipping, and the linear map before it."""
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +28,40 @@ def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
 
 def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float | int) -> jax.Array:
     """`gradient` where x lies strictly between the bounds, else 0; where x is NaN, `gradient`."""
-    low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
-    passed = (x > low_) & (x < high_)
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        # Not the opposite, `x <= low or x >= high`: where low > high, the compiler for the H200
-        # (jax 0.11.2, float32) takes that to be true of NaN too.
-        passed |= x != x
-    return lax.select(passed, gradient, lax.full_like(gradient, 0))
+    if low < high:
+        low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
+        return _kept(~(x <= low_) & ~(x >= high_), gradient)
+    # All numbers are at a bound or beyond one, which the compiler for the H200 (jax 0.11.2,
+    # float32) takes to be true of NaN too.
+    return _kept(x != x, gradient)
+
+
+@jax.custom_jvp
+def _kept(where: jax.Array, x: jax.Array) -> jax.Array:
+    """Its elements there, else 0."""
+    return lax.platform_dependent(where, x, cpu=_kept_bits, default=_selected)
+
+
+@_kept.defjvp
+def _kept_jvp(primals: tuple[jax.Array, ...], tangents: tuple[Any, ...]):
+    (where, x), (_, dx) = primals, tangents
+    return _kept(where, x), _selected(where, dx)
+
+
+def _selected(where: jax.Array, x: jax.Array) -> jax.Array:
+    return lax.select(where, x, lax.full_like(x, 0))
+
+
+def _kept_bits(where: jax.Array, x: jax.Array) -> jax.Array:
+    """The least of its bits and all or none of them.
+
+    Of a select LLVM makes a masked load, which waits for the mask. 2 cores, jax 0.10.2, ms, select
+    and so, CLIP_GRAD of [8, 64, 256, 256] FLOAT32 13.5, 10.1; FLOAT16 7.2, 5.9; INT32 11.3, 10.8.
+    """
+    bits = np.dtype(f"u{x.dtype.itemsize}")
+    ones = lax.full(x.shape, np.iinfo(bits).max, bits)
+    kept = lax.min(lax.bitcast_convert_type(x, bits), _selected(where, ones))
+    return lax.bitcast_convert_type(kept, x.dtype)
 
 
 def to_float(bound: float | int, dtype: np.dtype) -> float:
