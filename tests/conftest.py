@@ -1,11 +1,16 @@
 """What every test runs under: 64-bit types, no implicit promotion, eight devices."""
 
 import os
+import signal
 
 # Read when the backend starts, so it has to stand before any array is made.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
 )
+
+# A shell's background jobs ignore it, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
 import jax

@@ -17,7 +17,14 @@ from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import fold_along, fold_cpu, fold_gpu, packed, reduction
+from dml_jax.lowering import (
+    fold_along,
+    fold_cpu,
+    fold_exponentials,
+    fold_gpu,
+    packed,
+    reduction,
+)
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
 INDEX = ("ARGMAX", "ARGMIN")
@@ -330,7 +337,7 @@ UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70))
 def forms_for_many_elements(form: Any) -> Iterator[None]:
     """Reductions take the forms of a module, which go by a few elements as by millions."""
     few = {"row": 4}
-    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
+    arg_fold = reduction.arg_fold
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0}
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "ENOUGH": 40, "MANY": 50}
@@ -343,10 +350,10 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
         reduction,
         EXP_SUM=dataclasses.replace(reduction.EXP_SUM, **few),
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
-        FEW_EXPONENTIALS=100,
-        _arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
+        arg_fold=lambda *which: dataclasses.replace(arg_fold(*which), **few),
     )
-    with here, sizes, kinds:
+    few_exponentials = mock.patch.object(fold_exponentials, "FEW_EXPONENTIALS", 100)
+    with here, sizes, kinds, few_exponentials:
         yield
 
 
@@ -469,13 +476,13 @@ def test_elements_beside_their_index(form: Any, type_: str):
     ]
     little: dict[str, Any] = {"LITTLE": 0}
     little |= {"PACKED": 2, "ROW": 4, "LOOPED_ROW": 2} if form is fold_gpu else {}
-    arg_fold = reduction._arg_fold  # pyright: ignore[reportPrivateUsage]
+    arg_fold = reduction.arg_fold
     with (
         mock.patch.object(fold_along, "fold_cpu", form),
         mock.patch.multiple(form, **little),
         mock.patch.object(packed.Packing, "most", lambda *_: 5),
         mock.patch.object(
-            reduction, "_arg_fold", lambda *which: dataclasses.replace(arg_fold(*which), row=2)
+            reduction, "arg_fold", lambda *which: dataclasses.replace(arg_fold(*which), row=2)
         ),
     ):
         results = jax.jit(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(

@@ -37,22 +37,22 @@ def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float |
 
 
 @jax.custom_jvp
-def _kept(where: jax.Array, x: jax.Array) -> jax.Array:
+def _kept(there: jax.Array, x: jax.Array) -> jax.Array:
     """Its elements there, else 0."""
-    return lax.platform_dependent(where, x, cpu=_kept_bits, default=_selected)
+    return lax.platform_dependent(there, x, cpu=_kept_bits, default=_selected)
 
 
 @_kept.defjvp
 def _kept_jvp(primals: tuple[jax.Array, ...], tangents: tuple[Any, ...]):
-    (where, x), (_, dx) = primals, tangents
-    return _kept(where, x), _selected(where, dx)
+    (there, x), (_, dx) = primals, tangents
+    return _kept(there, x), _selected(there, dx)
 
 
-def _selected(where: jax.Array, x: jax.Array) -> jax.Array:
-    return lax.select(where, x, lax.full_like(x, 0))
+def _selected(there: jax.Array, x: jax.Array) -> jax.Array:
+    return lax.select(there, x, lax.full_like(x, 0))
 
 
-def _kept_bits(where: jax.Array, x: jax.Array) -> jax.Array:
+def _kept_bits(there: jax.Array, x: jax.Array) -> jax.Array:
     """The least of its bits and all or none of them.
 
     Of a select LLVM makes a masked load, which waits for the mask. 2 cores, jax 0.10.2, ms, select
@@ -60,7 +60,7 @@ def _kept_bits(where: jax.Array, x: jax.Array) -> jax.Array:
     """
     bits = np.dtype(f"u{x.dtype.itemsize}")
     ones = lax.full(x.shape, np.iinfo(bits).max, bits)
-    kept = lax.min(lax.bitcast_convert_type(x, bits), _selected(where, ones))
+    kept = lax.min(lax.bitcast_convert_type(x, bits), _selected(there, ones))
     return lax.bitcast_convert_type(kept, x.dtype)
 
 

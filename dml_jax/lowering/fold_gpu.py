@@ -99,9 +99,11 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Short ones at once; others by threads, whole or in blocks, and then what these have left."""
     k, n, c = parts[0].shape
     if n <= AT_ONCE:
-        return shaped(combine([piece(kind, parts, i, i + 1) for i in range(n)]), (k, c))
+        flat = shaped(_started(kind, parts), (k, n * c))
+        return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     wide_enough = c % 32 == 0 and parts[0].dtype.itemsize >= 4 and k * c >= MANY_COLUMNS
-    parts = _started(kind, parts)
+    # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
+    parts = _started(kind, tuple(map(wide, parts)))
     if kind.locates and SHORT_COLUMN < n <= LONG_COLUMN and wide_enough:
         return kind.default(parts, (1,))
     if n <= SHORT_COLUMN or k * c >= ENOUGH:
@@ -120,8 +122,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
 
 def _started(kind: Fold, parts: Parts) -> Parts:
-    """Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19."""
-    return parts if kind.is_started(parts) else kind.started(wide(parts[0]), [1])
+    return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
 def _by_threads(kind: Fold, parts: Parts) -> Parts:
@@ -148,9 +149,10 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
-        return combine([piece(kind, parts, i, i + 1) for i in range(n)])
+        parts = _started(kind, parts)
+        return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
-        return _by_threads(kind, _started(kind, parts))
+        return _by_threads(kind, _started(kind, tuple(map(wide, parts))))
     if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
