@@ -49,6 +49,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
 
 
 def lowest(dtype: np.dtype, largest: bool) -> Any:
+    """What no element is below; above, where the smallest is looked for."""
     if jnp.issubdtype(dtype, jnp.floating):
         return dtype.type(-np.inf if largest else np.inf)
     limits = jnp.iinfo(dtype)
@@ -62,6 +63,7 @@ def extreme_over(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 
 
 def extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.Array:
+    """The extreme of what devices have, over the named mesh axes."""
     reduce = lax.pmax if largest else lax.pmin
     return _ordered(largest, lambda x: reduce(x, names))(x)
 
