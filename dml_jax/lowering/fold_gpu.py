@@ -43,8 +43,8 @@ from dml_jax.lowering.fold import (
 from dml_jax.lowering.wide import wide
 
 # Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
-# where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [16, 8, 262144] 39,
-# 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
+# where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [8, 4194304] over 0
+# 39, 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
 AT_ONCE = 24
 # Columns up to this are read whole, however few they are.
 SHORT_COLUMN = 64
@@ -59,7 +59,7 @@ MANY = 2**19
 CHOICES = 256
 # Elements that are not worth another pass.
 LITTLE_COLUMNS = 2**20
-# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: us, [8192, 256, 256]
+# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: us, [2048, 256, 256]
 # FLOAT32 136, by threads 143.
 LONG_COLUMN = 4096
 # And so many columns in all: [4096, 4096] 1.5 TB/s, 2.7 in blocks; [2, 4096, 4096] 3.6, 3.2.
