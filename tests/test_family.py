@@ -52,6 +52,17 @@ def test_space_to_depth_undoes_depth_to_space(order: str, block: int):
         np.testing.assert_array_equal(plain(there(x)), x)
 
 
+def clip_grad(x: np.ndarray, low: float, high: float) -> ElementWiseClipGrad:
+    tensor = T.of(x)
+    return ElementWiseClipGrad(
+        input_tensor=tensor,
+        input_gradient_tensor=tensor,
+        output_gradient_tensor=tensor,
+        min=low,
+        max=high,
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("low", "high"), [(-1, 1), (0.1, 0.7), (1, -1), (0, 0), (-np.inf, 0.5)])
 def test_gradient_of_clip_is_clip_grad(dtype: type, low: float, high: float):
@@ -61,16 +72,25 @@ def test_gradient_of_clip_is_clip_grad(dtype: type, low: float, high: float):
     gradient = rng.standard_normal(x.shape).astype(dtype)
     tensor = T.of(x)
     clip = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=low, max=high)
-    grad = ElementWiseClipGrad(
-        input_tensor=tensor,
-        input_gradient_tensor=tensor,
-        output_gradient_tensor=tensor,
-        min=low,
-        max=high,
-    )
+    grad = clip_grad(x, low, high)
     _, pullback = jax.vjp(clip, jnp.asarray(x))
     (by_autodiff,) = pullback(jnp.asarray(gradient))
     assert np.asarray(by_autodiff).tobytes() == np.asarray(grad(x, gradient)).tobytes()
+
+
+@pytest.mark.parametrize("low, high", [(-1, 1), (0, 0), (1, -1), (-np.inf, np.inf)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_gradient_comes_through_bit_by_bit_or_not_at_all(dtype: type, low: float, high: float):
+    """Infinities, NaN and the sign of zero, and its own derivatives."""
+    values = [-np.inf, -2, -1, -0.0, 0.5, 1, 2, np.inf, np.nan]
+    x, gradient = (a.astype(dtype).ravel() for a in np.meshgrid(values, [*values, -np.nan]))
+    op = clip_grad(x, low, high)
+    passes = ~((x <= low) | (x >= high))
+    expected = np.where(passes, gradient, dtype(0))
+    bits = f"u{expected.itemsize}"
+    np.testing.assert_array_equal(np.asarray(op(x, gradient)).view(bits), expected.view(bits))
+    slope = jax.grad(lambda g: op(jnp.asarray(x), g)[np.isfinite(gradient)].sum())
+    np.testing.assert_array_equal(slope(jnp.asarray(gradient)), passes & np.isfinite(gradient))
 
 
 @pytest.mark.parametrize(("op", "function"), [(Argmax, "ARGMAX"), (Argmin, "ARGMIN")])

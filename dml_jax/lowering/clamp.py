@@ -1,5 +1,6 @@
 """Clipping, and the linear map before it."""
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -39,17 +40,13 @@ def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float |
 @jax.custom_jvp
 def _kept(there: jax.Array, x: jax.Array) -> jax.Array:
     """Its elements there, else 0."""
-    return lax.platform_dependent(there, x, cpu=_kept_bits, default=_selected)
+    return lax.platform_dependent(there, x, cpu=_kept_bits, default=functools.partial(where, y=0))
 
 
 @_kept.defjvp
 def _kept_jvp(primals: tuple[jax.Array, ...], tangents: tuple[Any, ...]):
     (there, x), (_, dx) = primals, tangents
-    return _kept(there, x), _selected(there, dx)
-
-
-def _selected(there: jax.Array, x: jax.Array) -> jax.Array:
-    return lax.select(there, x, lax.full_like(x, 0))
+    return _kept(there, x), where(there, dx, 0)
 
 
 def _kept_bits(there: jax.Array, x: jax.Array) -> jax.Array:
@@ -60,7 +57,7 @@ def _kept_bits(there: jax.Array, x: jax.Array) -> jax.Array:
     """
     bits = np.dtype(f"u{x.dtype.itemsize}")
     ones = lax.full(x.shape, np.iinfo(bits).max, bits)
-    kept = lax.min(lax.bitcast_convert_type(x, bits), _selected(there, ones))
+    kept = lax.min(lax.bitcast_convert_type(x, bits), where(there, ones, 0))
     return lax.bitcast_convert_type(kept, x.dtype)
 
 
