@@ -11,6 +11,8 @@ FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")
 TARGET, FRACTION = {True: 0.8, False: 0.9}, {True: "of_limit", False: "of_copy"}
 """By whether it is a CPU: the part of the memory's speed that is aimed at, and of what form."""
+EQUAL = "of_equal_copy"
+"""What older results do not have."""
 ARG_TARGET = 0.4
 """Of a CPU's ARGMAX and ARGMIN."""
 BACKWARD_TARGET = 0.67
@@ -145,6 +147,9 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> It
         }
     for title, (group, target) in groups.items():
         yield from _below(title, group, FRACTION[on_cpu], target, worst)
+    like_copies = [c for c in cells if c["limit"] == "copy"] if on_cpu else cells
+    beside = [c for c in like_copies if EQUAL in c["times"]["bound"]]
+    yield from _below("of a copy of as many bytes", beside, EQUAL, TARGET[on_cpu], worst)
 
 
 def _below(

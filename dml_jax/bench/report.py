@@ -7,6 +7,7 @@ from typing import Any
 
 from dml_jax.bench.overhead import Overhead
 from dml_jax.bench.roofline import Bandwidth, Measured
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.files import write_whole
 
@@ -30,7 +31,7 @@ def cell_table(measured: Iterable[Measured]) -> Any:
 
     table = Table(
         "Cell",
-        *("MB", "allocated", "bound", "GB/s", "of copy", "of best", "limit"),
+        *("MB", "allocated", "bound", "GB/s", "of copy", "of equal", "of best", "limit"),
         box=None,
         header_style="bold",
     )
@@ -44,6 +45,7 @@ def cell_table(measured: Iterable[Measured]) -> Any:
             *(f"{shown_time(m.times[w].median)} {_spread(m, w)}" for w in ("allocated", "bound")),
             f"{rate / 1e9:.1f}",
             f"{rate / m.copy:.2f}",
+            f"{rate / m.equal_copy:.2f}",
             f"{rate / m.best_copy:.2f}",
             f"{of_limit:.2f} of {'read' if m.cell.reads else 'copy'}",
             style="" if of_limit >= 0.8 else "yellow" if of_limit >= 0.4 else "red",
@@ -95,8 +97,9 @@ def draw(
 ) -> None:
     """Writes the roofline as a .svg or .png file. Raises `DmlError` where it cannot.
 
-    A line a kind, or a cell where they are few: GB/s, bound filled and allocated hollow, under the
-    roof that the copy (and, for reductions, the read) of the device is.
+    Above, GB/s over the bytes that must move, under the roof that a copy of as many bytes is. Below
+    a line a kind, or a cell where they are few, beside the copy (and, for reductions, the read) of
+    large arrays. Bound is filled and allocated hollow.
     """
     kind = check_picture(target)
     import matplotlib
@@ -105,38 +108,45 @@ def draw(
 
     few = len(measured) <= 40
     labels = list(dict.fromkeys(m.cell.name if few else m.cell.group for m in measured))
-    figure = Figure(figsize=(11, 1.8 + 0.24 * len(labels)), layout="constrained")
-    axes = figure.add_subplot()
-    colours = dict(COLOURS)
+    height = 0.4 + 0.24 * len(labels)
+    figure = Figure(figsize=(11, 5 + height), layout="constrained")
+    by_size, by_kind = figure.subplots(2, height_ratios=[4, height])
+    colours = {t.name: COLOURS.get(t.name, "#7f7f7f") for t in bandwidth.rates}
     for m in measured:
         y = labels.index(m.cell.name if few else m.cell.group)
-        type_name = m.cell.tensor.data_type.name
-        colour = colours.setdefault(type_name, "#7f7f7f")
+        colour = colours[m.cell.tensor.data_type.name]
         for way, fill in (("allocated", "none"), ("bound", colour)):
-            axes.scatter(
-                m.rate(way) / 1e9, y, s=26, facecolor=fill, edgecolor=colour, alpha=0.75, zorder=3
-            )
+            rate = m.rate(way) / 1e9
+            dot = {"facecolor": fill, "edgecolor": colour, "zorder": 3}
+            by_kind.scatter(rate, y, s=26, alpha=0.75, **dot)
+            by_size.scatter(m.cell.bytes / 1e6, rate, s=14, alpha=0.5, **dot)
     for data_type, rates in bandwidth.rates.items():
-        colour = colours.setdefault(data_type.name, "#7f7f7f")
-        axes.axvline(rates["copy"] / 1e9, color=colour, lw=1.2, alpha=0.8)
+        colour = colours[data_type.name]
+        by_kind.axvline(rates["copy"] / 1e9, color=colour, lw=1.2, alpha=0.8)
         read = rates[bandwidth.read_form(data_type)]
-        axes.axvline(read / 1e9, color=colour, lw=1.2, ls=":", alpha=0.8)
-    axes.axvline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
-    axes.set(
-        ylim=(len(labels) - 0.5, -0.5),
-        xlabel="GB/s of the bytes that must move",
+        by_kind.axvline(read / 1e9, color=colour, lw=1.2, ls=":", alpha=0.8)
+        by_size.plot(*roof(measured, data_type), color=colour, lw=1.2, marker=".")
+    by_kind.axvline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
+    by_size.axhline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
+    by_size.set(
+        xlabel="MB that must move",
+        ylabel="GB/s of the bytes that must move",
         xscale="log",
+        yscale="log",
         title=f"{environment['device']}, {environment['cpu']}, jax {environment['jax']}",
     )
-    axes.set_yticks(range(len(labels)), [label.replace("$", r"\$") for label in labels], fontsize=7)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
-    axes.grid(axis="both", lw=0.3)
+    by_kind.set(
+        ylim=(len(labels) - 0.5, -0.5), xlabel="GB/s of the bytes that must move", xscale="log"
+    )
+    names = [label.replace("$", r"\$") for label in labels]
+    by_kind.set_yticks(range(len(labels)), names, fontsize=7)
+    for axis in (by_kind.xaxis, by_size.xaxis, by_size.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    for axes in (by_kind, by_size):
+        axes.grid(axis="both", lw=0.3)
     handles = [
-        *(
-            Line2D([], [], marker="o", ls="", color=colours[t.name], label=t.name)
-            for t in bandwidth.rates
-        ),
+        *(Line2D([], [], marker="o", ls="", color=c, label=name) for name, c in colours.items()),
         Line2D([], [], marker="o", ls="", color="grey", label="bound"),
         Line2D([], [], marker="o", ls="", color="grey", fillstyle="none", label="allocated"),
         Line2D([], [], color="grey", label="copy of a type"),
@@ -147,6 +157,18 @@ def draw(
     date = {"Date": None} if kind == "svg" else None
     with matplotlib.rc_context({"svg.hashsalt": "dml-jax"}):
         write_whole(target, lambda file: figure.savefig(file, format=kind, dpi=150, metadata=date))
+
+
+def roof(
+    measured: Sequence[Measured], data_type: TensorDataType
+) -> tuple[list[float], list[float]]:
+    """MB, and GB/s in the median, of the copies that moved as many bytes as the cells of a type."""
+    rates: dict[int, list[float]] = {}
+    for m in measured:
+        if m.cell.tensor.data_type == data_type:
+            rates.setdefault(m.cell.bytes, []).append(m.equal_copy / 1e9)
+    sizes = sorted(rates)
+    return [size / 1e6 for size in sizes], [statistics.median(rates[size]) for size in sizes]
 
 
 def check_picture(target: Path) -> str:
