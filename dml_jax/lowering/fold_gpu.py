@@ -48,22 +48,15 @@ from dml_jax.lowering.wide import wide
 AT_ONCE = 24
 # Columns up to this are read whole, however few they are.
 SHORT_COLUMN = 64
-# Results, a thread for each, that are enough to read whole columns. us, whole and in blocks: ARGMAX
-# of [512, 256, 256] 37, 41, LOG_SUM_EXP 39, 40; of [8, 67, 65531] 41, 45; 47, 45.
-ENOUGH = 2**17
-# Results of blocks. us, for 2**17, 2**18, 2**19, ARGMAX; LOG_SUM_EXP of [8, 16384, 256] 38, 39, 40;
-# 40, 38, 40; of [32, 65536, 16] 37, 42, 49; 40, 40, 52; of [4096, 4096] 52, 33, 23; 23, 24, 23; of
-# [5, 6509, 1021] -, 51, 42; -, 50, 44.
-MANY = 2**19
-# Sizes of blocks that are looked at.
+# Results, a thread for each, that are enough. us, columns whole and in blocks: ARGMAX of [512, 256,
+# 256] 37, 41, LOG_SUM_EXP 39, 40; of [8, 67, 65531] 41, 45; 47, 45. For 2**17, 2**18 results of
+# blocks, ARGMAX; LOG_SUM_EXP of [8, 16384, 256] 38, 40; 41, 41; of [32, 65536, 16] 39, 45; 41, 44;
+# of [65, 509, 521] 29, 28; 24, 29; of [4093, 4099] 23, 25; 30, 25.
+MANY = 2**17
+# Numbers of blocks that are looked at.
 CHOICES = 256
 # Elements that are not worth another pass.
 LITTLE_COLUMNS = 2**20
-# ARGMAX over columns up to this, a multiple of 32 beside each other, is XLA's: us, [2048, 256, 256]
-# FLOAT32 136, by threads 143.
-LONG_COLUMN = 4096
-# And so many columns in all: [4096, 4096] 1.5 TB/s, 2.7 in blocks; [2, 4096, 4096] 3.6, 3.2.
-MANY_COLUMNS = 2**13
 # Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
 # 32 FLOAT32 60, 46, FLOAT16 32, 28; but of 24 FLOAT16 20, 24, LOG_SUM_EXP of 64 50, 57.
 LOOPED_ROW = 32
@@ -101,19 +94,18 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= AT_ONCE:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
-    wide_enough = c % 32 == 0 and parts[0].dtype.itemsize >= 4 and k * c >= MANY_COLUMNS
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     parts = _started(kind, tuple(map(wide, parts)))
-    if kind.locates and SHORT_COLUMN < n <= LONG_COLUMN and wide_enough:
-        return kind.default(parts, (1,))
-    if n <= SHORT_COLUMN or k * c >= ENOUGH:
+    if n <= SHORT_COLUMN or k * c >= MANY:
         return shaped(_by_threads(kind, parts), (k, c))
     if parts[0].size > LITTLE_COLUMNS:
-        size = _block(k, n, c)
-        end = n - n % size
-        blocks = _by_threads(kind, shaped(taken(parts, 0, end), (k, n // size, size, c)))
+        # Of neighbours: to read every so many-th row, where that is a power of two, takes longer.
+        # us, ARGMAX of [8192, 8192] over 0 190, so 69.
+        count = _blocks(k, n, c)
+        end = n - n % count
+        blocks = _by_threads(kind, shaped(taken(parts, 0, end), (k * count, n // count, c)))
         # Else XLA may compute them again for each element that is made of them.
-        blocks = lax.optimization_barrier(shaped(blocks, (k, size, c)))
+        blocks = lax.optimization_barrier(shaped(blocks, (k, count, c)))
         rest = taken(parts, end, n)
         parts = tuple(lax.concatenate(both, 1) for both in zip(blocks, rest, strict=True))
     # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
@@ -201,12 +193,12 @@ def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
     return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))
 
 
-def _block(k: int, n: int, c: int) -> int:
-    """How many of n rows of c elements a block has: as many as make enough results, or some more.
+def _blocks(k: int, n: int, c: int) -> int:
+    """Into how many blocks n rows of c elements go: as many as make enough results, or some more.
 
-    A multiple of 8 elements, where it can be, so that threads read words; then what leaves the
+    A multiple of 8 elements, where it can be, so that threads write words; then what leaves the
     least rest.
     """
     least = -(-MANY // (k * c))
-    sizes = range(least, min(2 * least, n))[:CHOICES]
-    return min(sizes, key=lambda size: (size * c % 8 != 0, n % size))
+    counts = range(least, min(2 * least, n))[:CHOICES]
+    return min(counts, key=lambda count: (count * c % 8 != 0, n % count))
