@@ -342,7 +342,8 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     little: dict[str, Any] = {"LITTLE": 0}
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
     on_gpu |= {"LOOPED_ROW": 6, "MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
-    on_cpu = {"BLOCKS": 7, "LONG_ROW": 24, "PIECE": 24, "CORES": 4}
+    on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
+    on_cpu |= {"LONG_ROW": 24, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is fold_gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(

@@ -97,17 +97,6 @@ class Fold:
             step *= index.shape[a]
         return (*rest, index)
 
-    def with_rest(self, parts: Parts, rest: Parts) -> Parts:
-        """[k, n, ...] and a rest, [k, up to n, ...], which is combined into the first of them."""
-        count = rest[0].shape[1]
-        if count == 0:
-            return parts
-        ends = self.combine([taken(parts, 0, count), rest])
-        return tuple(
-            lax.dynamic_update_slice_in_dim(part, end, 0, 1)
-            for part, end in zip(parts, ends, strict=True)
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class InTurn:

@@ -27,15 +27,19 @@ from dml_jax.lowering.fold import (
     taken,
 )
 from dml_jax.lowering.packed import Packing
-from dml_jax.lowering.stored import stored
+from dml_jax.lowering.stored import in_memory, stored
 from dml_jax.lowering.wide import wide
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
 # cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
 # 9.3. [4096, 4096] 3.2, 3.4; 18, 2.6. [8, 64, 65536] over the middle 10, 9.4; 83, 12. [512, 256,
-# 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer; with 8, two passes become
-# one, which computes it 64 times.
+# 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer.
 BLOCKS = 12
+# What reads elements twice combines up to so many at once: LOG_SUM_EXP of [8, 15, 131072] over 1
+# 6.3, 3.9; but MAX of [15, 1118481] 3.0, 4.7.
+TWICE_AT_ONCE = 15
+# And all do what is stored, which has no producer.
+STORED_AT_ONCE = 24
 # What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
 # (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
 LONG_ROW = 1024
@@ -116,35 +120,38 @@ def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """Short ones at once; others in blocks, and what these leave with the rest.
+
+    What blocks leave is stored. Else XLA puts all in one loop, of too many slices to fuse what
+    makes x (SUM of FLOAT16 [2097152, 16] over 0 39 ms, 3); and where an update in place kept it
+    from that, LOG_SUM_EXP of [8, 64, 65536] over 1 took 10.2 ms, and so 7.5.
+    """
     packing = _packing(kind, parts)
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
         return packing.through(_columns, parts[0])
-    while parts[0].shape[1] > BLOCKS:
-        parts, combine = _by_blocks(kind, parts, combine), kind.combine
+    most = TWICE_AT_ONCE if kind.twice else BLOCKS
+    rest: list[Parts] = []
+    while (n := parts[0].shape[1]) > most:
+        count, size = (BLOCKS, n // BLOCKS) if n >= 2 * BLOCKS else (-(-n // 2), 1)
+        rest += [piece(kind, parts, i, i + 1) for i in range(count * size, n)]
+        parts = in_memory(_by_blocks(kind, parts, combine, count, size))
+        combine, most = kind.combine, STORED_AT_ONCE
     pieces = [piece(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
-    return tuple(part[:, 0] for part in combine(pieces))
+    return tuple(part[:, 0] for part in combine(pieces + rest))
 
 
-def _by_blocks(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """[k, n, c] -> [k, n // b, c]: b blocks of neighbours, combined elementwise.
-
-    b leaves a rest, which is combined into the first elements: XLA does not fuse what updates in
-    place with what reads it, so that each pass stays one loop over its input. A rest as long as a
-    block would be no update, which suits what is cheap: LOG_SUM_EXP of [5242, 16, 100] 41 ms, 9.
+def _by_blocks(kind: Fold, parts: Parts, combine: Combine, count: int, size: int) -> Parts:
+    """[k, n, c] -> [k, size, c]: so many blocks of neighbours, combined elementwise.
 
     Of few columns a block is one axis: FLOAT16 MAX of [33824, 31, 8] 23 ms, 1.2. (An index needs
     both axes. Of LOG_SUM_EXP, and of more columns, it is slower: [16912, 31, 16] 4.2, 11.)
     """
     k, n, c = parts[0].shape
-    # There is one for all n of 8 and more.
-    choices = ((b, (n - 1) // b) for b in range(BLOCKS, 1, -1))
-    count, size = next((b, m) for b, m in choices if n - b * m < m + (not kind.twice))
     width = 1
     if c < NARROW and not (kind.locates or kind.twice):
         parts, width = shaped(parts, (k, n * c)), c
     ends = [i * size * width for i in range(count + 1)]
     blocks = combine([piece(kind, parts, *both) for both in itertools.pairwise(ends)])
-    blocks = kind.with_rest(blocks, piece(kind, parts, ends[-1], n * width))
     return shaped(blocks, (k, size, c))
 
 
