@@ -4,7 +4,6 @@ XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +44,7 @@ STORED_AT_ONCE = 24
 LONG_ROW = 1024
 # What does not, where there are fewer rows than cores, goes over rows of this length, so that all
 # have some. One row of 33554432 elements, before and so: ARGMAX behind a clip 20, 4.5; MAX FLOAT32
-# 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9. Not sums of integers,
-# which XLA puts together again, and in its own way: 5.4, 17.
+# 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9.
 PIECE = 2**16
 CORES = cores()
 # Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
@@ -55,8 +53,6 @@ CORES = cores()
 SHORT_ROW = 12
 # Of longer rows an uneven number costs little.
 UNEVEN_ROW = 48
-# Columns of which LLVM unrolls the loop over them wholly, and vectorises nothing.
-NARROW = 32
 # Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
 TWICE = 7
 
@@ -124,35 +120,31 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
     What blocks leave is stored. Else XLA puts all in one loop, of too many slices to fuse what
     makes x (SUM of FLOAT16 [2097152, 16] over 0 39 ms, 3); and where an update in place kept it
-    from that, LOG_SUM_EXP of [8, 64, 65536] over 1 took 10.2 ms, and so 7.5.
+    from that, LOG_SUM_EXP of [8, 64, 65536] over 1 took 10.2 ms, and so 7.5. Rows are as long as
+    they can be, since LLVM vectorises the innermost loop alone: of [11073, 64, 47] 36 ms, 8.8.
     """
     packing = _packing(kind, parts)
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
         return packing.through(_columns, parts[0])
+    k, n, c = parts[0].shape
+    is_located, parts = kind.is_started(parts), shaped(parts, (k, n * c))
+
+    def some(start: int, stop: int) -> Parts:
+        """Of rows from `start` to `stop`: of an index, the part that is the same for all rows."""
+        found = taken(parts, start * c, stop * c)
+        if is_located:
+            return found
+        return moved(kind, found if kind.is_started(found) else kind.start(*found), start)
+
     most = TWICE_AT_ONCE if kind.twice else BLOCKS
     rest: list[Parts] = []
-    while (n := parts[0].shape[1]) > most:
+    while n > most:
         count, size = (BLOCKS, n // BLOCKS) if n >= 2 * BLOCKS else (-(-n // 2), 1)
-        rest += [piece(kind, parts, i, i + 1) for i in range(count * size, n)]
-        parts = in_memory(_by_blocks(kind, parts, combine, count, size))
+        rest += [some(i, i + 1) for i in range(count * size, n)]
+        blocks = [some(i * size, (i + 1) * size) for i in range(count)]
+        parts, n = in_memory(combine(blocks)), size
         combine, most = kind.combine, STORED_AT_ONCE
-    pieces = [piece(kind, parts, i, i + 1) for i in range(parts[0].shape[1])]
-    return tuple(part[:, 0] for part in combine(pieces + rest))
-
-
-def _by_blocks(kind: Fold, parts: Parts, combine: Combine, count: int, size: int) -> Parts:
-    """[k, n, c] -> [k, size, c]: so many blocks of neighbours, combined elementwise.
-
-    Of few columns a block is one axis: FLOAT16 MAX of [33824, 31, 8] 23 ms, 1.2. (An index needs
-    both axes. Of LOG_SUM_EXP, and of more columns, it is slower: [16912, 31, 16] 4.2, 11.)
-    """
-    k, n, c = parts[0].shape
-    width = 1
-    if c < NARROW and not (kind.locates or kind.twice):
-        parts, width = shaped(parts, (k, n * c)), c
-    ends = [i * size * width for i in range(count + 1)]
-    blocks = combine([piece(kind, parts, *both) for both in itertools.pairwise(ends)])
-    return shaped(blocks, (k, size, c))
+    return combine([some(i, i + 1) for i in range(n)] + rest)
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -166,7 +158,7 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     longest = n
     if kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating):
         longest = LONG_ROW
-    elif not kind.rounds and k < CORES and not (kind.locates and kind.is_started(parts)):
+    elif k < CORES and not (kind.locates and kind.is_started(parts)):
         longest = PIECE
     if packing:
         longest = min(longest, packing.most(parts[0].dtype))

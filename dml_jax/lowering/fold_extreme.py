@@ -69,10 +69,13 @@ def extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.A
 
 
 def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
-    """Of floats, what is NaN apart: half the instructions, float16 [512, 256, 256] 6.6 ms, 3.1."""
+    """Of floats, what is NaN apart: half the instructions."""
     dtype = pieces[0].dtype
     if not is_float(pieces[0]):
         return pairwise(lax.max if largest else lax.min, pieces)
+    if dtype == jnp.float16:
+        keys = [_key(piece) for piece in pieces]
+        return _of_keys(pairwise(lax.min, keys), pairwise(lax.max, keys), largest)
     values = [wide(piece) for piece in pieces]
     beats = lax.gt if largest else lax.lt
     top = pairwise(lambda a, b: lax.select(beats(a, b), a, b), values)
@@ -82,20 +85,27 @@ def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
 
 
 def _extreme_bits(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
-    """Of float16, by the integers that order as it does; any NaN is beyond one of the infinities.
-
-    ms, rows of 256 as floats and so 2.5, 0.5; behind a clip 6.1, 2.9.
-    """
+    """Of float16. ms, rows of 256 as floats and so 2.5, 0.5; behind a clip 6.1, 2.9."""
     limits = np.iinfo(np.int16)
-    key = _flipped(lax.bitcast_convert_type(x, np.int16))
+    key = _key(x)
     low, high = lax.reduce(
         (key, key),
         (np.int16(limits.max), np.int16(limits.min)),
         lambda a, b: (lax.min(a[0], b[0]), lax.max(a[1], b[1])),
         axes,
     )
+    return _of_keys(low, high, largest)
+
+
+def _key(x: jax.Array) -> jax.Array:
+    """Of float16, an int16 that orders as it does; any NaN is beyond one of the infinities."""
+    return _flipped(lax.bitcast_convert_type(x, np.int16))
+
+
+def _of_keys(low: jax.Array, high: jax.Array, largest: bool) -> jax.Array:
+    """The extreme, of the least and the greatest key."""
     infinity = np.float16(np.inf).view(np.int16)
-    value = lax.bitcast_convert_type(_flipped(high if largest else low), x.dtype)
+    value = lax.bitcast_convert_type(_flipped(high if largest else low), np.float16)
     is_nan = (high > infinity) | (low < ~infinity)
     return lax.select(is_nan, lax.full_like(value, np.nan), value)
 
