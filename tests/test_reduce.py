@@ -327,6 +327,7 @@ def indices(op: type[Argmax] | type[Argmin], x: np.ndarray, axes, direction: str
     )
 
 
+FLOATS = ("FLOAT32", "FLOAT16")
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
@@ -494,31 +495,54 @@ def test_elements_beside_their_index(form: Any, type_: str):
 
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT32", "UINT32", *NARROW])
-def test_extremes_of_rows_of_many_lengths(type_: str):
-    """Infinities, NaN of either sign and limits anywhere in a row; a row of -0.0 alone keeps it."""
+def test_extremes_of_many_lengths(type_: str):
+    """Infinities, NaN of either sign and limits anywhere in rows and columns; -0.0 alone stays."""
     dtype = TensorDesc(type_, [1]).dtype
     is_float = "FLOAT" in type_
     limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
     values = [limits.min, limits.max, *((-np.inf, -0.0, 0.0, np.inf) if is_float else (0, 1))]
     rng = np.random.default_rng(0)
     inputs = []
-    for length in (13, 16, 24, 33, 39, 40, 47, 48, 79, 80, 256):
-        x = rng.integers(0, 100, (2**15 // length + 1, length)).astype(dtype)
+    for length in (9, 13, 16, 24, 33, 39, 40, 47, 48, 79, 80, 256):
+        x = rng.integers(0, 100, (2**15 // length // 3 * 3 + 3, length)).astype(dtype)
         some = rng.random(x.shape) < 0.5 / length
         x[some] = rng.choice(np.array(values, dtype), int(some.sum()))
         if is_float:
             x[rng.random(x.shape) < 0.2 / length] = np.nan
             x[rng.random(x.shape) < 0.2 / length] = -np.nan
             x[0] = -0.0
-        inputs.append(x)
-    ops = [(make(function, x, [1]), x) for function in ("MAX", "MIN") for x in inputs]
+        narrow = np.swapaxes(x.reshape(-1, 3, length), 1, 2)
+        inputs += [(x, 1), (np.ascontiguousarray(x.T), 0), (np.ascontiguousarray(narrow), 1)]
+    ops = [(make(function, x, [axis]), x) for function in ("MAX", "MIN") for x, axis in inputs]
     results = jax.jit(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(
         [x for _, x in ops]
     )
     for (op, x), result in zip(ops, results, strict=True):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         np.testing.assert_array_equal(result, expected, err_msg=repr(op))
-        assert not is_float or np.signbit(result[0, 0])
+        assert not is_float or np.signbit(np.asarray(result).flat[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "type_"),
+    [
+        *((name, type_) for name in ("SUM", "MAX", *TWO_KEPT[:2]) for type_ in FLOATS),
+        *((name, "INT32") for name in ("SUM", "L1", "SUM_SQUARE", "MULTIPLY", "MAX", "ARGMAX")),
+    ],
+)
+def test_what_makes_the_input_is_not_stored(function: str, type_: str):
+    """XLA fuses it with the reduction, whatever the number of rows and columns."""
+    shapes = [((400, n, 60), 1) for n in (9, 13, 16, 24, 33, 48, 65, 143)]
+    shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256)] + [((8, 100001), 0), ((300001,), 0)]
+    cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
+    for shape, axis in shapes:
+        tensor = TensorDesc(type_, shape)
+        x = jax.ShapeDtypeStruct(shape, tensor.dtype, sharding=cpu)
+        op = make(function, np.broadcast_to(tensor.dtype.type(0), shape), [axis])
+        memory = jax.jit(lambda x: op(x * x)).lower(x).compile().memory_analysis()  # noqa: B023
+        size = tensor.dtype.itemsize * x.size
+        assert memory is not None
+        assert memory.temp_size_in_bytes < 0.4 * size, (shape, axis)
 
 
 @pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])

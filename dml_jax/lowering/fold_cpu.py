@@ -39,6 +39,10 @@ BLOCKS = 12
 TWICE_AT_ONCE = 15
 # And all do what is stored, which has no producer.
 STORED_AT_ONCE = 24
+# Up to so many columns a loop goes over all elements of a block, since LLVM vectorises the
+# innermost one alone: LOG_SUM_EXP of [4228, 256, 31] 27 ms, 8.3. Of more it gains less (47 36, 8.8;
+# 256 nothing), and what repeats along the axis takes longer so: x - m of [259, 64, 1009] 9, 46.
+NARROW = 32
 # What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
 # (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
 LONG_ROW = 1024
@@ -122,18 +126,19 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
     What blocks leave is stored. Else XLA puts all in one loop, of too many slices to fuse what
     makes x (SUM of FLOAT16 [2097152, 16] over 0 39 ms, 3); and where an update in place kept it
-    from that, LOG_SUM_EXP of [8, 64, 65536] over 1 took 10.2 ms, and so 7.5. Rows are as long as
-    they can be, since LLVM vectorises the innermost loop alone: of [11073, 64, 47] 36 ms, 8.8.
+    from that, LOG_SUM_EXP of [8, 64, 65536] over 1 took 10.2 ms, and so 7.5.
     """
     packing = _packing(kind, parts)
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
         return packing.through(_columns, parts[0])
     k, n, c = parts[0].shape
-    is_located, parts = kind.is_started(parts), shaped(parts, (k, n * c))
+    is_located, step = kind.is_started(parts), 1
+    if c < NARROW:
+        parts, step = shaped(parts, (k, n * c)), c
 
     def some(start: int, stop: int) -> Parts:
         """Of rows from `start` to `stop`: of an index, the part that is the same for all rows."""
-        found = taken(parts, start * c, stop * c)
+        found = taken(parts, start * step, stop * step)
         if is_located:
             return found
         return moved(kind, found if kind.is_started(found) else kind.start(*found), start)
@@ -146,7 +151,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         blocks = [some(i * size, (i + 1) * size) for i in range(count)]
         parts, n = in_memory(combine(blocks)), size
         combine, most = kind.combine, STORED_AT_ONCE
-    return combine([some(i, i + 1) for i in range(n)] + rest)
+    return shaped(combine([some(i, i + 1) for i in range(n)] + rest), (k, c))
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
