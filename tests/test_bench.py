@@ -19,7 +19,7 @@ from dml_jax.bench import cells as table
 from dml_jax.bench.cells import CHAINS, PLANS, TRANSFORMED, Cell, cells, small_cells
 from dml_jax.bench.plain import expression
 from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
-from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.bench.timing import Contender, Times, interleaved
 from dml_jax.bench.transformed import Backward
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
@@ -268,9 +268,26 @@ def test_fractions_are_of_what_was_measured_beside():
         times = found["times"][way]
         rate = (found["bytes_in"] + found["bytes_out"]) / times["median_us"] / 1e3
         assert times["gb_s"] == pytest.approx(rate, rel=0.02, abs=0.01)
-        for fraction, beside in (("of_limit", "read_gb_s"), ("of_copy", "copy_gb_s")):
-            assert times[fraction] == pytest.approx(rate / found[beside], rel=0.1, abs=1e-3)
+        limits = {"of_limit": "read", "of_copy": "copy", "of_equal_copy": "equal_copy"}
+        for fraction, limit in limits.items():
+            assert times[fraction] == pytest.approx(
+                rate / found[f"{limit}_gb_s"], rel=0.1, abs=1e-3
+            )
         assert times["low_us"] <= times["median_us"] <= times["high_us"]
+
+
+def test_a_copy_of_as_many_bytes(monkeypatch: pytest.MonkeyPatch):
+    """Of at most 1024 elements less, and never more than the large one; its rate is of its own."""
+    second = Times(1.0, 1.0, 1.0, 1, 1, None)
+    monkeypatch.setattr(
+        "dml_jax.bench.roofline.interleaved", lambda given, *_, **__: dict.fromkeys(given, second)
+    )
+    run = Bench(jax.devices()[0], 0.001, 2**16)
+    for count, copied in ((1, 1), (1000, 1000), (2047, 1024), (5000, 4096), (2**20, 2**14)):
+        (cell,) = cells(["ELEMENT_WISE_CLIP1"], [jnp_type("FLOAT32")], [(count,)])
+        (measured,) = run.run([cell])
+        assert measured.equal_copy == 2 * 4 * copied
+        assert measured.copy == 2 * 2**16
 
 
 def test_the_command_prints_a_table():

@@ -216,18 +216,21 @@ class References:
         inputs = [(self.data.array(tensor),) for _ in range(self.SETS)]
         return {form: self._contender(form, tensor, inputs) for form in _FORMS}
 
-    def equal_copy(self, cell: Cell) -> Contender | None:
-        """A copy of as many bytes as the cell moves, through as many sets.
+    def equal_size(self, cell: Cell) -> int:
+        """Bytes of an array whose copy moves as many as the cell does; at most the large one's.
 
-        None where the large one has no more. The number of elements is a multiple of `EVEN`:
-        XLA's GPU copies others at less than half the speed.
+        Its number of elements is a multiple of `EVEN`, where it is more: XLA's GPU copies others at
+        less than half the speed.
         """
-        data_type = cell.tensor.data_type
-        count = max(cell.bytes // 2 // data_type.element_size, 1)
+        element = cell.tensor.data_type.element_size
+        count = max(cell.bytes // 2 // element, 1)
         count -= count % EVEN if count > EVEN else 0
-        if count * data_type.element_size >= self.size:
-            return None
-        tensor = TensorDesc(data_type, [count])
+        return min(count * element, self.size)
+
+    def equal_copy(self, cell: Cell) -> Contender:
+        """A copy of an array of that size, through as many sets as the cell's."""
+        data_type = cell.tensor.data_type
+        tensor = TensorDesc(data_type, [self.equal_size(cell) // data_type.element_size])
         inputs = [(self.data.array(tensor),) for _ in range(sets_of(cell, self.data.device))]
         return self._contender("copy", tensor, inputs)
 
@@ -412,8 +415,10 @@ class Bench:
         bandwidth = self._bandwidth or self.bandwidth([cell])
         forms = self.references.contenders(cell.tensor.data_type)
         copy, read = "copy", bandwidth.read_form(cell.tensor.data_type)
-        equal = self.references.equal_copy(cell)
-        beside = {copy: forms[copy], read: forms[read]} | ({"equal": equal} if equal else {})
+        beside = {copy: forms[copy], read: forms[read]}
+        equal_size = self.references.equal_size(cell)
+        if equal_size < self.references.size:
+            beside["equal"] = self.references.equal_copy(cell)
         times: dict[str, Times] = {}
         # Apart, since pages that are new leave the caches cold and the kernel busy.
         for way in WAYS:
@@ -427,7 +432,8 @@ class Bench:
         rates = {form: self.references.rate(form, times.pop(form)) for form in (copy, read)}
         of_type = bandwidth.rates[cell.tensor.data_type]["copy"]
         best = max(rates[copy] * bandwidth.best_copy / of_type, rates[copy])
-        equal_rate = cell.bytes / times.pop("equal").median if equal else rates[copy]
+        equal = times.pop("equal", None)
+        equal_rate = 2 * equal_size / equal.median if equal else rates[copy]
         return Measured(cell, times, rates[copy], equal_rate, best, rates[read], notes or {})
 
     def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:

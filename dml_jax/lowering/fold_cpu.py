@@ -58,7 +58,7 @@ SHORT_ROW = 12
 # Of longer rows an uneven number costs little.
 UNEVEN_ROW = 48
 # Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
-TWICE = 7
+TWO_SETS = 7
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -104,7 +104,7 @@ def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """
     k, n, _ = parts[0].shape
     rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
-    if n <= TWICE or (n <= SHORT_ROW and (in_two_passes or rest == 0)):
+    if n <= TWO_SETS or (n <= SHORT_ROW and (in_two_passes or rest == 0)):
         form = _columns
     else:
         form = _rows
@@ -116,7 +116,7 @@ def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         return form(kind, parts, combine)
     ends = [taken(parts, 0, k - rest, 0), taken(parts, k - rest, k, 0)]
     ends = [form(kind, end, combine) for end in ends]
-    if form is _columns and n > TWICE:
+    if form is _columns and n > TWO_SETS:
         ends = in_memory(ends)  # LOG_SUM_EXP of an odd number of rows of 9 29 ms, 13
     return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
 
