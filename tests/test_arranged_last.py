@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import arranged_last, arrangement
+from dml_jax.lowering import arranged_last, arrangement, mapped
 
 Step = Callable[..., Any]
 
@@ -84,7 +84,11 @@ def test_they_answer_what_the_function_does(
     sizes, steps = drawn
     x = np.arange(math.prod(sizes)).astype(dtype).reshape(sizes)
     form = arranged_last.forms(functools.partial(_applied, jnp, steps))[platform]
-    with mock.patch.multiple(arranged_last, LITTLE=0, LITTLE_ON_GPU=0):
+    little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 76)}
+    with (
+        mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
+        mock.patch.multiple(mapped, **little),
+    ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):
         assert result.dtype == expected.dtype
@@ -160,14 +164,14 @@ def _kernels(text: str) -> list[str]:
 
 @on_cpu
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "UINT8"])
-def test_blocks_are_one_loop_over_all_axes(data_type: str):
+def test_blocks_are_one_loop_over_their_factors(data_type: str):
     tensor = TensorDesc(data_type, [2, 18, 64, 40])
     op = DepthToSpace1.infer(input_tensor=tensor, block_size=3, order="DEPTH_COLUMN_ROW")
     x = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(tensor.dtype)
     np.testing.assert_array_equal(op(x), _blocks_apart(x, 3))
     compiled = dml_jax.compile(op)
     np.testing.assert_array_equal(compiled(x), _blocks_apart(x, 3))
-    assert _kernels(compiled.as_text()) == ["2,2,64,3,40,3"]
+    assert _kernels(compiled.as_text()) == ["2,128,3,40,3"]
 
 
 @on_cpu
@@ -179,12 +183,34 @@ def test_axes_of_one_element_are_not_copied():
 
 
 @on_cpu
-def test_a_tile_is_one_loop_over_all_axes():
-    tensor = TensorDesc("UINT8", [2, 33, 64, 40])
-    op = Tile.infer(input_tensor=tensor, repeats=[1, 1, 2, 3])
-    x = np.random.default_rng(3).integers(0, 200, tensor.sizes).astype(np.uint8)
-    np.testing.assert_array_equal(op(x), np.tile(x, (1, 1, 2, 3)))
-    assert _kernels(dml_jax.compile(op).as_text()) == ["2,33,2,64,3,40"]
+@pytest.mark.parametrize(
+    ("sizes", "repeats", "copied", "kernels"),
+    [
+        ((2, 33, 64, 80), (1, 1, 2, 3), False, ["66,2,64,3,80"]),
+        # Neighbouring rows are one, so that no loop is a short one.
+        ((2, 33, 64, 40), (1, 2, 1, 1), False, ["2,2,84480"]),
+        # Short rows are copied; then they are long ones.
+        ((2, 33, 64, 40), (1, 1, 1, 3), True, []),
+        ((2, 33, 64, 40), (1, 1, 2, 3), True, ["66,2,7680"]),
+        ((2, 33, 8, 12), (1, 1, 1, 44), True, ["528,4,132"]),
+        ((2, 33, 8, 12), (1, 1, 1, 17), False, ["528,17,12"]),
+        ((2, 33, 64, 8), (1, 1, 1, 2), False, ["4224,2,8"]),
+    ],
+)
+def test_a_tile_is_one_loop_over_its_factors(
+    sizes: tuple[int, ...], repeats: tuple[int, ...], copied: bool, kernels: list[str]
+):
+    tensor = TensorDesc("UINT8", sizes)
+    op = Tile.infer(input_tensor=tensor, repeats=repeats)
+    x = np.random.default_rng(3).integers(0, 200, sizes).astype(np.uint8)
+    np.testing.assert_array_equal(op(x), np.tile(x, repeats))
+    compiled = dml_jax.compile(op)
+    np.testing.assert_array_equal(compiled(x), np.tile(x, repeats))
+    copies, others = [], []
+    for line in compiled.as_text().splitlines():
+        (copies if "concatenate" in line.partition("(")[0] else others).append(line)
+    assert _kernels("\n".join(others)) == kernels
+    assert bool(copies) == copied
 
 
 @on_cpu

@@ -42,7 +42,7 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("even", "long", "run"), [(1, 10, 32), (4, 1, 32), (1, 10, 1)])
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int):
-    for name, value in {"LITTLE": 0, "EVEN": even, "LONG": long, "RUN": run}.items():
+    for name, value in {"LITTLE_ON_GPU": 0, "EVEN": even, "LONG": long, "RUN": run}.items():
         monkeypatch.setattr(pieces, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
@@ -54,14 +54,16 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 def test_split(monkeypatch, shapes, axis: int, dtype: str):
-    monkeypatch.setattr(pieces, "LITTLE", 0)
+    for name, value in {"LITTLE_ON_GPU": 0, "LITTLE_ON_CPU": 0, "UNROLLED": range(2, 76)}.items():
+        monkeypatch.setattr(pieces, name, value)
     arrays = numbers(shapes, dtype)
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
         whole = jnp.asarray(np.concatenate(arrays, axis))
-        split = jax.jit(pieces.split, static_argnums=(1, 2))(whole, sizes, axis)
-        for piece, array in zip(split, arrays, strict=True):
-            np.testing.assert_array_equal(bits(piece), bits(array))
+        for form in (pieces.split, pieces.split_rows):
+            split = jax.jit(form, static_argnums=(1, 2))(whole, sizes, axis)
+            for piece, array in zip(split, arrays, strict=True):
+                np.testing.assert_array_equal(bits(piece), bits(array))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -75,7 +77,7 @@ def test_parts_of_what_several_copies_give(dtype: str, size: int):
 
 
 def test_narrow_elements_are_joined_as_words(monkeypatch):
-    monkeypatch.setattr(pieces, "LITTLE", 0)
+    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
     x = jnp.zeros((8, 4, 16), jnp.uint8)
     for count, way in ((2, "pad"), (20, "concatenate")):
         text = jax.jit(lambda x, n=count: pieces.join([x] * n, 1)).lower(x).as_text()

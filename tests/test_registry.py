@@ -30,7 +30,7 @@ from dml_jax import (
 )
 from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering import arranged_last, pieces
+from dml_jax.lowering import arranged_last, mapped, pieces
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -171,14 +171,17 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     axis = data.draw(st.integers(0, min(t.dimension_count for t in op.inputs)))
     others = [random_array(sample, t, seed + 9 + i) for i, t in enumerate(op.inputs)]
     pairs = [np.stack(pair, axis) for pair in zip(others, arrays, strict=True)]
-    mapped = jax.vmap(call, axis)(*pairs)
-    ways = {"jitted": jax.jit(call)(*arrays), "vmapped": [m[1] for m in mapped]}
+    vmapped = jax.vmap(call, axis)(*pairs)
+    ways = {"jitted": jax.jit(call)(*arrays), "vmapped": [m[1] for m in vmapped]}
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(jnp.ravel(a) for a in arrays)
     )
-    pieces_of_all_sizes = mock.patch.multiple(pieces, LITTLE=0, ALIGNED=1, EVEN=1, LONG=3)
-    arranged_at_all_sizes = mock.patch.multiple(arranged_last, LITTLE=0, LITTLE_ON_GPU=0)
-    with pieces_of_all_sizes, arranged_at_all_sizes:
+    little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 76)}
+    with (
+        mock.patch.multiple(pieces, LITTLE_ON_GPU=0, ALIGNED=1, EVEN=1, LONG=3, **little),
+        mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
+        mock.patch.multiple(mapped, **little),
+    ):
         for platform, form in op.forms_alone().items():
             ways[f"alone, {platform}"] = jax.tree.leaves(jax.jit(form)(*arrays))
     padded = data.draw(_padded(op))

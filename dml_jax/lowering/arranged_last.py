@@ -30,7 +30,6 @@ H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
                     FLOAT16 1.69, 3.59, 3.1; UINT8 0.92, 3.45, 1.57
 """
 
-import contextlib
 import functools
 import itertools
 import math
@@ -41,40 +40,45 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax._src import source_info_util
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend.core import Literal
 
+from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound
 from dml_jax.lowering.exchanged import exchanged
+from dml_jax.lowering.mapped import in_long_rows
 from dml_jax.lowering.pending import Factor, Pending
-from dml_jax.lowering.pieces import LITTLE as LITTLE_ON_GPU
-from dml_jax.lowering.pieces import MOST, alike, elements_of, in_quarters, unsigned, zeros
-from dml_jax.lowering.stored import in_a_call
+from dml_jax.lowering.pieces import (
+    LITTLE_ON_CPU,
+    LITTLE_ON_GPU,
+    MOST,
+    UNROLLED,
+    alike,
+    elements_of,
+    in_quarters,
+    unsigned,
+    zeros,
+)
+from dml_jax.lowering.stored import in_memory, reshaped
 
-# Elements below which dispatch is what counts.
-LITTLE = 2**15
+# On a CPU what is given and ends in rows that LLVM unrolls is repeated as a concatenation, which
+# copies them, where that gives a row of so many elements or they are narrow. 2 cores, jax 0.10.2,
+# ns a byte written, in a loop and so, a copy 0.06: UINT8 rows of 16 by 16 0.13, 0.04; of 64 by 2
+# 0.22, 0.04; of 33 by 2 0.20, 0.14; FLOAT16 of 64 by 2 0.12, 0.04; FLOAT32 0.10, 0.05; of 33 by 2
+# 0.09, 0.15. What is computed is faster in a loop: a clip of UINT8 rows of 17, by 4 0.10, 0.25.
+COPIED_ROW = 128
+# Pieces of such a concatenation.
+MOST_COPIES = 16
 # Bytes that a thread writes at once.
 WORD = 8
 # Elements of a word are read this far apart at most.
 FAR = 8
 
-# What maps each element by itself.
-_ELEMENTWISE = frozenset(
-    {"abs", "add", "and", "bitcast_convert_type", "ceil", "clamp", "convert_element_type", "div"}
-    | {"eq", "exp", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "lt"}
-    | {"max", "min", "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n"}
-    | {"shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sqrt", "square"}
-    | {"sub", "tanh", "xor"}
-)
-
 _Value = jax.Array | Pending
-_Writer = Callable[[Pending], jax.Array]
 
 
 def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
     """By platform, the form of a function that is a whole program."""
-    writers = {"cpu": _merged_by_itself, "cuda": _in_pieces}
-    return {name: functools.partial(_run, function, write) for name, write in writers.items()}
+    return {name: functools.partial(_run, function, name) for name in ("cpu", "cuda")}
 
 
 class _Made(NamedTuple):
@@ -91,18 +95,23 @@ class _Made(NamedTuple):
     maker: Any
 
 
-def _run(function: Callable[..., Any], write: _Writer, *xs: jax.Array) -> Any:
+def _run(function: Callable[..., Any], platform: str, *xs: jax.Array) -> Any:
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-    results = []
-    for value, _, maker in _evaluate(jaxpr, [_Made(x, True, None) for x in xs]):
-        if isinstance(value, Pending):
-            with _as_part_of(maker):
-                value = write(value)
-        results.append(value)
+    results = in_long_rows(jaxpr, xs) if platform == "cpu" else None
+    if results is None:
+        made = _evaluate(jaxpr, [_Made(x, True, None) for x in xs], platform)
+        results = [_written(*each, platform) for each in made]
     return jax.tree.unflatten(jax.tree.structure(shape), results)
 
 
-def _evaluate(closed: Any, xs: Sequence[_Made]) -> list[_Made]:
+def _written(value: _Value, given: bool, maker: Any, platform: str) -> jax.Array:
+    if not isinstance(value, Pending):
+        return value
+    with as_part_of(maker):
+        return _merged_by_itself(value) if platform == "cpu" else _in_pieces(value)
+
+
+def _evaluate(closed: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:
     jaxpr = closed.jaxpr
     made = dict(zip(jaxpr.constvars, (_Made(x, True, None) for x in closed.consts), strict=True))
     made.update(zip(jaxpr.invars, xs, strict=True))
@@ -111,15 +120,17 @@ def _evaluate(closed: Any, xs: Sequence[_Made]) -> list[_Made]:
         return _Made(var.val, False, None) if isinstance(var, Literal) else made[var]
 
     for eqn in jaxpr.eqns:
-        made.update(zip(eqn.outvars, _step(eqn, [of(var) for var in eqn.invars]), strict=True))
+        results = _step(eqn, [of(var) for var in eqn.invars], platform)
+        made.update(zip(eqn.outvars, results, strict=True))
     return [of(var) for var in jaxpr.outvars]
 
 
-def _step(eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
+def _step(eqn: Any, operands: Sequence[_Made], platform: str) -> list[_Made]:
     values, given = [x.value for x in operands], all(x.given for x in operands)
-    with _as_part_of(eqn):
-        if eqn.primitive.name == "custom_jvp_call":  # here nothing has a derivative
-            results = _evaluate(eqn.params["call_jaxpr"], operands)
+    with as_part_of(eqn):
+        body = body_of(eqn, platform)
+        if body is not None:
+            results = _evaluate(body, operands[-len(body.in_avals) :], platform)
             return [result._replace(maker=eqn) for result in results]
         arranged = _arranged(eqn, values, given)
         if arranged is None:
@@ -127,21 +138,12 @@ def _step(eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
         return [_Made(arranged.simplest(), arranged.given, eqn)]
 
 
-@contextlib.contextmanager
-def _as_part_of(eqn: Any) -> Iterator[None]:
-    """What is traced has the names of the equation, which profiles show."""
-    names = source_info_util.current_name_stack() + eqn.source_info.name_stack
-    user = source_info_util.user_context(eqn.source_info.traceback, name_stack=names)
-    with user, eqn.ctx.manager:
-        yield
-
-
 def _applied(eqn: Any, xs: Sequence[_Value]) -> Sequence[_Value]:
     name, out = eqn.primitive.name, eqn.outvars[0].aval
     first = next((x for x in xs if isinstance(x, Pending)), None)
-    if first is not None and name in _ELEMENTWISE and out.shape == first.shape:
+    if first is not None and name in ELEMENTWISE and out.shape == first.shape:
         return [_elementwise(eqn, first, xs)]
-    return _bound(eqn, [_array(x) for x in xs])
+    return bound(eqn, [_array(x) for x in xs])
 
 
 def _arranged(eqn: Any, xs: Sequence[_Value], given: bool) -> Pending | None:
@@ -163,10 +165,10 @@ def _elementwise(eqn: Any, first: Pending, xs: Sequence[_Value]) -> _Value:
     """What is arranged alike is computed before that, else with the factors apart."""
     arrays = [x for x in xs if jnp.shape(x)]
     if all(isinstance(x, Pending) and x.axes == first.axes for x in arrays):
-        (y,) = _bound(eqn, [x.array if isinstance(x, Pending) else x for x in xs])
+        (y,) = bound(eqn, [x.array if isinstance(x, Pending) else x for x in xs])
         return Pending(y, first.axes, given=False)
     sizes = [factor.size for factor in first.factors]
-    (y,) = _bound(eqn, [_apart(x, first, sizes) if jnp.shape(x) else x for x in xs])
+    (y,) = bound(eqn, [_apart(x, first, sizes) if jnp.shape(x) else x for x in xs])
     numbers = itertools.count()
     axes = tuple(tuple(Factor(f.size, next(numbers)) for f in run) for run in first.axes)
     return Pending(y, axes, given=False).simplest()
@@ -182,22 +184,40 @@ def _array(x: _Value) -> jax.Array:
     return x.arranged() if isinstance(x, Pending) else x
 
 
-def _bound(eqn: Any, xs: Sequence[Any]) -> Sequence[jax.Array]:
-    outs = eqn.primitive.bind(*xs, **eqn.primitive.get_bind_params(eqn.params))
-    return outs if eqn.primitive.multiple_results else [outs]
-
-
 def _merged_by_itself(x: Pending) -> jax.Array:
-    """What XLA does not fuse with what computes x, nor makes a copy of."""
-    apart = x.apart()
-    if not x.merges or apart.size < LITTLE:
-        return apart.reshape(x.shape)
+    """What XLA does not fuse with what computes x, nor makes a copy of.
+
+    Over few axes, since rows that are neighbours are one that LLVM does not unroll: ns a byte
+    written, UINT8 [24, 72, 64, 64] by (1, 2, 1, 1) 0.14, so 0.05.
+    """
+    if not x.merges or math.prod(x.shape) < LITTLE_ON_CPU:
+        return x.arranged()
+    flat = _rows_repeated(x.flat())
+    if not isinstance(flat, Pending):
+        return flat.reshape(x.shape)
+    apart = flat.apart()
     # A transposition that is a fusion's last step has a kernel of its own, of tiles: ms, FLOAT32
     # block 3 26, and 15 where there is another step, which XLA does not know to do nothing.
     (apart,) = alike(apart, 1)
-    # With no layout named, XLA names another where an axis has one element, and copies.
-    layout = Layout(tuple(range(len(x.shape))))
-    return in_a_call(lambda y: with_layout_constraint(y.reshape(x.shape), layout), apart)
+    return reshaped(apart, x.shape)
+
+
+def _rows_repeated(x: _Value) -> _Value:
+    """With short rows repeated by copying them, where that is how it ends."""
+    if not isinstance(x, Pending) or not x.given or len(x.factors) < 2:
+        return x
+    *outer, repeats, row = x.factors
+    if repeats.axis is not None or row.axis != x.array.ndim - 1 or row.size not in UNROLLED:
+        return x
+    counts = [n for n in range(1, MOST_COPIES + 1) if repeats.size % n == 0]
+    enough = (n for n in counts if n * row.size >= COPIED_ROW)
+    count = counts[-1] if repeats.size <= MOST_COPIES else next(enough, counts[-1])
+    if count == 1 or (x.array.dtype.itemsize >= 4 and count * row.size < COPIED_ROW):
+        return x
+    # Else XLA fuses it with what reads it, and takes elements one by one.
+    rows = in_memory(lax.concatenate([x.array] * count, x.array.ndim - 1))
+    left = [*outer, Factor(repeats.size // count, None), Factor(count * row.size, row.axis)]
+    return Pending(rows, (tuple(f for f in left if f.size > 1),), given=False).simplest()
 
 
 def _in_pieces(x: Pending) -> jax.Array:

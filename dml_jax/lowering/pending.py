@@ -121,6 +121,10 @@ class Pending:
         """The result."""
         return self.apart().reshape(self.shape)
 
+    def flat(self) -> "Pending | jax.Array":
+        """The result as one axis, of as few factors as there can be."""
+        return self._split([self.factors]).simplest()
+
     def simplest(self) -> "Pending | jax.Array":
         """Neighbours that stay neighbours are one; an array, where nothing is to be arranged."""
         runs = [_joined(run) for run in self.axes]

@@ -1,6 +1,6 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
+All but those of rows are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
 with a kernel of its own: each thread computes the same element of every piece. So one read serves
 several writes, and several reads of narrow elements are under way at once. It does not fuse with
 what reads it. And narrow elements that are not changed move as words of several. H200, jax 0.11.2,
@@ -21,11 +21,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering import arrangement
+from dml_jax.lowering.stored import reshaped
 
 # More are written element by element.
 MOST = 4
-# Elements below which the launch is what counts.
-LITTLE = 2**20
+# Elements below which the launch is what counts; on a CPU the dispatch.
+LITTLE_ON_GPU, LITTLE_ON_CPU = 2**20, 2**15
 # Elements that a piece is a multiple of.
 ALIGNED = 64
 # Bytes that are joined or split as one.
@@ -38,12 +39,15 @@ EVEN = 4
 RUN, MOST_SHORT = 128, 16
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
+# Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of rows
+# up to 8 it does.
+UNROLLED = range(9, 76)
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
     """`function(*xs)`, for one that maps each element by itself."""
     size = xs[0].size
-    if size < LITTLE or (xs[0].dtype.itemsize >= 4 and size % 4 == 0):
+    if size < LITTLE_ON_GPU or (xs[0].dtype.itemsize >= 4 and size % 4 == 0):
         return function(*xs)
     flat = [x.reshape(-1) for x in xs]
     quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
@@ -97,7 +101,7 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     TB/s, [5, 13, 509, 521] over axis 1 as rows and in quarters: FLOAT32 2.5, 3.1; FLOAT16 1.3, 2.4;
     UINT8 0.8, 1.2; over 3 2.6, 3.0; 1.6, 2.6; 0.8, 2.0.
     """
-    if x.size < LITTLE:
+    if x.size < LITTLE_ON_GPU:
         return arrangement.split(x, sizes, axis)
     in_words = _fill_words(x, sizes, axis)
     rows = _words(x, axis) if in_words else _rows(x, axis)
@@ -125,7 +129,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     first, sizes = xs[0], [x.shape[axis] for x in xs]
     shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
     count = math.prod(shape)
-    if count < LITTLE or not _fill_words(first, sizes, axis):
+    if count < LITTLE_ON_GPU or not _fill_words(first, sizes, axis):
         return arrangement.join(xs, axis)
     words = [_words(x, axis) for x in xs]
     halves = len(xs) > MOST and min(x.shape[1] for x in words) >= RUN
@@ -161,11 +165,30 @@ def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """
     shape = [*xs[0].shape]
     shape[axis] = sum(x.shape[axis] for x in xs)
-    long = (d for d in range(len(shape) - 1, axis, -1) if math.prod(shape[d:]) >= LONG)
-    behind = next(long, None)
-    if behind is None or math.prod(shape[:axis]) > 1:
+    behind = long_rows(shape, axis)
+    if not behind or math.prod(shape[:axis]) > 1:
         return lax.concatenate([_rows(x, axis) for x in xs], 1).reshape(shape)
     return lax.concatenate([_rows(x, behind) for x in xs], 0).reshape(shape)
+
+
+def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
+    """`arrangement.split` on a CPU, of matrices where rows are short: each piece has long ones.
+
+    2 cores, jax 0.10.2, ns a byte moved, `lower` and this, a copy 0.03: over the axis before rows
+    of 16 UINT8 0.14, 0.04, FLOAT16 0.10, 0.05, FLOAT32 0.07, 0.04; of 64 UINT8 0.12, 0.03.
+    """
+    if x.size < LITTLE_ON_CPU or axis == x.ndim - 1 or x.shape[-1] not in UNROLLED:
+        return arrangement.split(x, sizes, axis)
+    rows = _rows(x, axis)
+    widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
+    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
+    return list(map(reshaped, lax.split(rows, widths, 1), shapes))
+
+
+def long_rows(shape: Sequence[int], axis: int = 0) -> int:
+    """The last axis behind this one from which on a row has `LONG` elements; 0 if there is none."""
+    axes = range(len(shape) - 1, axis, -1)
+    return next((d for d in axes if math.prod(shape[d:]) >= LONG), 0)
 
 
 def _fill_words(x: jax.Array, sizes: Sequence[int], axis: int) -> bool:

@@ -1,10 +1,11 @@
-"""Calls that XLA does not inline on a CPU, so that what they return is computed once and stored."""
+"""Calls that XLA does not inline on a CPU: what goes in and comes out of them is stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 from jax import lax
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
 
 
@@ -21,6 +22,17 @@ def stored(x: Any) -> Any:
 def in_memory(x: Any) -> Any:
     """The same where it is a CPU."""
     return in_a_call(lax.optimization_barrier, x)
+
+
+def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """`x.reshape(shape)`, where what computes x loops over the axes that x has here.
+
+    XLA would loop over those of the result. It costs nothing, but where the result takes an input's
+    memory: then it is copied there.
+    """
+    # With no layout named, XLA names another where an axis has one element, and copies.
+    layout = Layout(tuple(range(len(shape))))
+    return in_a_call(lambda x: with_layout_constraint(x.reshape(shape), layout), x)
 
 
 def in_a_call(function: Callable[..., Any], *xs: Any) -> Any:

@@ -75,7 +75,10 @@ class Split(Operator, op="SPLIT"):
 
     def forms_alone(self):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        return {"cuda": lambda x: pieces.split(x, sizes, self.axis)}
+        return {
+            "cpu": lambda x: pieces.split_rows(x, sizes, self.axis),
+            "cuda": lambda x: pieces.split(x, sizes, self.axis),
+        }
 
 
 class Join(Operator, op="JOIN"):

@@ -1,6 +1,5 @@
 """Operators that map each element by itself: clipping, and its gradient."""
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +9,7 @@ import numpy as np
 from dml_jax.descriptor import ScaleBias, field
 from dml_jax.enums import TensorDataType
 from dml_jax.fields import Float, Input, Output, Scalar
-from dml_jax.lowering import clamp, pieces
+from dml_jax.lowering import clamp, mapped
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
 
@@ -34,7 +33,7 @@ class _Clipping(Operator):
             expect(not math.isnan(bound), name.capitalize(), "not be NaN", bound)
 
     def forms_alone(self):
-        return {"cuda": functools.partial(pieces.elementwise, self.lower)}
+        return mapped.forms(self.lower)
 
     def bounds(self) -> list[float | int]:
         """Min and Max in the tensors' type."""

@@ -1,0 +1,116 @@
+"""Programs that map each element by itself, on a CPU: what their loops are over."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dml_jax
+from dml_jax import ElementWiseClip, ElementWiseClipGrad, GraphBuilder, TensorDesc, functional
+from dml_jax.lowering.arranged_last import forms
+
+pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+
+SIZES = (6, 20, 64, 33)
+X = np.random.default_rng(3).integers(0, 200, SIZES).astype(np.uint8)
+
+
+def loops(text: str) -> list[str]:
+    """The shapes that the loops of a program are over, those of calls included."""
+    return re.findall(r"= \w+\[([\d,]*)\]\S* fusion\(", text)
+
+
+def _compiled(function: Callable[..., Any], *xs: Any) -> Any:
+    return jax.jit(forms(function)["cpu"]).lower(*xs).compile()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [
+        (SIZES, "120,2112"),
+        ((330, 1, 28, 28), "330,784"),
+        ((6, 1, 20, 64, 1, 33), "120,2112"),
+        ((6, 20, 64, 33, 1), "120,2112"),
+        ((1000, 40), "40000"),
+        ((6, 20, 64, 80), "6,20,64,80"),
+        ((2, 2, 8, 33), "2,2,8,33"),
+    ],
+)
+def test_short_rows_are_put_together(sizes: tuple[int, ...], rows: str):
+    tensor = TensorDesc("UINT8", sizes)
+    op = ElementWiseClip.infer(input_tensor=tensor, min=50, max=150)
+    x = np.resize(X, sizes)
+    compiled = dml_jax.compile(op)
+    np.testing.assert_array_equal(compiled(x), x.clip(50, 150))
+    assert loops(compiled.as_text()) == [rows]
+
+
+def test_of_several_inputs_with_a_form_of_the_platform():
+    tensor = TensorDesc("FLOAT16", SIZES)
+    tensors = dict.fromkeys(ElementWiseClipGrad._tensor_fields, tensor)
+    op = ElementWiseClipGrad(**tensors, min=50, max=150)
+    x, gradient = X.astype(np.float16), X[::-1].astype(np.float16)
+    compiled = dml_jax.compile(op)
+    expected = np.where((x > 50) & (x < 150), gradient, np.float16(0))
+    np.testing.assert_array_equal(compiled(x, gradient), expected)
+    assert loops(compiled.as_text()) == ["120,2112"]
+
+
+def test_a_graph_of_them():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("UINT8", SIZES))
+    low = functional.clip(x, 50, 255)
+    graph = builder.build([functional.clip(low, 0, 150), low])
+    compiled = dml_jax.compile(graph)
+    both, low = compiled(X)
+    np.testing.assert_array_equal(both, X.clip(50, 150))
+    np.testing.assert_array_equal(low, X.clip(50, 255))
+    assert set(loops(compiled.as_text())) == {"120,2112"}
+
+
+def test_the_result_may_take_the_memory_of_the_input():
+    x = jnp.asarray(X)
+    op = ElementWiseClip.infer(input_tensor=TensorDesc("UINT8", SIZES), min=50, max=150)
+    compiled = jax.jit(op.forms_alone()["cpu"], donate_argnums=0).lower(x).compile()
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.alias_size_in_bytes == X.nbytes
+    assert memory.temp_size_in_bytes == 0
+    np.testing.assert_array_equal(compiled(x), X.clip(50, 150))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[::-1] + x,  # moves
+        lambda x: x + x[:1],  # other sizes
+        lambda x: x - x.max(),
+        lambda x: x + lax.broadcasted_iota(np.uint8, SIZES, 3),
+        lambda x: (x ^ np.uint8(1), x.sum(3, dtype=np.uint8)),
+        lambda x: lax.bitcast_convert_type(x.reshape(6, 20, 66, 8, 4), np.uint32),
+    ],
+)
+def test_what_is_more_than_a_map_is_as_it_is(function: Callable[..., Any]):
+    text = _compiled(function, X).as_text()
+    assert "120,2112" not in text
+    expected = jax.tree.leaves(function(jnp.asarray(X)))
+    for result, value in zip(jax.tree.leaves(forms(function)["cpu"](X)), expected, strict=True):
+        np.testing.assert_array_equal(result, value)
+
+
+def test_constants_and_numbers():
+    other, number = X[::-1].copy(), np.float32(3.25)
+
+    def function(x: jax.Array, y: jax.Array) -> jax.Array:
+        z = lax.convert_element_type(x + jnp.asarray(other), np.float32)
+        return z * lax.broadcast(y + 1, SIZES)
+
+    program = _compiled(function, X, number)
+    assert loops(program.as_text()) == ["120,2112"]
+    expected = (X + other).astype(np.float32) * np.float32(4.25)
+    np.testing.assert_array_equal(program(X, number), expected)
