@@ -37,7 +37,8 @@ def _compiled(function: Callable[..., Any], *xs: Any) -> Any:
         ((6, 1, 20, 64, 1, 33), "120,2112"),
         ((6, 20, 64, 33, 1), "120,2112"),
         ((1000, 40), "40000"),
-        ((6, 20, 64, 80), "6,20,64,80"),
+        ((6, 20, 64, 8), "6,20,64,8"),
+        ((6, 20, 64, 75), "6,20,64,75"),
         ((2, 2, 8, 33), "2,2,8,33"),
     ],
 )
@@ -90,6 +91,8 @@ def test_the_result_may_take_the_memory_of_the_input():
         lambda x: x[::-1] + x,  # moves
         lambda x: x + x[:1],  # other sizes
         lambda x: x - x.max(),
+        # An array that a call makes of a number.
+        lambda x: x + jax.jit(lambda n: (n + 1, lax.broadcast(n, SIZES)))(np.uint8(3))[1],
         lambda x: x + lax.broadcasted_iota(np.uint8, SIZES, 3),
         lambda x: (x ^ np.uint8(1), x.sum(3, dtype=np.uint8)),
         lambda x: lax.bitcast_convert_type(x.reshape(6, 20, 66, 8, 4), np.uint32),
@@ -101,6 +104,16 @@ def test_what_is_more_than_a_map_is_as_it_is(function: Callable[..., Any]):
     expected = jax.tree.leaves(function(jnp.asarray(X)))
     for result, value in zip(jax.tree.leaves(forms(function)["cpu"](X)), expected, strict=True):
         np.testing.assert_array_equal(result, value)
+
+
+def test_a_form_of_the_platform_without_operands():
+    def function(x: jax.Array) -> jax.Array:
+        number = lax.platform_dependent(cpu=lambda: np.uint8(1), default=lambda: np.uint8(2))
+        return x + number
+
+    program = _compiled(function, X)
+    assert loops(program.as_text()) == ["120,2112"]
+    np.testing.assert_array_equal(program(X), X + np.uint8(1))
 
 
 def test_constants_and_numbers():

@@ -41,9 +41,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
-from jax.extend.core import Literal
 
-from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound
+from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
 from dml_jax.lowering.exchanged import exchanged
 from dml_jax.lowering.mapped import in_long_rows
 from dml_jax.lowering.pending import Factor, Pending
@@ -100,42 +99,32 @@ def _run(function: Callable[..., Any], platform: str, *xs: jax.Array) -> Any:
     results = in_long_rows(jaxpr, xs) if platform == "cpu" else None
     if results is None:
         made = _evaluate(jaxpr, [_Made(x, True, None) for x in xs], platform)
-        results = [_written(*each, platform) for each in made]
+        results = [_written(each, platform) for each in made]
     return jax.tree.unflatten(jax.tree.structure(shape), results)
 
 
-def _written(value: _Value, given: bool, maker: Any, platform: str) -> jax.Array:
-    if not isinstance(value, Pending):
-        return value
-    with as_part_of(maker):
-        return _merged_by_itself(value) if platform == "cpu" else _in_pieces(value)
+def _written(made: _Made, platform: str) -> jax.Array:
+    if not isinstance(made.value, Pending):
+        return made.value
+    with as_part_of(made.maker):
+        return _merged_by_itself(made.value) if platform == "cpu" else _in_pieces(made.value)
 
 
-def _evaluate(closed: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:
-    jaxpr = closed.jaxpr
-    made = dict(zip(jaxpr.constvars, (_Made(x, True, None) for x in closed.consts), strict=True))
-    made.update(zip(jaxpr.invars, xs, strict=True))
-
-    def of(var: Any) -> _Made:
-        return _Made(var.val, False, None) if isinstance(var, Literal) else made[var]
-
-    for eqn in jaxpr.eqns:
-        results = _step(eqn, [of(var) for var in eqn.invars], platform)
-        made.update(zip(eqn.outvars, results, strict=True))
-    return [of(var) for var in jaxpr.outvars]
+def _evaluate(program: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:
+    consts = [_Made(x, True, None) for x in program.consts]
+    step = functools.partial(_step, platform)
+    return evaluated(program, consts, xs, lambda value: _Made(value, False, None), step)
 
 
-def _step(eqn: Any, operands: Sequence[_Made], platform: str) -> list[_Made]:
+def _step(platform: str, eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
     values, given = [x.value for x in operands], all(x.given for x in operands)
-    with as_part_of(eqn):
-        body = body_of(eqn, platform)
-        if body is not None:
-            results = _evaluate(body, operands[-len(body.in_avals) :], platform)
-            return [result._replace(maker=eqn) for result in results]
-        arranged = _arranged(eqn, values, given)
-        if arranged is None:
-            return [_Made(value, False, eqn) for value in _applied(eqn, values)]
-        return [_Made(arranged.simplest(), arranged.given, eqn)]
+    body = body_of(eqn, operands, platform)
+    if body is not None:
+        return [result._replace(maker=eqn) for result in _evaluate(*body, platform)]
+    arranged = _arranged(eqn, values, given)
+    if arranged is None:
+        return [_Made(value, False, eqn) for value in _applied(eqn, values)]
+    return [_Made(arranged.simplest(), arranged.given, eqn)]
 
 
 def _applied(eqn: Any, xs: Sequence[_Value]) -> Sequence[_Value]:
@@ -194,7 +183,7 @@ def _merged_by_itself(x: Pending) -> jax.Array:
         return x.arranged()
     flat = _rows_repeated(x.flat())
     if not isinstance(flat, Pending):
-        return flat.reshape(x.shape)
+        return reshaped(flat, x.shape)
     apart = flat.apart()
     # A transposition that is a fusion's last step has a kernel of its own, of tiles: ms, FLOAT32
     # block 3 26, and 15 where there is another step, which XLA does not know to do nothing.
@@ -209,12 +198,15 @@ def _rows_repeated(x: _Value) -> _Value:
     *outer, repeats, row = x.factors
     if repeats.axis is not None or row.axis != x.array.ndim - 1 or row.size not in UNROLLED:
         return x
-    counts = [n for n in range(1, MOST_COPIES + 1) if repeats.size % n == 0]
-    enough = (n for n in counts if n * row.size >= COPIED_ROW)
-    count = counts[-1] if repeats.size <= MOST_COPIES else next(enough, counts[-1])
-    if count == 1 or (x.array.dtype.itemsize >= 4 and count * row.size < COPIED_ROW):
+    counts = [n for n in range(2, MOST_COPIES + 1) if repeats.size % n == 0]
+    enough = [n for n in counts if n * row.size >= COPIED_ROW]
+    if repeats.size <= MOST_COPIES and (x.array.dtype.itemsize < 4 or enough):
+        count = repeats.size
+    elif enough:
+        count = enough[0]
+    else:
         return x
-    # Else XLA fuses it with what reads it, and takes elements one by one.
+    # In memory, or XLA fuses the copies with what reads them, and takes elements one by one.
     rows = in_memory(lax.concatenate([x.array] * count, x.array.ndim - 1))
     left = [*outer, Factor(repeats.size // count, None), Factor(count * row.size, row.axis)]
     return Pending(rows, (tuple(f for f in left if f.size > 1),), given=False).simplest()

@@ -1,11 +1,14 @@
 """Equations of a traced program, for what evaluates it once more."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import jax
 from jax._src import source_info_util
+from jax.extend.core import Literal
+
+T = TypeVar("T")
 
 # What maps each element by itself.
 ELEMENTWISE = frozenset(
@@ -17,18 +20,48 @@ ELEMENTWISE = frozenset(
 )
 
 
-def body_of(eqn: Any, platform: str) -> Any:
-    """The program that is evaluated in an equation's place, of its last operands, or None.
+def evaluated(
+    program: Any,
+    consts: Sequence[T],
+    xs: Sequence[T],
+    literal: Callable[[Any], T],
+    step: Callable[[Any, Sequence[T]], Sequence[T]],
+) -> list[T]:
+    """What a traced program gives of values that stand for its constants, inputs and literals.
+
+    Args:
+        program: a closed jaxpr.
+        consts: as its `consts`.
+        xs: as its inputs.
+        literal: what stands for a number in an equation.
+        step: what an equation gives of its operands.
+    """
+    jaxpr = program.jaxpr
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *xs], strict=True))
+
+    def of(var: Any) -> T:
+        return literal(var.val) if isinstance(var, Literal) else values[var]
+
+    for eqn in jaxpr.eqns:
+        with as_part_of(eqn):
+            results = step(eqn, [of(var) for var in eqn.invars])
+        values.update(zip(eqn.outvars, results, strict=True))
+    return [of(var) for var in jaxpr.outvars]
+
+
+def body_of(eqn: Any, operands: Sequence[T], platform: str) -> tuple[Any, Sequence[T]] | None:
+    """The program that is evaluated in an equation's place, and of which operands, if there is one.
 
     That is the function of a `jax.custom_jvp`, since a whole program has no derivative here, and
     the platform's branch of a `lax.platform_dependent`.
     """
     if eqn.primitive.name == "custom_jvp_call":
-        return eqn.params["call_jaxpr"]
-    branches = zip(
-        eqn.params.get("branches", ()), eqn.params.get("branches_platforms") or (), strict=False
-    )
-    return next((body for body, names in branches if names is None or platform in names), None)
+        return eqn.params["call_jaxpr"], operands
+    platforms = eqn.params.get("branches_platforms") or ()
+    for names, branch in zip(platforms, eqn.params.get("branches", ()), strict=False):
+        if names is None or platform in names:
+            return branch, operands[1:]
+    return None
 
 
 def bound(eqn: Any, xs: Sequence[Any]) -> Sequence[jax.Array]:

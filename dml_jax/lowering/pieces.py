@@ -1,10 +1,10 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but those of rows are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
-with a kernel of its own: each thread computes the same element of every piece. So one read serves
-several writes, and several reads of narrow elements are under way at once. It does not fuse with
-what reads it. And narrow elements that are not changed move as words of several. H200, jax 0.11.2,
-TB/s moved, `lower` and the form here:
+All but `join_rows` and `split_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
+to four pieces with a kernel of its own: each thread computes the same element of every piece. So
+one read serves several writes, and several reads of narrow elements are under way at once. It does
+not fuse with what reads it. And narrow elements that are not changed move as words of several.
+H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
@@ -40,8 +40,8 @@ RUN, MOST_SHORT = 128, 16
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
 # Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of rows
-# up to 8 it does.
-UNROLLED = range(9, 76)
+# up to 8 it does, and of 75 it does not unroll it.
+UNROLLED = range(9, 75)
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -166,7 +166,7 @@ def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     shape = [*xs[0].shape]
     shape[axis] = sum(x.shape[axis] for x in xs)
     behind = long_rows(shape, axis)
-    if not behind or math.prod(shape[:axis]) > 1:
+    if behind is None or math.prod(shape[:axis]) > 1:
         return lax.concatenate([_rows(x, axis) for x in xs], 1).reshape(shape)
     return lax.concatenate([_rows(x, behind) for x in xs], 0).reshape(shape)
 
@@ -177,18 +177,23 @@ def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Ar
     2 cores, jax 0.10.2, ns a byte moved, `lower` and this, a copy 0.03: over the axis before rows
     of 16 UINT8 0.14, 0.04, FLOAT16 0.10, 0.05, FLOAT32 0.07, 0.04; of 64 UINT8 0.12, 0.03.
     """
-    if x.size < LITTLE_ON_CPU or axis == x.ndim - 1 or x.shape[-1] not in UNROLLED:
-        return arrangement.split(x, sizes, axis)
     rows = _rows(x, axis)
     widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
+    if x.size < LITTLE_ON_CPU or not has_short_rows(x.shape) or min(widths) <= UNROLLED[-1]:
+        return arrangement.split(x, sizes, axis)
     shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
     return list(map(reshaped, lax.split(rows, widths, 1), shapes))
 
 
-def long_rows(shape: Sequence[int], axis: int = 0) -> int:
-    """The last axis behind this one from which on a row has `LONG` elements; 0 if there is none."""
+def has_short_rows(shape: Sequence[int]) -> bool:
+    """Whether the last axis of more than one element is one that LLVM unrolls wholly."""
+    return next((n for n in reversed(shape) if n > 1), 1) in UNROLLED
+
+
+def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:
+    """The last axis behind this one from which on a row has `LONG` elements, if there is one."""
     axes = range(len(shape) - 1, axis, -1)
-    return next((d for d in axes if math.prod(shape[d:]) >= LONG), 0)
+    return next((d for d in axes if math.prod(shape[d:]) >= LONG), None)
 
 
 def _fill_words(x: jax.Array, sizes: Sequence[int], axis: int) -> bool:
