@@ -66,12 +66,13 @@ class NumPy:
         return self.xp.full(tuple(sizes), 1, dtype)  # touched, so that no page is new
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Any) -> Entries:
-        function, xp = cell.function, self.xp
+        function = cell.function
+        expression = plain.expression(function, self.xp)
         views = [tuple(map(self._view, xs)) for xs in inputs]
         outputs = [self._outs(function) for _ in views]
         bound = bound_nodes(function, self.bound, self._outs)
         return {
-            "allocated": allocating(plain.expression(function, xp), views, **self.options),
+            "allocated": allocating(expression, views, **self.options),
             "bound": writing(bound, outputs, views, **self.options),
         }
 
