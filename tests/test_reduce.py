@@ -112,8 +112,10 @@ def test_nan_propagates(function: str, dtype: type):
     for length in (1, 5, 8, 33, 64, 200):
         x = np.ones((length, length), dtype)
         np.fill_diagonal(x, np.nan)
-        for y, axes in ((x, [1]), (x, [0]), (np.stack([x, x], 2), [1]), (x[:1], [0, 1])):
-            assert np.isnan(make(function, y, axes)(y)).all()
+        arrays, axes = (x, x, np.stack([x, x], 2), x[:1]), ([1], [0], [1], [0, 1])
+        ops = [make(function, y, over) for y, over in zip(arrays, axes, strict=True)]
+        results = jax.jit(lambda *ys, ops=ops: [op(y) for op, y in zip(ops, ys, strict=True)])
+        assert all(np.isnan(result).all() for result in results(*arrays))
 
 
 def test_float16_accumulates_in_float32():
