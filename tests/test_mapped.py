@@ -74,6 +74,42 @@ def test_a_graph_of_them():
     assert set(loops(compiled.as_text())) == {"120,2112"}
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axis", "loops_over"),
+    [
+        (SIZES, 0, {"6,20,2112"}),
+        (SIZES, 1, {"6,20,2112"}),
+        ((60, 1, 28, 28), 0, {"60,784"}),
+        ((6, 64, 20, 33), 2, {"6,64,20,33"}),
+        (SIZES, 3, {"6,20,64,33"}),
+    ],
+)
+def test_what_is_cut_mapped_and_joined(sizes: tuple[int, ...], axis: int, loops_over: set[str]):
+    """In one loop, over rows that are put together of the axes behind."""
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("UINT8", sizes))
+    count = sizes[axis]
+    parts = functional.split(x, axis, [2, count - 3, 1])
+    clipped = [functional.clip(part, 50, 150) for part in parts]
+    compiled = dml_jax.compile(builder.build([functional.join(clipped[::-1], axis)]))
+    x = np.resize(X, sizes)
+    first, middle, last = np.split(x.clip(50, 150), [2, count - 1], axis)
+    result = compiled(x)
+    np.testing.assert_array_equal(result, np.concatenate([last, middle, first], axis))
+    assert set(loops(compiled.as_text())) == loops_over
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cut", "rows"),
+    [(SIZES, np.s_[2:5, :7], "3,7,2112"), ((6, 5, 4, 64, 33), np.s_[2:5], "3,20,2112")],
+)
+def test_what_is_cut_by_a_slice(sizes: tuple[int, ...], cut: Any, rows: str):
+    x = np.resize(X, sizes)
+    program = _compiled(lambda x: x[cut] + np.uint8(1), x)
+    assert loops(program.as_text()) == [rows]
+    np.testing.assert_array_equal(program(x), x[cut] + np.uint8(1))
+
+
 def test_the_result_may_take_the_memory_of_the_input():
     x = jnp.asarray(X)
     op = ElementWiseClip.infer(input_tensor=TensorDesc("UINT8", SIZES), min=50, max=150)
@@ -91,6 +127,10 @@ def test_the_result_may_take_the_memory_of_the_input():
         lambda x: x[::-1] + x,  # moves
         lambda x: x + x[:1],  # other sizes
         lambda x: x - x.max(),
+        lambda x: lax.concatenate([x + x, x[..., ::2]], 3),
+        lambda x: lax.concatenate([x + x, x], 2)[:, ::2],
+        lambda x: [part + np.uint8(1) for part in lax.split(x, [33], 3)],
+        lambda x: (x + x, lax.broadcast(np.uint8(3), (6, 20, 32, 66))),
         # An array that a call makes of a number.
         lambda x: x + jax.jit(lambda n: (n + 1, lax.broadcast(n, SIZES)))(np.uint8(3))[1],
         lambda x: x + lax.broadcasted_iota(np.uint8, SIZES, 3),
