@@ -1,5 +1,6 @@
-"""Programs that map each element by itself, on a CPU: what their loops are over."""
+"""Programs that map each element by itself, cut and join, on a CPU: what their loops are over."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import ElementWiseClip, ElementWiseClipGrad, GraphBuilder, TensorDesc, functional
+from dml_jax import (
+    ElementWiseClip,
+    ElementWiseClipGrad,
+    GraphBuilder,
+    Split,
+    TensorDesc,
+    functional,
+)
 from dml_jax.lowering.arranged_last import forms
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
@@ -80,7 +88,7 @@ def test_a_graph_of_them():
         (SIZES, 0, {"6,20,2112"}),
         (SIZES, 1, {"6,20,2112"}),
         ((60, 1, 28, 28), 0, {"60,784"}),
-        ((6, 64, 20, 33), 2, {"6,64,20,33"}),
+        ((20, 6, 64, 8, 17), 1, {"20,6,8704"}),
         (SIZES, 3, {"6,20,64,33"}),
     ],
 )
@@ -97,6 +105,26 @@ def test_what_is_cut_mapped_and_joined(sizes: tuple[int, ...], axis: int, loops_
     result = compiled(x)
     np.testing.assert_array_equal(result, np.concatenate([last, middle, first], axis))
     assert set(loops(compiled.as_text())) == loops_over
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
+@pytest.mark.parametrize(
+    ("sizes", "axis", "rows"),
+    [(SIZES, 1, {"6,6,2112", "6,14,2112"}), ((60, 64, 33), 1, {"60,627", "60,1485"})],
+)
+def test_split_moves_all_bits(sizes: tuple[int, ...], axis: int, rows: set[str], dtype: str):
+    """In rows that begin with the axis that is cut where what is behind it is short."""
+    width = np.dtype(dtype).itemsize
+    x = np.frombuffer(np.random.default_rng(5).bytes(math.prod(sizes) * width), dtype)
+    x = x.reshape(sizes)
+    pieces = np.split(x, [sizes[axis] * 3 // 10], axis)
+    outputs = [TensorDesc.of(piece) for piece in pieces]
+    op = Split(input_tensor=TensorDesc.of(x), output_tensors=outputs, axis=axis)
+    compiled = dml_jax.compile(op)
+    for result, piece in zip(compiled(x), pieces, strict=True):
+        assert np.asarray(result).tobytes() == piece.tobytes()
+    text = compiled.as_text()
+    assert {shape for shape in loops(text) if shape.count(",") < 3} == rows
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,11 @@ from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
 from dml_jax.lowering.exchanged import exchanged
-from dml_jax.lowering.mapped import in_long_rows
+from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED, in_long_rows
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import (
-    LITTLE_ON_CPU,
     LITTLE_ON_GPU,
     MOST,
-    UNROLLED,
     alike,
     elements_of,
     in_quarters,

@@ -1,22 +1,27 @@
-"""Whole programs that map each element by itself: on a CPU over long rows.
-
-They may cut and join too, along axes before those that are put together.
+"""Whole programs that map each element by itself, cut and join: on a CPU over long rows.
 
 XLA's loops are over the axes of the result. One over a short last axis LLVM unrolls wholly,
 elements one by one, and does not vectorise then. Here rows are put together until they are long,
 and are mapped in a call that XLA does not inline: around it they have the axes that they had. (XLA
 moves a reshape of its own accord; and one in a call behind the loop may be copied where the result
-takes the input's memory.) 2 cores, jax 0.10.2, ns a byte moved, as it is and so, a copy 0.03:
+takes the input's memory.) What is cut or joined is so along an axis before the rows, or, if what is
+behind it is too short, in rows that begin with it. 2 cores, jax 0.10.2, ns a byte moved, as it is
+and so, a copy 0.03:
 
     ELEMENT_WISE_CLIP, rows of     8           9           33          64
     UINT8                     0.03, 0.03  0.93, 0.04  0.92, 0.04  0.04, 0.04
     FLOAT16                   0.03, 0.03  0.13, 0.03  0.03, 0.03  0.05, 0.05
     FLOAT32                   0.02, 0.03  0.06, 0.03  0.04, 0.04  0.03, 0.04
 
-    split over 1, clip, join, rows of     17          33
-    UINT8 [200, 72, 64, ..]           0.74, 0.04  0.70, 0.04
-    FLOAT16 [100, 72, 64, ..]         0.13, 0.03  0.04, 0.05
-    FLOAT32 [50, 72, 64, ..]          0.05, 0.04  0.04, 0.04
+    SPLIT, CLIP and JOIN as a graph, [.., 72, 64, 17] over axis 1; over 2; of 33, over 1
+    UINT8                     0.74, 0.04; 0.79, 0.08; 0.70, 0.04
+    FLOAT16                   0.13, 0.03; 0.14, 0.07; 0.04, 0.05
+    FLOAT32                   0.05, 0.04; 0.06, 0.07; 0.04, 0.04
+
+    SPLIT, [.., 72, 64, 33] over axis 1; over 2; of 64, over 1; over 2
+    UINT8                     0.07, 0.02; 0.10, 0.03; 0.10, 0.02; 0.14, 0.05
+    FLOAT16                   0.09, 0.08; 0.08, 0.04; 0.07, 0.05; 0.10, 0.06
+    FLOAT32                   0.03, 0.03; 0.04, 0.02; 0.04, 0.03; 0.04, 0.03
 """
 
 import functools
@@ -31,17 +36,22 @@ from jax import lax
 
 from dml_jax.lowering import pieces
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
-from dml_jax.lowering.pieces import LITTLE_ON_CPU, has_short_rows, long_rows
+from dml_jax.lowering.pieces import long_rows
 from dml_jax.lowering.stored import in_a_call, reshaped
 
+# Elements below which the dispatch is what counts.
+LITTLE_ON_CPU = 2**15
+# Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of rows
+# up to 8 it does, and of 75 it does not unroll it.
+UNROLLED = range(9, 75)
 # What cuts and joins, and which parameter says along which axis.
 AXIS = {"split": "axis", "concatenate": "dimension"}
 
 
 def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
-    """By platform, the form of an elementwise function that is a whole program.
+    """By platform, the form of a function that is a whole program.
 
-    For a GPU it is `pieces.elementwise`.
+    For a GPU it is `pieces.elementwise`, which is for what maps elements and does no more.
     """
     return {
         "cpu": functools.partial(_on_cpu, function),
@@ -57,6 +67,11 @@ def _on_cpu(function: Callable[..., Any], *xs: jax.Array) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shape), results)
 
 
+def has_short_rows(shape: Sequence[int]) -> bool:
+    """Whether the last axis of more than one element is one that LLVM unrolls wholly."""
+    return next((n for n in reversed(shape) if n > 1), 1) in UNROLLED
+
+
 def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
@@ -65,44 +80,56 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         return None
     if not _survey(program, shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
-    same = max(along, default=-1) + 1
-    if any(len(y) != len(shape) or y[same:] != shape[same:] for y in shapes - {()}):
+    arrays, same = shapes - {()}, max(along, default=-1) + 1
+    if any(len(y) != len(shape) or y[same:] != shape[same:] for y in arrays):
         return None
-    behind = long_rows(shape, max(along, default=0))
-    if behind is None and along:
-        return None
-    starts = [*range(same + 1)]  # axes that are not cut are two at most: for both cores, and a row
+    # What is not cut goes as two axes at most, for both cores and a row; if that is too short, as
+    # one with the last axis that is cut.
+    last = max(along, default=0)
+    behind = long_rows(shape, last)
+    starts = [*range(last + 1)] if behind is None else [*range(same + 1)]
     if behind is not None and math.prod(shape[same:behind]) > 1:
         starts.append(behind)
+    if any(_rows(y, starts)[-1] <= UNROLLED[-1] for y in arrays):
+        return None
     return _in_rows(program, xs, starts)
+
+
+def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
+    """Of the axes from each start to the next one; of a number none."""
+    ends = (*starts[1:], len(shape))
+    axes = (math.prod(shape[i:j]) for i, j in zip(starts, ends, strict=True))
+    return tuple(axes) if shape else ()
 
 
 def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> list[jax.Array]:
     """The results, of arrays whose axes from each start to the next are one."""
 
-    def rows(shape: Sequence[int]) -> tuple[int, ...]:
-        ends = (*starts[1:], len(shape))
-        merged = (math.prod(shape[i:j]) for i, j in zip(starts, ends, strict=True))
-        return tuple(merged) if shape else ()
+    def rows(x: Any) -> tuple[int, ...]:
+        return _rows(jnp.shape(x), starts)
 
     def evaluate(program: Any, *xs: jax.Array) -> list[jax.Array]:
-        consts = [jnp.reshape(x, rows(jnp.shape(x))) for x in program.consts]
+        consts = [jnp.reshape(x, rows(x)) for x in program.consts]
         return evaluated(program, consts, xs, lambda value: value, step)
 
     def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        body, out = body_of(eqn, operands, "cpu"), rows(eqn.outvars[0].aval.shape)
+        body, params = body_of(eqn, operands, "cpu"), eqn.params
         if body is not None:
             return evaluate(body[0], *body[1])
         if eqn.primitive.name == "broadcast_in_dim":
-            return [lax.broadcast(operands[0], out)]
+            return [lax.broadcast(operands[0], rows(eqn.outvars[0].aval))]
+        if eqn.primitive.name == "split":
+            times = operands[0].shape[params["axis"]] // eqn.invars[0].aval.shape[params["axis"]]
+            return lax.split(operands[0], [n * times for n in params["sizes"]], params["axis"])
         if eqn.primitive.name == "slice":
-            (x,), indices = operands, eqn.params["start_indices"]
-            cut = zip(indices, x.shape, out, strict=False)
-            start = [index if part != whole else 0 for index, whole, part in cut]
-            return [lax.slice(x, start, list(map(operator.add, start, out)))]
+            whole, part = operands[0].shape, rows(eqn.outvars[0].aval)
+            times = [m // n for m, n in zip(whole, eqn.invars[0].aval.shape, strict=False)]
+            cut = zip(params["start_indices"], times, whole, part, strict=False)
+            start = [i * k if m != n else 0 for i, k, m, n in cut]
+            return [lax.slice(operands[0], start, list(map(operator.add, start, part)))]
         return bound(eqn, operands)
 
-    arrays = (x.reshape(rows(x.shape)) for x in xs)
+    arrays = (x.reshape(rows(x)) for x in xs)
     mapped = in_a_call(functools.partial(evaluate, program), *arrays)
     # Of an axis of one element XLA would choose another layout, and copy.
     shapes = [y.shape for y in program.out_avals]

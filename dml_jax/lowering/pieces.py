@@ -1,6 +1,6 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but `join_rows` and `split_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
+All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
 to four pieces with a kernel of its own: each thread computes the same element of every piece. So
 one read serves several writes, and several reads of narrow elements are under way at once. It does
 not fuse with what reads it. And narrow elements that are not changed move as words of several.
@@ -21,12 +21,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering import arrangement
-from dml_jax.lowering.stored import reshaped
 
 # More are written element by element.
 MOST = 4
-# Elements below which the launch is what counts; on a CPU the dispatch.
-LITTLE_ON_GPU, LITTLE_ON_CPU = 2**20, 2**15
+# Elements below which the launch is what counts.
+LITTLE_ON_GPU = 2**20
 # Elements that a piece is a multiple of.
 ALIGNED = 64
 # Bytes that are joined or split as one.
@@ -39,9 +38,6 @@ EVEN = 4
 RUN, MOST_SHORT = 128, 16
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
-# Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of rows
-# up to 8 it does, and of 75 it does not unroll it.
-UNROLLED = range(9, 75)
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -169,25 +165,6 @@ def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     if behind is None or math.prod(shape[:axis]) > 1:
         return lax.concatenate([_rows(x, axis) for x in xs], 1).reshape(shape)
     return lax.concatenate([_rows(x, behind) for x in xs], 0).reshape(shape)
-
-
-def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
-    """`arrangement.split` on a CPU, of matrices where rows are short: each piece has long ones.
-
-    2 cores, jax 0.10.2, ns a byte moved, `lower` and this, a copy 0.03: over the axis before rows
-    of 16 UINT8 0.14, 0.04, FLOAT16 0.10, 0.05, FLOAT32 0.07, 0.04; of 64 UINT8 0.12, 0.03.
-    """
-    rows = _rows(x, axis)
-    widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
-    if x.size < LITTLE_ON_CPU or not has_short_rows(x.shape) or min(widths) <= UNROLLED[-1]:
-        return arrangement.split(x, sizes, axis)
-    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-    return list(map(reshaped, lax.split(rows, widths, 1), shapes))
-
-
-def has_short_rows(shape: Sequence[int]) -> bool:
-    """Whether the last axis of more than one element is one that LLVM unrolls wholly."""
-    return next((n for n in reversed(shape) if n > 1), 1) in UNROLLED
 
 
 def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
-from dml_jax.lowering import arranged_last, arrangement, pieces
+from dml_jax.lowering import arranged_last, arrangement, mapped, pieces
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
@@ -75,10 +75,8 @@ class Split(Operator, op="SPLIT"):
 
     def forms_alone(self):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        return {
-            "cpu": lambda x: pieces.split_rows(x, sizes, self.axis),
-            "cuda": lambda x: pieces.split(x, sizes, self.axis),
-        }
+        on_gpu = {"cuda": lambda x: pieces.split(x, sizes, self.axis)}
+        return {**mapped.forms(self.lower), **on_gpu}
 
 
 class Join(Operator, op="JOIN"):
