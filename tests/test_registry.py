@@ -145,7 +145,7 @@ def _bits(array: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=10)  # of six compiled programs each
+@settings(max_examples=7)  # of six compiled programs each
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     """Eager, jitted, vmapped, through buffers packed and padded: the same bits, and NumPy's."""
@@ -286,7 +286,7 @@ def _has_derivative(op: Operator) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
     """Forward and reverse give one derivative: <J dx, dy> == <dx, J^T dy>; none has NaN."""
@@ -310,7 +310,7 @@ def _inner(xs: Sequence[jax.Array], ys: Sequence[jax.Array]) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_second_derivatives_under_vmap(name: str, data: st.DataObject, seed: int):
     """Vmapped over any axis, they are those of each example."""
@@ -334,7 +334,7 @@ def test_second_derivatives_under_vmap(name: str, data: st.DataObject, seed: int
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_derivatives_are_those_of_finite_differences(name: str, data: st.DataObject, seed: int):
     """Of the NumPy reference in float64, in a random direction, away from corners."""
