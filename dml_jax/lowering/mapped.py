@@ -67,7 +67,7 @@ def _on_cpu(function: Callable[..., Any], *xs: jax.Array) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shape), results)
 
 
-def has_short_rows(shape: Sequence[int]) -> bool:
+def _has_short_rows(shape: Sequence[int]) -> bool:
     """Whether the last axis of more than one element is one that LLVM unrolls wholly."""
     return next((n for n in reversed(shape) if n > 1), 1) in UNROLLED
 
@@ -76,7 +76,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
-    if math.prod(shape) < LITTLE_ON_CPU or not has_short_rows(shape):
+    if math.prod(shape) < LITTLE_ON_CPU or not _has_short_rows(shape):
         return None
     if not _survey(program, shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
@@ -88,7 +88,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     last = max(along, default=0)
     behind = long_rows(shape, last)
     starts = [*range(last + 1)] if behind is None else [*range(same + 1)]
-    if behind is not None and math.prod(shape[same:behind]) > 1:
+    if behind and math.prod(shape[same:behind]) > 1:
         starts.append(behind)
     if any(_rows(y, starts)[-1] <= UNROLLED[-1] for y in arrays):
         return None
@@ -118,16 +118,16 @@ def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> li
             return evaluate(body[0], *body[1])
         if eqn.primitive.name == "broadcast_in_dim":
             return [lax.broadcast(operands[0], rows(eqn.outvars[0].aval))]
+        if eqn.primitive.name not in ("split", "slice"):
+            return bound(eqn, operands)
+        (x,), sizes = operands, eqn.invars[0].aval.shape
+        times = [merged // size for merged, size in zip(x.shape, sizes, strict=False)]
         if eqn.primitive.name == "split":
-            times = operands[0].shape[params["axis"]] // eqn.invars[0].aval.shape[params["axis"]]
-            return lax.split(operands[0], [n * times for n in params["sizes"]], params["axis"])
-        if eqn.primitive.name == "slice":
-            whole, part = operands[0].shape, rows(eqn.outvars[0].aval)
-            times = [m // n for m, n in zip(whole, eqn.invars[0].aval.shape, strict=False)]
-            cut = zip(params["start_indices"], times, whole, part, strict=False)
-            start = [i * k if m != n else 0 for i, k, m, n in cut]
-            return [lax.slice(operands[0], start, list(map(operator.add, start, part)))]
-        return bound(eqn, operands)
+            axis = params["axis"]
+            return lax.split(x, [size * times[axis] for size in params["sizes"]], axis)
+        # What is not cut starts at 0, however many axes it is of.
+        start = list(map(operator.mul, params["start_indices"], times))
+        return [lax.slice(x, start, list(map(operator.add, start, rows(eqn.outvars[0].aval))))]
 
     arrays = (x.reshape(rows(x)) for x in xs)
     mapped = in_a_call(functools.partial(evaluate, program), *arrays)

@@ -1,10 +1,10 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
-to four pieces with a kernel of its own: each thread computes the same element of every piece. So
-one read serves several writes, and several reads of narrow elements are under way at once. It does
-not fuse with what reads it. And narrow elements that are not changed move as words of several.
-H200, jax 0.11.2, TB/s moved, `lower` and the form here:
+All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
+with a kernel of its own: each thread computes the same element of every piece. So one read serves
+several writes, and several reads of narrow elements are under way at once. It does not fuse with
+what reads it. And narrow elements that are not changed move as words of several. H200, jax 0.11.2,
+TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5

@@ -75,8 +75,7 @@ class Split(Operator, op="SPLIT"):
 
     def forms_alone(self):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        on_gpu = {"cuda": lambda x: pieces.split(x, sizes, self.axis)}
-        return {**mapped.forms(self.lower), **on_gpu}
+        return dict(mapped.forms(self.lower), cuda=lambda x: pieces.split(x, sizes, self.axis))
 
 
 class Join(Operator, op="JOIN"):
