@@ -13,16 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.elementwise import is_infinite, where
-from dml_jax.lowering.exponential import exp_of_negative
-from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering import slopes
+from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.fold import Axes, Fold
 from dml_jax.lowering.fold_along import fold
-from dml_jax.lowering.fold_exponentials import EXP_SUM, LOG_EXP_SUM, finite
-from dml_jax.lowering.fold_extreme import COUNTED, MAX, MIN
+from dml_jax.lowering.fold_exponentials import LOG_EXP_SUM
+from dml_jax.lowering.fold_extreme import MAX, MIN
 from dml_jax.lowering.fold_index import arg_fold
 from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
 from dml_jax.lowering.others import product_of_others
-from dml_jax.lowering.stored import stored
 from dml_jax.lowering.wide import wide
 
 
@@ -117,9 +116,7 @@ def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    kept = fold(lax.stop_gradient(x), COUNTED[largest], axes)
-    value, count = stored(tuple(_restored(part, axes) for part in kept))
-    chosen = lax.convert_element_type(wide(x) == value, value.dtype)
+    chosen, count = slopes.share(x, axes, largest)
     slope = _sum_of_slopes(chosen * wide(dx), axes) / count
     return _extreme(x, axes, largest), lax.convert_element_type(slope, x.dtype)
 
@@ -139,39 +136,28 @@ def _l2(x: jax.Array, axes: Axes) -> jax.Array:
 
 @_l2.defjvp
 def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    # d|x| = x . dx / |x|, and 0 at the origin, where autodiff has 0 / 0.
     (x,), (dx,) = primals, tangents
-    out = _l2(x, axes)
-    return out, _sum_of_slopes(x / where(out == 0, np.inf, out) * dx, axes)
-
-
-l2 = _accumulated(_l2)
+    return _l2(x, axes), _sum_of_slopes(_direction(x, axes) * dx, axes)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
-    """A constant, and the sum of `exp(x - constant)`, in the type that accumulates."""
-    top, total = fold(x, EXP_SUM, axes)
-    # exp(-inf - (-inf)) has counted as 1.
-    known = total == total
-    total = where(known & (top == np.inf), np.inf, total)
-    total = where(known & (top == -np.inf), 0, total)
-    return _restored(finite(top), axes), _restored(total, axes)
+def _direction(x: jax.Array, axes: Axes) -> jax.Array:
+    """Of length 1, and 0 at the origin; shorter where squares are too small for a normal float.
+
+    (A maximum, unlike a select, goes into the one kernel that XLA makes of rows on a GPU.)
+    """
+    return x / lax.max(_l2(x, axes), np.sqrt(np.finfo(x.dtype).tiny))
 
 
-def _power(x: jax.Array, shift: jax.Array, infinite: jax.Array) -> jax.Array:
-    """exp(x - shift); 0 where the sum of them is infinite, and all its derivatives too."""
-    x, shift = wide(x), stored(where(infinite, np.inf, shift))
-    return exp_of_negative(where(x == np.inf, np.finfo(x.dtype).max, x) - shift)
-
-
-@_shift_and_total.defjvp
-def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+@_direction.defjvp
+def _direction_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
-    shift, total = _shift_and_total(x, axes)
-    power = _power(x, shift, is_infinite(total))
-    slope = _sum_of_slopes(power * wide(dx), axes)
-    return (shift, total), (jnp.zeros_like(shift), slope)
+    out, unit = _l2(x, axes), _direction(x, axes)
+    across = dx - unit * _sum_of_slopes(unit * dx, axes)
+    return unit, across / where(out == 0, np.inf, out)
+
+
+l2 = _accumulated(_l2)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -187,9 +173,7 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
 def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
-    shift, total = _shift_and_total(x, axes)
-    infinite = is_infinite(lax.log(total) + shift)
-    power, total = _power(x, shift, infinite), stored(where(infinite, 1, total))
+    power, total = slopes.softmax(x, axes)
     slope = _sum_of_slopes(power * wide(dx), axes) / total
     return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 
