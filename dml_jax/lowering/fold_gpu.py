@@ -49,13 +49,16 @@ from dml_jax.lowering.wide import wide
 AT_ONCE = 24
 # Columns up to this are read whole, however few they are.
 SHORT_COLUMN = 64
-# Results, a thread for each, that are enough. us, columns whole and in blocks: ARGMAX of [512, 256,
-# 256] 37, 41, LOG_SUM_EXP 39, 40; of [8, 67, 65531] 41, 45; 47, 45. For 2**17, 2**18 results of
-# blocks, ARGMAX; LOG_SUM_EXP of [8, 16384, 256] 38, 40; 41, 41; of [32, 65536, 16] 39, 45; 41, 44;
-# of [65, 509, 521] 29, 28; 24, 29; of [4093, 4099] 23, 25; 30, 25.
+# Results, a thread for each, that are enough: of whole columns, or of blocks of them. For so many
+# blocks at least; twice as many; four times, us, ARGMAX; LOG_SUM_EXP, FLOAT32, of [8192, 8192] 72,
+# 76, 78; 76, 74, 75; [8, 16384, 256] 40, 41, 43; 42, 42, 43; but [4093, 4099] 28, 23, 25; 29, 26,
+# 24; FLOAT16 60, 57, 56; 68, 64, 60; 33, 32, 32; 37, 34, 34; 24, 23, 18; 60, 35, 21.
 MANY = 2**17
-# Numbers of blocks that are looked at.
-CHOICES = 256
+# Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
+# ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
+MOST_BLOCKS = 2**9
+# Elements that rows are a multiple of, where all of them begin as a thread's words do.
+ALIGNED = 8
 # Elements that are not worth another pass.
 LITTLE_COLUMNS = 2**20
 # Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
@@ -95,20 +98,17 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= AT_ONCE:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
+    many = MANY * (4 if parts[0].dtype.itemsize < 4 else 1 if c % ALIGNED == 0 else 2)
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     parts = _started(kind, tuple(map(wide, parts)))
-    if n <= SHORT_COLUMN or k * c >= MANY:
-        return shaped(_by_threads(kind, parts), (k, c))
+    if n <= SHORT_COLUMN or k * c >= many:
+        return shaped(_by_threads(kind, parts, n), (k, c))
     if parts[0].size > LITTLE_COLUMNS:
-        # Of neighbours: to read every so many-th row, where that is a power of two, takes longer.
-        # us, ARGMAX of [8192, 8192] over 0 190, so 69.
-        count = _blocks(k, n, c)
-        end = n - n % count
-        blocks = _by_threads(kind, shaped(taken(parts, 0, end), (k * count, n // count, c)))
+        count = -(-many // (k * c))
+        if k > 1:
+            count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
         # Else XLA may compute them again for each element that is made of them.
-        blocks = lax.optimization_barrier(shaped(blocks, (k, count, c)))
-        rest = taken(parts, end, n)
-        parts = tuple(lax.concatenate(both, 1) for both in zip(blocks, rest, strict=True))
+        parts = lax.optimization_barrier(_by_threads(kind, parts, -(-n // count)))
     # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
     # extreme and its count over 1 of [8, 16384, 256] 118, 39.
     return by_pairs(kind.combine, kind.nothing, parts, (1,))
@@ -118,18 +118,21 @@ def _started(kind: Fold, parts: Parts) -> Parts:
     return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
-def _by_threads(kind: Fold, parts: Parts) -> Parts:
-    """[k, n, ...] -> [k, 1, ...]: a thread for each result, in a loop over what it is made of."""
-    window = [1] * parts[0].ndim
-    window[1] = parts[0].shape[1]
+def _by_threads(kind: Fold, parts: Parts, size: int) -> Parts:
+    """[k, n, ...] -> [k, blocks of so many, ...]: a thread for each result, in a loop.
+
+    A block's rows are neighbours: to read every so many-th row, where that is a power of two, takes
+    longer; us, ARGMAX of [8192, 8192] over 0 190, so 69.
+    """
+    n, rest = parts[0].shape[1], [1] * (parts[0].ndim - 2)
     return tuple(
         lax.reduce_window(
             parts,
             tuple(kind.nothing(parts[0].dtype)),
             lambda a, b: kind.combine([a, b]),
-            window,
-            [1] * len(window),
-            "VALID",
+            [1, size, *rest],
+            [1, size, *rest],
+            [(0, 0), (0, -n % size), *[(0, 0) for _ in rest]],
         )
     )
 
@@ -145,7 +148,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         parts = _started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
-        return _by_threads(kind, _started(kind, tuple(map(wide, parts))))
+        return shaped(_by_threads(kind, _started(kind, tuple(map(wide, parts))), n), (k, 1))
     if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
@@ -192,14 +195,3 @@ def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
     nothing = kind.nothing(parts[0].dtype)
     around = [(0, 0, 0), (0, missing, 0)]
     return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))
-
-
-def _blocks(k: int, n: int, c: int) -> int:
-    """Into how many blocks n rows of c elements go: as many as make enough results, or some more.
-
-    A multiple of 8 elements, where it can be, so that threads write words; then what leaves the
-    least rest.
-    """
-    least = -(-MANY // (k * c))
-    counts = range(least, min(2 * least, n))[:CHOICES]
-    return min(counts, key=lambda count: (count * c % 8 != 0, n % count))
