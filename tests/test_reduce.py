@@ -24,6 +24,7 @@ from dml_jax.lowering import (
     fold_gpu,
     packed,
     reduction,
+    slope_sum,
     slopes,
 )
 
@@ -166,13 +167,22 @@ def gradient(function: str, x, axes=(0,)):
     return np.asarray(jax.grad(lambda x: op(x).sum())(x))
 
 
+@contextlib.contextmanager
+def nothing_traced() -> Iterator[None]:
+    """JAX keeps what it traced, also derivatives; here and afterwards it has nothing."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(params=["of the platform", "of a GPU's rows"])
 def keeps_nan(request: pytest.FixtureRequest) -> Iterator[bool]:
     """Slopes are of this form, where there are two. XLA's own maximum drops NaN on a CPU."""
     if request.param == "of the platform":
         yield True
         return
-    with mock.patch.object(slopes, "_by_platform", lambda forms, x, axes: forms[0](x, axes)):
+    rows = mock.patch.object(slopes, "_by_platform", lambda rows, _, x, axes: rows(x, axes))
+    with rows, nothing_traced():
         yield jax.default_backend() != "cpu"
 
 
@@ -321,6 +331,44 @@ def test_slopes_beside_what_is_infinite(axis: int, keeps_nan: bool):
     np.testing.assert_allclose(second, np.where(np.isnan(expected), nan, 0), atol=1e-6)
 
 
+@contextlib.contextmanager
+def slopes_in_pieces() -> Iterator[None]:
+    """As those of much are over its first axis on a GPU."""
+    on_a_gpu = mock.patch.object(
+        slope_sum.placement, "by_platform", lambda platforms, forms, default: forms["cuda"]
+    )
+    with mock.patch.object(slope_sum, "MUCH", 1), on_a_gpu, nothing_traced():
+        yield
+
+
+@pytest.mark.parametrize("function", ["MAX", "MIN", "L2", "LOG_SUM_EXP"])
+def test_slopes_in_pieces(function: str):
+    """They derive and map as others do."""
+    x = np.random.default_rng(5).integers(1, 5, (6, 1, 3)).astype(np.float32)
+    weights = np.array([[[1, 2, 3]]], np.float32)
+    op = make(function, x, [0])
+
+    def total(x: jax.Array) -> jax.Array:
+        return (op(x) * weights).sum()
+
+    def derived() -> Any:
+        slopes = jax.grad(total)
+        program = jax.jit(slopes)
+        batch = jnp.stack([x, x[::-1]])
+        results = [program(x), slopes(x), jax.vmap(slopes)(batch), jax.jit(jax.hessian(total))(x)]
+        _, transposed = jax.vjp(op, x)
+        twice = jax.linear_transpose(lambda y: transposed(y)[0], weights)(x)
+        second = jax.jacrev(slopes)(x)
+        return program.lower(x).as_text(), [*results, *twice, second, jax.jvp(op, (x,), (x,))[1]]
+
+    text, expected = derived()
+    with slopes_in_pieces():
+        in_pieces, results = derived()
+    assert "concatenate" in in_pieces and "concatenate" not in text
+    for result, want in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-6, atol=1e-6)
+
+
 def test_slopes_of_norms_do_not_overflow():
     for element, gradient in ((3e17, 1e-22), (1e-18, 1e22)):
         x = np.full(4, element, np.float32)
@@ -452,7 +500,8 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
         every = zip(ops, xs, weights, strict=True)
         return [jax.vjp(op, x)[1](weight)[0] for op, x, weight in every]
 
-    with forms_for_many_elements(form):
+    in_pieces = slopes_in_pieces() if form is fold_gpu else contextlib.nullcontext()
+    with forms_for_many_elements(form), in_pieces:
         results = jax.jit(gradients)(inputs, weights)
     assert len(results) > 30
     for op, x, weight, result in zip(ops, inputs, weights, results, strict=True):

@@ -22,6 +22,7 @@ from dml_jax.lowering.fold_extreme import MAX, MIN
 from dml_jax.lowering.fold_index import arg_fold
 from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
 from dml_jax.lowering.others import product_of_others
+from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.wide import wide
 
 
@@ -116,8 +117,7 @@ def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    chosen, count = slopes.share(x, axes, largest)
-    slope = _sum_of_slopes(chosen * wide(dx), axes) / count
+    slope = slopes.by_share(dx, x, axes, largest)
     return _extreme(x, axes, largest), lax.convert_element_type(slope, x.dtype)
 
 
@@ -130,41 +130,42 @@ def min_(x: jax.Array, axes: Axes) -> jax.Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _l2(x: jax.Array, axes: Axes) -> jax.Array:
+def _norm(x: jax.Array, axes: Axes) -> jax.Array:
+    """In the type that accumulates."""
+    x = wide(x)
     return lax.sqrt(_sum(x * x, axes))
 
 
-@_l2.defjvp
-def _l2_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    (x,), (dx,) = primals, tangents
-    return _l2(x, axes), _sum_of_slopes(_direction(x, axes) * dx, axes)
+@_norm.defjvp
+def _norm_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    (x,), (dx,), norm = primals, tangents, _norm(*primals, axes)
+    return norm, slope_sum(_unit, dx, x, (norm,), axes)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _direction(x: jax.Array, axes: Axes) -> jax.Array:
-    """Of length 1, and 0 at the origin; shorter where squares are too small for a normal float.
+@jax.custom_jvp
+def _unit(x: jax.Array, norm: jax.Array) -> jax.Array:
+    """Of length 1, or 0 at the origin; shorter where squares are too small for a normal float.
 
     (A maximum, unlike a select, goes into the one kernel that XLA makes of rows on a GPU.)
     """
-    return x / lax.max(_l2(x, axes), np.sqrt(np.finfo(x.dtype).tiny))
+    return wide(x) / lax.max(norm, np.sqrt(np.finfo(norm.dtype).tiny))
 
 
-@_direction.defjvp
-def _direction_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    (x,), (dx,) = primals, tangents
-    out, unit = _l2(x, axes), _direction(x, axes)
-    across = dx - unit * _sum_of_slopes(unit * dx, axes)
-    return unit, across / where(out == 0, np.inf, out)
+@_unit.defjvp
+def _unit_jvp(primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]):
+    (_, norm), (dx, dnorm), unit = primals, tangents, _unit(*primals)
+    return unit, (wide(dx) - unit * dnorm) / where(norm == 0, np.inf, norm)
 
 
-l2 = _accumulated(_l2)
+def l2(x: jax.Array, axes: Axes) -> jax.Array:
+    return lax.convert_element_type(_norm(x, axes), x.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
-    # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as
-    # above, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
+    # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as in
+    # slopes.py, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
     top, total = fold(x, LOG_EXP_SUM, axes)
     return lax.convert_element_type(_restored(lax.log(total) + top, axes), x.dtype)
 
@@ -173,8 +174,7 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
 def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
-    power, total = slopes.softmax(x, axes)
-    slope = _sum_of_slopes(power * wide(dx), axes) / total
+    slope = slopes.by_softmax(dx, x, axes)
     return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
 
 

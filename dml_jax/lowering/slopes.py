@@ -1,4 +1,4 @@
-"""What the derivatives of LOG_SUM_EXP, MAX and MIN multiply elements' by, in two forms.
+"""The derivatives of LOG_SUM_EXP, MAX and MIN: sums of elements' tangents by their slopes.
 
 Of a softmax along rows, by plain reductions whose results are broadcast and divide, XLA makes one
 kernel on a GPU: it holds a row while it reduces it, so that a derivative reads its input once. A
@@ -6,7 +6,7 @@ product with a quotient, or a select by what was reduced, does not go into it.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ from dml_jax.lowering.fold import Axes, Parts
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
 from dml_jax.lowering.fold_extreme import COUNTED
+from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.stored import stored
 from dml_jax.lowering.wide import wide
 
@@ -36,23 +37,27 @@ LONGEST = 2**13
 EVEN, LONG_EVEN, FEW, MANY = 8, 64, 16, 2**12
 
 
-def softmax(x: jax.Array, axes: Axes) -> Parts:
-    """Two factors' quotient: of x's shape, and of its results'. It is 0 where these are infinite.
+def by_softmax(dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array:
+    """The sum of dx by the softmax of x along axes, which become 1, in the type that accumulates.
 
-    Args:
-        x: floats.
-        axes: along these.
+    The softmax is 0 where the sum of the exponentials is infinite, or 0.
     """
     n = _row(x, axes)
     even = n <= FEW or n % (EVEN if n <= MANY else LONG_EVEN) == 0
-    forms = (_softmax_of_rows, _softmax) if 1 < n <= LONGEST and even else (_softmax,)
-    return _by_platform(forms, x, tuple(axes))
+    if 1 < n <= LONGEST and even:
+        factor, divisor = _by_platform(_softmax_of_rows, _softmax, x, tuple(axes))
+        return _along(lax.reduce_sum, factor * wide(dx), axes) / divisor
+    shift, total = _finite_shift_and_total(x, axes)
+    return slope_sum(_power, dx, x, (shift,), axes) / total
 
 
-def share(x: jax.Array, axes: Axes, largest: bool) -> Parts:
-    """The same of 1 shared by the largest (smallest) elements; of NaN 0."""
-    forms = _SHARES[largest] if 1 < _row(x, axes) <= LONGEST else _SHARES[largest][1:]
-    return _by_platform(forms, x, tuple(axes))
+def by_share(dx: jax.Array, x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
+    """The same by 1 shared by the largest (smallest) elements; of NaN 0."""
+    if 1 < _row(x, axes) <= LONGEST:
+        factor, divisor = _by_platform(*_SHARES[largest], x, tuple(axes))
+        return _along(lax.reduce_sum, factor * wide(dx), axes) / divisor
+    value, count = _value_and_count(x, axes, largest)
+    return slope_sum(_equal, dx, x, (value,), axes) / count
 
 
 def _row(x: jax.Array, axes: Axes) -> int:
@@ -62,13 +67,12 @@ def _row(x: jax.Array, axes: Axes) -> int:
     return x.shape[along[0]] if along and along == longer[-1:] else 0
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2))  # or each eager derivative would compile it
-def _by_platform(forms: Sequence[Form], x: jax.Array, axes: Axes) -> Parts:
-    """The first form on a GPU, the last one elsewhere."""
-    of_rows, other = (functools.partial(form, axes=axes) for form in (forms[0], forms[-1]))
-    if len(forms) == 1:
-        return other(x)
-    return lax.platform_dependent(x, cuda=of_rows, default=other)
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))  # or each eager one would be compiled
+def _by_platform(of_rows: Form, other: Form, x: jax.Array, axes: Axes) -> Parts:
+    """What elements' tangents are multiplied by, and what their sum is divided by."""
+    return lax.platform_dependent(
+        x, cuda=functools.partial(of_rows, axes=axes), default=functools.partial(other, axes=axes)
+    )
 
 
 def _softmax_of_rows(x: jax.Array, axes: Axes) -> Parts:
@@ -91,16 +95,29 @@ def _share_of_rows(x: jax.Array, axes: Axes, largest: bool) -> Parts:
 
 
 def _softmax(x: jax.Array, axes: Axes) -> Parts:
-    shift, total = _shift_and_total(x, axes)
-    infinite = is_infinite(lax.log(total) + shift)
-    return _power(x, shift, infinite), stored(where(infinite, 1, total))
+    shift, total = _finite_shift_and_total(x, axes)
+    return _power(x, shift), total
 
 
 def _share(x: jax.Array, axes: Axes, largest: bool) -> Parts:
+    value, count = _value_and_count(x, axes, largest)
+    return _equal(x, value), count
+
+
+def _finite_shift_and_total(x: jax.Array, axes: Axes) -> Parts:
+    shift, total = _shift_and_total(x, axes)
+    infinite = is_infinite(total) | (total == 0)
+    return stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
+
+
+def _value_and_count(x: jax.Array, axes: Axes, largest: bool) -> Parts:
     kept = fold(lax.stop_gradient(x), COUNTED[largest], axes)
     value, count = (lax.expand_dims(part, sorted(axes)) for part in kept)
-    value, count = stored((value, lax.max(count, count.dtype.type(1))))
-    return lax.convert_element_type(wide(x) == value, value.dtype), count
+    return stored((value, lax.max(count, count.dtype.type(1))))
+
+
+def _equal(x: jax.Array, value: jax.Array) -> jax.Array:
+    return lax.convert_element_type(wide(x) == value, value.dtype)
 
 
 _SHARES = {
@@ -120,9 +137,9 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
     return lax.expand_dims(finite(top), sorted(axes)), lax.expand_dims(total, sorted(axes))
 
 
-def _power(x: jax.Array, shift: jax.Array, infinite: jax.Array) -> jax.Array:
-    """exp(x - shift); 0 where the sum of them is infinite, and all its derivatives too."""
-    x, shift = wide(x), stored(where(infinite, np.inf, shift))
+def _power(x: jax.Array, shift: jax.Array) -> jax.Array:
+    """exp(x - shift) of a shift that is not below x; 0, and so its derivatives, where it is inf."""
+    x = wide(x)
     return exp_of_negative(where(x == np.inf, np.finfo(x.dtype).max, x) - shift)
 
 
@@ -130,9 +147,8 @@ def _power(x: jax.Array, shift: jax.Array, infinite: jax.Array) -> jax.Array:
 def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
-    power = _power(x, shift, is_infinite(total))
-    slope = _along(lax.reduce_sum, power * wide(dx), axes)
-    return (shift, total), (lax.full_like(shift, 0), slope)
+    top = stored(where(is_infinite(total), np.inf, shift))
+    return (shift, total), (lax.full_like(shift, 0), slope_sum(_power, dx, x, (top,), axes))
 
 
 def _along(reduce: Callable[[jax.Array, Axes], jax.Array], x: jax.Array, axes: Axes) -> jax.Array:
