@@ -21,7 +21,7 @@ from dml_jax.lowering.fold_exponentials import LOG_EXP_SUM
 from dml_jax.lowering.fold_extreme import MAX, MIN
 from dml_jax.lowering.fold_index import arg_fold
 from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
-from dml_jax.lowering.others import product_of_others
+from dml_jax.lowering.others import sum_by_others
 from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.wide import wide
 
@@ -39,15 +39,10 @@ def _accumulated(reduction: Reduction) -> Reduction:
     return rounded
 
 
-def _sum_of_slopes(x: jax.Array, axes: Axes) -> jax.Array:
-    """A sum that transposes; where it does, nothing is summed."""
-    return _restored(lax.reduce_sum(x, axes), axes)
-
-
 def _with_slopes(
-    kind: Fold, slopes: Callable[[jax.Array, Axes, jax.Array], jax.Array]
+    kind: Fold, sum_of_slopes: Callable[[jax.Array, jax.Array, Axes], jax.Array]
 ) -> Reduction:
-    """A fold whose derivative is the sum of its elements' slopes: of x, axes and dx."""
+    """A fold whose derivative is the sum of its elements' slopes times dx: of dx, x and axes."""
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
     def reduced(x: jax.Array, axes: Axes) -> jax.Array:
@@ -56,13 +51,14 @@ def _with_slopes(
     @reduced.defjvp
     def _(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
         (x,), (dx,) = primals, tangents
-        return reduced(x, axes), _sum_of_slopes(slopes(x, axes, dx), axes)
+        return reduced(x, axes), sum_of_slopes(dx, x, axes)
 
     return reduced
 
 
-_sum = _with_slopes(SUM, lambda x, axes, dx: dx)
-_product = _with_slopes(PRODUCT, lambda x, axes, dx: product_of_others(x, axes, PRODUCT) * dx)
+# A sum that transposes; where it does, nothing is summed.
+_sum = _with_slopes(SUM, lambda dx, x, axes: _restored(lax.reduce_sum(dx, axes), axes))
+_product = _with_slopes(PRODUCT, functools.partial(sum_by_others, product=PRODUCT))
 
 
 @jax.custom_jvp

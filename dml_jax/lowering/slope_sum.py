@@ -17,6 +17,7 @@ MAX; LOG_SUM_EXP over the first axis, as it is and so:
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from dml_jax.lowering.pieces import MOST
 from dml_jax.lowering.wide import wide
 
 Slope = Callable[..., jax.Array]
+Spread = Callable[..., jax.Array]
 
 # Elements that are shared, from which on they are not read from a cache by the next that need them.
 MUCH = 2**21
@@ -49,63 +51,92 @@ def slope_sum(
         shared: by elements along the axes, which are 1.
         axes: along these.
     """
-    sloped = functools.partial(_plain, slope=slope, out=_like(shared[0]))
+    out = _like(shared[0])
     longer = [a for a, n in enumerate(x.shape) if n > 1]
-    of_first = longer and longer[0] in axes and x.shape[longer[0]] > 2 and shared[0].size >= MUCH
-    if of_first and not placement.has_explicit_axes(jax.typeof(x)):
-        sloped = functools.partial(_sloped.bind, slope=slope, out=_like(shared[0]))
-    return sloped(dx, x, *shared)
+    if longer and longer[0] in axes and x.shape[longer[0]] > 2 and out.size >= MUCH:
+        return sloped(slope, _spread, out, dx, x, *shared)
+    return _plain(dx, x, *shared, slope=slope, out=out)
 
 
-def _plain(y: jax.Array, x: jax.Array, *shared: jax.Array, slope: Slope, out: Any) -> jax.Array:
-    """By slopes, what is of x's shape, and summed to a smaller one; or of that one, to x's."""
-    product = slope(x, *shared) * wide(y)
+def sloped(slope: Slope, spread: Spread, out: Any, dx: jax.Array, *xs: jax.Array) -> jax.Array:
+    """The sum of slopes times `dx`, whose transposition has a form of its own on one device.
+
+    Args:
+        slope: of `xs`; hashable, and has derivatives.
+        spread: of the platforms, the transposition's argument, `xs` and `slope`; hashable.
+        out: the sum's shape and type; what is summed along is 1.
+        dx: of the slopes' shape.
+        xs: what slopes are of.
+    """
+    # Inside shard_map types say over which axes values vary, which this one's would have to.
+    if placement.has_explicit_axes(jax.typeof(dx)) or jax.sharding.get_abstract_mesh().manual_axes:
+        return _plain(dx, *xs, slope=slope, out=out)
+    return _sloped.bind(dx, *xs, slope=slope, spread=spread, out=out)
+
+
+def _plain(y: jax.Array, *xs: jax.Array, slope: Slope, out: Any) -> jax.Array:
+    """Slopes times what is of their shape, summed; or times what a sum is of, broadcast."""
+    product = slope(*xs) * wide(y)
     axes = [a for a, n in enumerate(product.shape) if n != out.shape[a]]
     if axes:
         product = lax.expand_dims(lax.reduce_sum(product, axes), axes)
     return lax.convert_element_type(product, out.dtype)
 
 
-def _in_pieces(y: jax.Array, x: jax.Array, *shared: jax.Array, slope: Slope, out: Any) -> jax.Array:
-    """The transposition on a GPU."""
-    if out.shape != x.shape:
-        return _plain(y, x, *shared, slope=slope, out=out)
-    axis = next(a for a, n in enumerate(x.shape) if n > 1)
-    n = x.shape[axis]
-    step = -(-n // MOST)
-    cut = (lax.slice_in_dim(x, i, min(i + step, n), axis=axis) for i in range(0, n, step))
-    each = [_plain(y, z, *shared, slope=slope, out=ShapedArray(z.shape, out.dtype)) for z in cut]
-    return lax.concatenate(each, axis)
+def _spread(
+    platforms: Sequence[str], y: jax.Array, x: jax.Array, *shared: jax.Array, slope: Slope
+) -> jax.Array:
+    def whole(y: jax.Array, x: jax.Array, *shared: jax.Array) -> jax.Array:
+        return _plain(y, x, *shared, slope=slope, out=_like(x))
+
+    def in_pieces(y: jax.Array, x: jax.Array, *shared: jax.Array) -> jax.Array:
+        axis = next(a for a, n in enumerate(x.shape) if n > 1)
+        n = x.shape[axis]
+        step = -(-n // MOST)
+        cut = (lax.slice_in_dim(x, i, min(i + step, n), axis=axis) for i in range(0, n, step))
+        return lax.concatenate([whole(y, piece, *shared) for piece in cut], axis)
+
+    return placement.by_platform(platforms, {"cuda": in_pieces}, whole)(y, x, *shared)
 
 
-def _like(x: jax.Array) -> Any:
+def _like(x: Any) -> Any:
     return ShapedArray(x.shape, x.dtype)
 
 
 _sloped = Primitive("dml_sloped")
-_sloped.def_impl(lambda *xs, **params: jax.jit(functools.partial(_sloped.bind, **params))(*xs))
-_sloped.def_abstract_eval(lambda *xs, slope, out: out)
+_sloped.def_abstract_eval(lambda *xs, out, **params: out)
 
 
-def _lowered(ctx: Any, *xs: Any, **params: Any) -> Any:
-    form = _plain
-    if placement.on_one_device(ctx.module_context):
-        form = placement.by_platform(placement.platforms_of(ctx), {"cuda": _in_pieces}, _plain)
-    return mlir.lower_fun(functools.partial(form, **params), multiple_results=False)(ctx, *xs)
+@functools.lru_cache(maxsize=4096)
+def _jitted(**params: Any) -> Callable[..., jax.Array]:
+    return jax.jit(functools.partial(_sloped.bind, **params))
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    plain = functools.partial(_plain, **params)
+@_sloped.def_impl
+def _eager(*xs: jax.Array, **params: Any) -> jax.Array:
+    return _jitted(**params)(*xs)
+
+
+def _lowered(ctx: Any, *xs: Any, slope: Slope, spread: Spread, out: Any) -> Any:
+    form = functools.partial(_plain, slope=slope, out=out)
+    is_spread = math.prod(out.shape) > math.prod(ctx.avals_in[0].shape)
+    if is_spread and placement.on_one_device(ctx.module_context):
+        form = functools.partial(spread, placement.platforms_of(ctx), slope=slope)
+    return mlir.lower_fun(form, multiple_results=False)(ctx, *xs)
+
+
+def _jvp(primals: Any, tangents: Any, slope: Slope, spread: Spread, out: Any) -> Any:
+    plain = functools.partial(_plain, slope=slope, out=out)
     return jax.jvp(plain, primals, tuple(map(ad.instantiate_zeros, tangents)))
 
 
-def _transposed(ct: Any, y: Any, *xs: Any, slope: Slope, out: Any) -> Any:
-    back = None if type(ct) is ad.Zero else _sloped.bind(ct, *xs, slope=slope, out=_like(y.aval))
+def _transposed(ct: Any, y: Any, *xs: Any, out: Any, **params: Any) -> Any:
+    back = None if type(ct) is ad.Zero else _sloped.bind(ct, *xs, out=_like(y.aval), **params)
     return [back, *[None] * len(xs)]
 
 
-def _batched(xs: Any, dims: Any, **params: Any) -> Any:
-    return jax.vmap(functools.partial(_plain, **params), dims)(*xs), 0
+def _batched(xs: Any, dims: Any, slope: Slope, spread: Spread, out: Any) -> Any:
+    return jax.vmap(functools.partial(_plain, slope=slope, out=out), dims)(*xs), 0
 
 
 mlir.register_lowering(_sloped, _lowered)
