@@ -79,9 +79,9 @@ class Reduce(_OverAxes, op="REDUCE"):
     smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by
     the maximum.
 
-    Gradient: the function's derivative. MIN and MAX share among ties equally, L1 has 0 at 0, L2 of
-    a zero vector has 0, LOG_SUM_EXP has 0 where its result is infinite; ARGMAX and ARGMIN, and
-    integers, have none.
+    Gradient: the function's derivative. MIN and MAX share among ties equally and have 0 where there
+    is NaN, L1 has 0 at 0, L2 of a zero vector has 0, LOG_SUM_EXP has 0 where its result is
+    infinite; ARGMAX and ARGMIN, and integers, have none.
 
     Fields:
         function: what to compute.
