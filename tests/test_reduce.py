@@ -181,7 +181,9 @@ def keeps_nan(request: pytest.FixtureRequest) -> Iterator[bool]:
     if request.param == "of the platform":
         yield True
         return
-    rows = mock.patch.object(slopes, "_by_platform", lambda rows, _, x, axes: rows(x, axes))
+    rows = mock.patch.object(
+        slopes, "_by_platform", lambda kind, x, axes: (kind.of_rows(x, axes), 1.0)
+    )
     with rows, nothing_traced():
         yield jax.default_backend() != "cpu"
 
@@ -200,7 +202,7 @@ def test_gradients_as_stated():
     np.testing.assert_array_equal(got, [4 * tiny, 4 * tiny, 0])
     np.testing.assert_array_equal(gradient("L1", np.array([0, -3, 2], f32)), [0, -1, 1])
     np.testing.assert_array_equal(gradient("MAX", np.array([1, np.nan, 1], f32)), [0, 0, 0])
-    # Of 1e-30 the square is 0.
+    # Of 1e-30 the square is 0, and 1e-30 / 0 infinite.
     np.testing.assert_allclose(gradient("L2", np.array([1e-30, 0], f32)), 0, atol=1)
     np.testing.assert_array_equal(gradient("MAX", np.ones(4096, np.float16)), [1 / 4096] * 4096)
 
@@ -367,6 +369,34 @@ def test_slopes_in_pieces(function: str):
     assert "concatenate" in in_pieces and "concatenate" not in text
     for result, want in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, want, rtol=1e-6, atol=1e-6)
+
+
+def test_slopes_of_what_is_infinite_are_linear():
+    """Also if they are derived by the result's gradient alone, as beside a constant x."""
+    for function, x in (("MULTIPLY", [np.inf, 2, 3, 4]), ("MAX", [np.inf, 1]), ("L2", [0, 0])):
+        x, one = np.array(x, np.float32), np.ones(1, np.float32)
+        _, transposed = jax.vjp(make(function, x, [0]), x)
+        (want,) = transposed(one)
+        _, (got,) = jax.jvp(transposed, (one,), (one,))
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.usefixtures("keeps_nan")
+def test_curvature_of_the_largest_floats():
+    x = np.full(2, np.finfo(np.float32).max)
+    op = make("LOG_SUM_EXP", x, [0])
+    curvature = jax.hessian(lambda x: op(x)[0])(x)
+    np.testing.assert_allclose(curvature, [[0.25, -0.25], [-0.25, 0.25]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", ["MULTIPLY", "MAX", "LOG_SUM_EXP"])
+def test_gradients_without_jit(function: str):
+    x = np.array([[1, 2, 3], [6, 5, 4]], np.float32)
+    op = make(function, x, [0])
+    slope = jax.grad(lambda x: op(x).sum())
+    want = slope(x)
+    with jax.disable_jit():
+        np.testing.assert_allclose(slope(x), want, rtol=1e-6)
 
 
 def test_slopes_of_norms_do_not_overflow():

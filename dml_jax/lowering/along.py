@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
+from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
@@ -86,14 +87,7 @@ def along(x: jax.Array, axes: Axes, what: Along) -> Parts:
     return tuple(_along.bind(x, what=what, axes=tuple(axes)))
 
 
-@functools.lru_cache(maxsize=4096)
-def _jitted(what: Along, axes: tuple[int, ...]) -> Callable[[jax.Array], list[jax.Array]]:
-    return jax.jit(lambda x: _along.bind(x, what=what, axes=axes))
-
-
-@_along.def_impl
-def _eager(x: jax.Array, *, what: Along, axes: tuple[int, ...]) -> list[jax.Array]:
-    return _jitted(what, axes)(x)
+_along.def_impl(functools.partial(dispatch.apply_primitive, _along))
 
 
 @_along.def_abstract_eval

@@ -185,6 +185,11 @@ def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     return tuple(part.reshape(shape) for part in parts)
 
 
+def restored(x: jax.Array, axes: Axes) -> jax.Array:
+    """With the axes that were reduced, as 1."""
+    return lax.expand_dims(x, sorted(axes))
+
+
 def kept(values: Sequence[T], axes: Axes) -> list[T]:
     """Those of the axes that are not reduced."""
     return [value for a, value in enumerate(values) if a not in axes]

@@ -50,15 +50,16 @@ from dml_jax.lowering.wide import wide
 AT_ONCE = 24
 # Columns up to this are read whole, however few they are.
 SHORT_COLUMN = 64
-# Results, a thread for each, that are enough: of whole columns, or of blocks of them. For so many
-# blocks at least; twice as many; four times, us, ARGMAX; LOG_SUM_EXP, FLOAT32, of [8192, 8192] 72,
-# 76, 78; 76, 74, 75; [8, 16384, 256] 40, 41, 43; 42, 42, 43; but [4093, 4099] 28, 23, 25; 29, 26,
-# 24; FLOAT16 60, 57, 56; 68, 64, 60; 33, 32, 32; 37, 34, 34; 24, 23, 18; 60, 35, 21.
+# Results, a thread for each, that are enough: of whole columns, or of blocks of them. us, for so
+# many blocks at least, twice and four times as many, ARGMAX; LOG_SUM_EXP:
+#     [8192, 8192]      FLOAT32  72, 76, 78; 76, 74, 75;  FLOAT16  60, 57, 56; 68, 64, 60
+#     [8, 16384, 256]            40, 41, 43; 42, 42, 43;           33, 32, 32; 37, 34, 34
+#     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
 MANY = 2**17
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
-# Elements that rows are a multiple of, where all of them begin as a thread's words do.
+# Elements that rows are a multiple of, if all of them begin where threads read at once.
 ALIGNED = 8
 # Elements that are not worth another pass.
 LITTLE_COLUMNS = 2**20
@@ -99,7 +100,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= AT_ONCE:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
-    many = MANY * (4 if parts[0].dtype.itemsize < 4 else 1 if c % ALIGNED == 0 else 2)
+    many = _enough(parts[0].dtype.itemsize, c)
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     parts = _started(kind, tuple(map(wide, parts)))
     if n <= SHORT_COLUMN or k * c >= many:
@@ -115,6 +116,11 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return by_pairs(kind.combine, kind.nothing, parts, (1,))
 
 
+def _enough(width: int, c: int) -> int:
+    """How many results are, of rows of c elements of so many bytes."""
+    return 4 * MANY if width < 4 else MANY if c % ALIGNED == 0 else 2 * MANY
+
+
 def _started(kind: Fold, parts: Parts) -> Parts:
     return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
@@ -122,8 +128,8 @@ def _started(kind: Fold, parts: Parts) -> Parts:
 def _by_threads(kind: Fold, parts: Parts, size: int) -> Parts:
     """[k, n, ...] -> [k, blocks of so many, ...]: a thread for each result, in a loop.
 
-    A block's rows are neighbours: to read every so many-th row, where that is a power of two, takes
-    longer; us, ARGMAX of [8192, 8192] over 0 190, so 69.
+    The last block is filled with nothing. A block's rows are neighbours: to read every so many-th
+    row, where that is a power of two, takes longer; us, ARGMAX of [8192, 8192] over 0 190, so 69.
     """
     n, rest = parts[0].shape[1], [1] * (parts[0].ndim - 2)
     return tuple(
@@ -133,7 +139,7 @@ def _by_threads(kind: Fold, parts: Parts, size: int) -> Parts:
             lambda a, b: kind.combine([a, b]),
             [1, size, *rest],
             [1, size, *rest],
-            [(0, 0), (0, -n % size), *[(0, 0) for _ in rest]],
+            [(0, 0), (0, -n % size)] + [(0, 0)] * len(rest),
         )
     )
 
@@ -149,7 +155,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         parts = _started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
-        return shaped(_by_threads(kind, _started(kind, tuple(map(wide, parts))), n), (k, 1))
+        return _by_threads(kind, _started(kind, tuple(map(wide, parts))), n)
     if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]

@@ -13,7 +13,7 @@ from jax.core import ShapedArray
 
 from dml_jax.lowering import across
 from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts
+from dml_jax.lowering.fold import Axes, Fold, Parts, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.placement import by_platform
 from dml_jax.lowering.slope_sum import sloped
@@ -34,7 +34,7 @@ def product_of_others(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
 def sum_by_others(dx: jax.Array, x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
     """The sum of dx times the product of the others along `axes`, which become 1."""
     shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
-    return sloped(_Slope(tuple(axes), product), _spread, ShapedArray(shape, x.dtype), dx, x)
+    return sloped(_Slope(tuple(axes), product), _transposed, ShapedArray(shape, x.dtype), dx, x)
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class _Slope:
         return product_of_others(x, self.axes, self.product)
 
 
-def _spread(platforms: Sequence[str], y: jax.Array, x: jax.Array, slope: _Slope) -> jax.Array:
-    """In one loop with the division: what is stored of a loop is not read to be multiplied."""
+def _transposed(platforms: Sequence[str], y: jax.Array, x: jax.Array, slope: _Slope) -> jax.Array:
+    """Multiplied in the loop of the division, whose result would be stored and read again."""
     whole = _whole(x, slope.axes, slope.product)
     return _by_division(x, whole, slope.axes, platforms, y)
 
@@ -85,7 +85,7 @@ class _Others(Along):
 
 
 def _whole(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
-    return lax.expand_dims(fold(x, product, axes)[0], sorted(axes))
+    return restored(fold(x, product, axes)[0], axes)
 
 
 def _by_division(

@@ -15,7 +15,7 @@ from jax import lax
 
 from dml_jax.lowering import slopes
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Axes, Fold
+from dml_jax.lowering.fold import Axes, Fold, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import LOG_EXP_SUM
 from dml_jax.lowering.fold_extreme import MAX, MIN
@@ -24,10 +24,6 @@ from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
 from dml_jax.lowering.others import sum_by_others
 from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.wide import wide
-
-
-def _restored(x: jax.Array, axes: Axes) -> jax.Array:
-    return lax.expand_dims(x, sorted(axes))
 
 
 def _accumulated(reduction: Reduction) -> Reduction:
@@ -46,7 +42,7 @@ def _with_slopes(
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
     def reduced(x: jax.Array, axes: Axes) -> jax.Array:
-        return _restored(fold(x, kind, axes)[0], axes)
+        return restored(fold(x, kind, axes)[0], axes)
 
     @reduced.defjvp
     def _(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
@@ -56,8 +52,8 @@ def _with_slopes(
     return reduced
 
 
-# A sum that transposes; where it does, nothing is summed.
-_sum = _with_slopes(SUM, lambda dx, x, axes: _restored(lax.reduce_sum(dx, axes), axes))
+# JAX's own, which transposes; where it does, nothing is summed.
+_sum = _with_slopes(SUM, lambda dx, x, axes: restored(lax.reduce_sum(dx, axes), axes))
 _product = _with_slopes(PRODUCT, functools.partial(sum_by_others, product=PRODUCT))
 
 
@@ -106,15 +102,14 @@ def multiply(x: jax.Array, axes: Axes) -> jax.Array:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The largest or smallest element, NaN where there is one."""
-    return _restored(fold(x, MAX if largest else MIN, axes)[0], axes)
+    return restored(fold(x, MAX if largest else MIN, axes)[0], axes)
 
 
 @_extreme.defjvp
 def _extreme_jvp(axes: Axes, largest: bool, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    # Equal elements share the derivative, as in JAX's own reductions.
     (x,), (dx,) = primals, tangents
-    slope = slopes.by_share(dx, x, axes, largest)
-    return _extreme(x, axes, largest), lax.convert_element_type(slope, x.dtype)
+    dy = slopes.summed(slopes.SHARES[largest], dx, x, axes)
+    return _extreme(x, axes, largest), lax.convert_element_type(dy, x.dtype)
 
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
@@ -135,22 +130,27 @@ def _norm(x: jax.Array, axes: Axes) -> jax.Array:
 @_norm.defjvp
 def _norm_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     (x,), (dx,), norm = primals, tangents, _norm(*primals, axes)
-    return norm, slope_sum(_unit, dx, x, (norm,), axes)
+    return norm, slope_sum(_unit, dx, x, norm, axes)
 
 
 @jax.custom_jvp
 def _unit(x: jax.Array, norm: jax.Array) -> jax.Array:
-    """Of length 1, or 0 at the origin; shorter where squares are too small for a normal float.
+    """Of length 1, shorter where squares are too small for a normal float, and 0 at the origin.
 
     (A maximum, unlike a select, goes into the one kernel that XLA makes of rows on a GPU.)
     """
-    return wide(x) / lax.max(norm, np.sqrt(np.finfo(norm.dtype).tiny))
+    return wide(x) / _at_least_tiny(norm)
 
 
 @_unit.defjvp
 def _unit_jvp(primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]):
     (_, norm), (dx, dnorm), unit = primals, tangents, _unit(*primals)
-    return unit, (wide(dx) - unit * dnorm) / where(norm == 0, np.inf, norm)
+    # Where the norm is 0 it has a corner, and the derivative is 0.
+    return unit, (wide(dx) - unit * dnorm) / where(norm == 0, np.inf, _at_least_tiny(norm))
+
+
+def _at_least_tiny(norm: jax.Array) -> jax.Array:
+    return lax.max(norm, np.sqrt(np.finfo(norm.dtype).tiny))
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -163,15 +163,14 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as in
     # slopes.py, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
     top, total = fold(x, LOG_EXP_SUM, axes)
-    return lax.convert_element_type(_restored(lax.log(total) + top, axes), x.dtype)
+    return lax.convert_element_type(restored(lax.log(total) + top, axes), x.dtype)
 
 
 @log_sum_exp.defjvp
 def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    # The softmax of x; 0 where the result is infinite.
     (x,), (dx,) = primals, tangents
-    slope = slopes.by_softmax(dx, x, axes)
-    return log_sum_exp(x, axes), lax.convert_element_type(slope, x.dtype)
+    dy = slopes.summed(slopes.SOFTMAX, dx, x, axes)
+    return log_sum_exp(x, axes), lax.convert_element_type(dy, x.dtype)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
@@ -193,4 +192,4 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
     index_type = np.dtype(np.int32 if count <= 2**31 - 1 else np.uint32)
     kind = arg_fold(largest, last, index_type)
     _, index = fold(lax.stop_gradient(x), kind, axes)
-    return lax.convert_element_type(_restored(index, axes), dtype)
+    return lax.convert_element_type(restored(index, axes), dtype)

@@ -1,12 +1,14 @@
-"""The derivatives of LOG_SUM_EXP, MAX and MIN: sums of elements' tangents by their slopes.
+"""Slopes of LOG_SUM_EXP, MAX and MIN: what elements' tangents are multiplied by before the sum.
 
-Of a softmax along rows, by plain reductions whose results are broadcast and divide, XLA makes one
-kernel on a GPU: it holds a row while it reduces it, so that a derivative reads its input once. A
-product with a quotient, or a select by what was reduced, does not go into it.
+Along rows XLA makes one kernel of them on a GPU, which holds a row while it reduces it, so that a
+derivative reads its input once. It does so for plain reductions that are broadcast, subtracted and
+divided by, as in a softmax; not if an element is selected by what was reduced, nor if it meets the
+result's gradient as a quotient of that and what was reduced. So there the division comes first.
 """
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -14,15 +16,13 @@ from jax import lax
 
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.exponential import exp_of_negative
-from dml_jax.lowering.fold import Axes, Parts
+from dml_jax.lowering.fold import Axes, Parts, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
 from dml_jax.lowering.fold_extreme import COUNTED
 from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.stored import stored
 from dml_jax.lowering.wide import wide
-
-Form = Callable[..., Parts]
 
 # Rows that a GPU's kernel holds. H200, jax 0.11.2, us of 33554432 elements, in two passes and so, a
 # copy of FLOAT32 70, of FLOAT16 36; rows of 16, 48, 256, 1000, 4096, 16384:
@@ -33,97 +33,114 @@ Form = Callable[..., Parts]
 # Of 333 LOG_SUM_EXP 124, 163; 101, 206; MAX 121, 106; 181, 110. LOG_SUM_EXP of 15 FLOAT16 125, 94;
 # of 5000 84, 155.
 LONGEST = 2**13
-# What LOG_SUM_EXP's rows are a multiple of, of more elements than `FEW`, and than `MANY`.
-EVEN, LONG_EVEN, FEW, MANY = 8, 64, 16, 2**12
 
 
-def by_softmax(dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array:
-    """The sum of dx by the softmax of x along axes, which become 1, in the type that accumulates.
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """How elements' slopes are made.
 
-    The softmax is 0 where the sum of the exponentials is infinite, or 0.
+    Attributes:
+        slope: of elements and what they share along the axes.
+        shared: that, and what the sum of tangents by slopes is to be divided by.
+        of_rows: the slopes themselves, divided, for a GPU's rows.
+        one_kernel: whether rows of so many elements go so.
+    """
+
+    slope: Callable[[jax.Array, jax.Array], jax.Array]
+    shared: Callable[[jax.Array, Axes], tuple[jax.Array, jax.Array]]
+    of_rows: Callable[[jax.Array, Axes], jax.Array]
+    one_kernel: Callable[[int], bool] = lambda n: True
+
+
+def summed(slopes: Slopes, dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array:
+    """The sum of elements' dx by their slopes along axes, which become 1; it accumulates wide.
+
+    Args:
+        slopes: how they are made.
+        dx: of x's shape.
+        x: floats.
+        axes: along these.
     """
     n = _row(x, axes)
-    even = n <= FEW or n % (EVEN if n <= MANY else LONG_EVEN) == 0
-    if 1 < n <= LONGEST and even:
-        factor, divisor = _by_platform(_softmax_of_rows, _softmax, x, tuple(axes))
-        return _along(lax.reduce_sum, factor * wide(dx), axes) / divisor
-    shift, total = _finite_shift_and_total(x, axes)
-    return slope_sum(_power, dx, x, (shift,), axes) / total
-
-
-def by_share(dx: jax.Array, x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
-    """The same by 1 shared by the largest (smallest) elements; of NaN 0."""
-    if 1 < _row(x, axes) <= LONGEST:
-        factor, divisor = _by_platform(*_SHARES[largest], x, tuple(axes))
-        return _along(lax.reduce_sum, factor * wide(dx), axes) / divisor
-    value, count = _value_and_count(x, axes, largest)
-    return slope_sum(_equal, dx, x, (value,), axes) / count
+    if 0 < n <= LONGEST and slopes.one_kernel(n):
+        factor, divisor = _by_platform(slopes, x, tuple(axes))
+        return restored(lax.reduce_sum(factor * wide(dx), axes), axes) / divisor
+    shared, divisor = slopes.shared(x, axes)
+    return slope_sum(slopes.slope, dx, x, shared, axes) / divisor
 
 
 def _row(x: jax.Array, axes: Axes) -> int:
-    """How many elements rows have that are along the last axis of more than one; else 0."""
+    """How many elements rows have; 0 where they are not the last axis (of more than one element).
+
+    Rows of several axes XLA does not take for a softmax, reshaped or not.
+    """
     longer = [a for a, n in enumerate(x.shape) if n > 1]
     along = [a for a in longer if a in axes]
     return x.shape[along[0]] if along and along == longer[-1:] else 0
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 3))  # or each eager one would be compiled
-def _by_platform(of_rows: Form, other: Form, x: jax.Array, axes: Axes) -> Parts:
-    """What elements' tangents are multiplied by, and what their sum is divided by."""
-    return lax.platform_dependent(
-        x, cuda=functools.partial(of_rows, axes=axes), default=functools.partial(other, axes=axes)
-    )
+@functools.partial(jax.jit, static_argnums=(0, 2))  # or each eager derivative would compile it
+def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
+    """Slopes, and what their sum is divided by: 1 where they are already."""
+
+    def of_rows(x: jax.Array) -> Parts:
+        divided = slopes.of_rows(x, axes)
+        shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
+        return divided, lax.full(shape, 1, divided.dtype)
+
+    def other(x: jax.Array) -> Parts:
+        shared, divisor = slopes.shared(x, axes)
+        return slopes.slope(x, shared), divisor
+
+    return lax.platform_dependent(x, cuda=of_rows, default=other)
 
 
-def _softmax_of_rows(x: jax.Array, axes: Axes) -> Parts:
+def _softmax_of_rows(x: jax.Array, axes: Axes) -> jax.Array:
     x = wide(x)
     most = np.finfo(x.dtype).max
-    top = lax.max(_along(lax.reduce_max, lax.stop_gradient(x), axes), -most)
-    power = lax.exp(lax.clamp(-most, x, most) - top)
+    top = lax.max(restored(lax.reduce_max(lax.stop_gradient(x), axes), axes), -most)
+    power = lax.exp(_finite(x) - top)
     # At least 1, but 0 where the top is infinite.
-    total = lax.max(_along(lax.reduce_sum, power, axes), x.dtype.type(0.5))
-    there = lax.convert_element_type(x != -np.inf, x.dtype)
-    return power / total * there, lax.full_like(total, 1)
+    total = lax.max(restored(lax.reduce_sum(power, axes), axes), x.dtype.type(0.5))
+    return power / total * lax.convert_element_type(x != -np.inf, x.dtype)
 
 
-def _share_of_rows(x: jax.Array, axes: Axes, largest: bool) -> Parts:
+@jax.custom_jvp
+def _finite(x: jax.Array) -> jax.Array:
+    most = np.finfo(x.dtype).max
+    return lax.clamp(-most, x, most)
+
+
+# Also at the bounds, where that of a clamp is 0.
+_finite.defjvps(lambda dx, out, x: dx)
+
+
+def _divides_rows(n: int) -> bool:
+    """Any of up to 16 elements, multiples of 8 up to 4096, of 64 beyond."""
+    return n <= 16 or n % (8 if n <= 2**12 else 64) == 0
+
+
+def _share_of_rows(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     x = wide(lax.stop_gradient(x))
-    top = _along(lax.reduce_max if largest else lax.reduce_min, x, axes)
-    chosen = lax.convert_element_type(x == top, x.dtype)
-    count = lax.max(_along(lax.reduce_sum, chosen, axes), x.dtype.type(1))
-    return chosen / count, lax.full_like(count, 1)
-
-
-def _softmax(x: jax.Array, axes: Axes) -> Parts:
-    shift, total = _finite_shift_and_total(x, axes)
-    return _power(x, shift), total
-
-
-def _share(x: jax.Array, axes: Axes, largest: bool) -> Parts:
-    value, count = _value_and_count(x, axes, largest)
-    return _equal(x, value), count
-
-
-def _finite_shift_and_total(x: jax.Array, axes: Axes) -> Parts:
-    shift, total = _shift_and_total(x, axes)
-    infinite = is_infinite(total) | (total == 0)
-    return stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
-
-
-def _value_and_count(x: jax.Array, axes: Axes, largest: bool) -> Parts:
-    kept = fold(lax.stop_gradient(x), COUNTED[largest], axes)
-    value, count = (lax.expand_dims(part, sorted(axes)) for part in kept)
-    return stored((value, lax.max(count, count.dtype.type(1))))
+    top = restored((lax.reduce_max if largest else lax.reduce_min)(x, axes), axes)
+    chosen = _equal(x, top)
+    return chosen / lax.max(restored(lax.reduce_sum(chosen, axes), axes), x.dtype.type(1))
 
 
 def _equal(x: jax.Array, value: jax.Array) -> jax.Array:
     return lax.convert_element_type(wide(x) == value, value.dtype)
 
 
-_SHARES = {
-    largest: tuple(functools.partial(form, largest=largest) for form in (_share_of_rows, _share))
-    for largest in (True, False)
-}
+def _value_and_count(x: jax.Array, axes: Axes, largest: bool) -> tuple[jax.Array, jax.Array]:
+    value, count = fold(lax.stop_gradient(x), COUNTED[largest], axes)
+    count = lax.max(count, count.dtype.type(1))
+    return stored((restored(value, axes), restored(count, axes)))
+
+
+def _finite_shift_and_total(x: jax.Array, axes: Axes) -> tuple[jax.Array, jax.Array]:
+    shift, total = _shift_and_total(x, axes)
+    infinite = is_infinite(total) | (total == 0)
+    return stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -134,7 +151,7 @@ def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
     known = total == total
     total = where(known & (top == np.inf), np.inf, total)
     total = where(known & (top == -np.inf), 0, total)
-    return lax.expand_dims(finite(top), sorted(axes)), lax.expand_dims(total, sorted(axes))
+    return restored(finite(top), axes), restored(total, axes)
 
 
 def _power(x: jax.Array, shift: jax.Array) -> jax.Array:
@@ -148,8 +165,17 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
     (x,), (dx,) = primals, tangents
     shift, total = _shift_and_total(x, axes)
     top = stored(where(is_infinite(total), np.inf, shift))
-    return (shift, total), (lax.full_like(shift, 0), slope_sum(_power, dx, x, (top,), axes))
+    return (shift, total), (lax.full_like(shift, 0), slope_sum(_power, dx, x, top, axes))
 
 
-def _along(reduce: Callable[[jax.Array, Axes], jax.Array], x: jax.Array, axes: Axes) -> jax.Array:
-    return lax.expand_dims(reduce(x, axes), sorted(axes))
+SOFTMAX = Slopes(_power, _finite_shift_and_total, _softmax_of_rows, _divides_rows)
+"""exp(x) / the sum of them; 0 where that is infinite, or 0."""
+SHARES = {
+    largest: Slopes(
+        _equal,
+        functools.partial(_value_and_count, largest=largest),
+        functools.partial(_share_of_rows, largest=largest),
+    )
+    for largest in (True, False)
+}
+"""1 shared by the largest (smallest) elements, as in JAX's own reductions; beside NaN 0."""
