@@ -99,23 +99,23 @@ def _softmax_of_rows(x: jax.Array, axes: Axes) -> jax.Array:
     x = wide(x)
     most = np.finfo(x.dtype).max
     top = lax.max(restored(lax.reduce_max(lax.stop_gradient(x), axes), axes), -most)
-    power = lax.exp(_finite(x) - top)
+    power = lax.exp(_bounded(x) - top)
     # At least 1, but 0 where the top is infinite.
     total = lax.max(restored(lax.reduce_sum(power, axes), axes), x.dtype.type(0.5))
     return power / total * lax.convert_element_type(x != -np.inf, x.dtype)
 
 
 @jax.custom_jvp
-def _finite(x: jax.Array) -> jax.Array:
+def _bounded(x: jax.Array) -> jax.Array:
     most = np.finfo(x.dtype).max
     return lax.clamp(-most, x, most)
 
 
 # Also at the bounds, where that of a clamp is 0.
-_finite.defjvps(lambda dx, out, x: dx)
+_bounded.defjvps(lambda dx, out, x: dx)
 
 
-def _divides_rows(n: int) -> bool:
+def _are_even(n: int) -> bool:
     """Any of up to 16 elements, multiples of 8 up to 4096, of 64 beyond."""
     return n <= 16 or n % (8 if n <= 2**12 else 64) == 0
 
@@ -168,7 +168,7 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
     return (shift, total), (lax.full_like(shift, 0), slope_sum(_power, dx, x, top, axes))
 
 
-SOFTMAX = Slopes(_power, _finite_shift_and_total, _softmax_of_rows, _divides_rows)
+SOFTMAX = Slopes(_power, _finite_shift_and_total, _softmax_of_rows, _are_even)
 """exp(x) / the sum of them; 0 where that is infinite, or 0."""
 SHARES = {
     largest: Slopes(
@@ -178,4 +178,7 @@ SHARES = {
     )
     for largest in (True, False)
 }
-"""1 shared by the largest (smallest) elements, as in JAX's own reductions; beside NaN 0."""
+"""1 shared by the largest (smallest) elements, as in JAX's own reductions; beside NaN 0.
+
+(Of rows that are sharded over several GPUs a maximum may drop NaN, and the others share.)
+"""
