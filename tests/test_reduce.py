@@ -171,8 +171,10 @@ def gradient(function: str, x, axes=(0,)):
 def nothing_traced() -> Iterator[None]:
     """JAX keeps what it traced, also derivatives; here and afterwards it has nothing."""
     jax.clear_caches()
-    yield
-    jax.clear_caches()
+    try:
+        yield
+    finally:
+        jax.clear_caches()
 
 
 @pytest.fixture(params=["of the platform", "of a GPU's rows"])
@@ -325,11 +327,11 @@ def test_slopes_beside_what_is_infinite(axis: int, keeps_nan: bool):
     )
     op = make("LOG_SUM_EXP", x, [axis])
 
-    def slopes(x: jax.Array) -> jax.Array:
+    def slope(x: jax.Array) -> jax.Array:
         return jax.grad(lambda x: op(x).sum())(x)
 
-    np.testing.assert_allclose(jax.jit(slopes)(x), expected, rtol=1e-6)
-    second = jax.jit(lambda x: jax.jvp(slopes, (x,), (jnp.ones_like(x),))[1])(x)
+    np.testing.assert_allclose(jax.jit(slope)(x), expected, rtol=1e-6)
+    second = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1])(x)
     np.testing.assert_allclose(second, np.where(np.isnan(expected), nan, 0), atol=1e-6)
 
 
@@ -354,13 +356,13 @@ def test_slopes_in_pieces(function: str):
         return (op(x) * weights).sum()
 
     def derived() -> Any:
-        slopes = jax.grad(total)
-        program = jax.jit(slopes)
+        slope = jax.grad(total)
+        program = jax.jit(slope)
         batch = jnp.stack([x, x[::-1]])
-        results = [program(x), slopes(x), jax.vmap(slopes)(batch), jax.jit(jax.hessian(total))(x)]
+        results = [program(x), slope(x), jax.vmap(slope)(batch), jax.jit(jax.hessian(total))(x)]
         _, transposed = jax.vjp(op, x)
         twice = jax.linear_transpose(lambda y: transposed(y)[0], weights)(x)
-        second = jax.jacrev(slopes)(x)
+        second = jax.jacrev(slope)(x)
         return program.lower(x).as_text(), [*results, *twice, second, jax.jvp(op, (x,), (x,))[1]]
 
     text, expected = derived()
@@ -458,7 +460,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     of_slopes = dataclasses.replace(slopes.EXP_SUM, **few)
     slope = mock.patch.object(slopes, "EXP_SUM", of_slopes)
     few_exponentials = mock.patch.object(fold_exponentials, "FEW_EXPONENTIALS", 100)
-    with here, sizes, kinds, slope, few_exponentials:
+    with here, sizes, kinds, slope, few_exponentials, nothing_traced():
         yield
 
 

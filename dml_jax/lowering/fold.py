@@ -185,6 +185,11 @@ def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     return tuple(part.reshape(shape) for part in parts)
 
 
+def reduced(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
+    """The shape of what is reduced along axes, which become 1."""
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+
 def restored(x: jax.Array, axes: Axes) -> jax.Array:
     """With the axes that were reduced, as 1."""
     return lax.expand_dims(x, sorted(axes))

@@ -21,6 +21,7 @@ from dml_jax.lowering.fold import (
     ends_in_rows,
     moved,
     piece,
+    restored,
     run_by_run,
     shaped,
     taken,
@@ -85,7 +86,7 @@ def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
     XLA's CPU has a loop for each of two things that are kept, and would combine both in each.
     """
     (first,) = stored(fold(two.first, x, axes))
-    elements = two.beside(x, lax.expand_dims(first, sorted(axes)))
+    elements = two.beside(x, restored(first, axes))
     return wide(first), *stored(fold(two.second, elements, axes))
 
 

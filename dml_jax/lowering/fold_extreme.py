@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, by_pairs
+from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, by_pairs, restored
 from dml_jax.lowering.fold_one import SUM, Reduction, of_one, pairwise
 from dml_jax.lowering.packed import Packing
 from dml_jax.lowering.wide import is_float, wide, wide_type
@@ -181,7 +181,7 @@ def extreme_and_sum(
     def two_passes(first: Reduction, second: Reduction) -> Callable[[Parts, Axes], Parts]:
         def passes(parts: Parts, axes: Axes) -> Parts:
             value = first(parts[0], axes)
-            return value, second(worth(parts, lax.expand_dims(value, sorted(axes))), axes)
+            return value, second(worth(parts, restored(value, axes)), axes)
 
         return passes
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Axes, Fold, Parts, by_pairs
+from dml_jax.lowering.fold import Axes, Fold, Parts, by_pairs, restored
 from dml_jax.lowering.fold_extreme import COMPARED, MAX, MIN, extreme_across, extreme_over, lowest
 from dml_jax.lowering.fold_one import pairwise
 from dml_jax.lowering.packed import Packing
@@ -62,12 +62,12 @@ def arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     def reduce(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
         value = extreme_over(x, axes, largest)
-        return value, over(found(x, lax.expand_dims(value, sorted(axes)), index), axes)
+        return value, over(found(x, restored(value, axes), index), axes)
 
     def two_passes(parts: Parts, axes: Axes) -> Parts:
         x, index = parts
         (value,) = (MAX if largest else MIN).one_pass((x,), axes)
-        places = found(x, lax.expand_dims(value, sorted(axes)), index)
+        places = found(x, restored(value, axes), index)
         # Of two values, so that XLA makes the places as it reduces, and does not store them.
         nearest, any_ = lax.reduce(
             (places, places != none),

@@ -13,7 +13,7 @@ from jax.core import ShapedArray
 
 from dml_jax.lowering import across
 from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts, restored
+from dml_jax.lowering.fold import Axes, Fold, Parts, reduced, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.placement import by_platform
 from dml_jax.lowering.slope_sum import sloped
@@ -33,8 +33,8 @@ def product_of_others(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
 
 def sum_by_others(dx: jax.Array, x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
     """The sum of dx times the product of the others along `axes`, which become 1."""
-    shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
-    return sloped(_Slope(tuple(axes), product), _transposed, ShapedArray(shape, x.dtype), dx, x)
+    out = ShapedArray(reduced(x.shape, axes), x.dtype)
+    return sloped(_Slope(tuple(axes), product), _transposed, out, dx, x)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Others(Along):
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
         whole = _whole(part, axes, self.product)
         others = across.product_of_others(whole, layout.over(axes))
-        return (_by_division(part, whole, axes, layout.platforms) * others,)
+        return (_by_division(part, whole, axes, layout.platforms, others),)
 
 
 def _whole(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:

@@ -16,7 +16,7 @@ from jax import lax
 
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.exponential import exp_of_negative
-from dml_jax.lowering.fold import Axes, Parts, restored
+from dml_jax.lowering.fold import Axes, Parts, reduced, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
 from dml_jax.lowering.fold_extreme import COUNTED
@@ -85,8 +85,7 @@ def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
 
     def of_rows(x: jax.Array) -> Parts:
         divided = slopes.of_rows(x, axes)
-        shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
-        return divided, lax.full(shape, 1, divided.dtype)
+        return divided, lax.full(reduced(x.shape, axes), 1, divided.dtype)
 
     def other(x: jax.Array) -> Parts:
         shared, divisor = slopes.shared(x, axes)
