@@ -436,7 +436,7 @@ FLOATS = ("FLOAT32", "FLOAT16")
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
-UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70))
+UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53), (3, 5, 4), (4, 2, 9))
 
 
 @contextlib.contextmanager
@@ -449,7 +449,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
     on_gpu |= {"LOOPED_ROW": 6, "MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
     on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
-    on_cpu |= {"LONG_ROW": 24, "PIECE": 24, "CORES": 4}
+    on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is fold_gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
@@ -640,7 +640,10 @@ def test_extremes_of_many_lengths(type_: str):
 def test_what_makes_the_input_is_not_stored(function: str, type_: str):
     """XLA fuses it with the reduction, whatever the number of rows and columns."""
     shapes = [((400, n, 60), 1) for n in (9, 13, 16, 24, 33, 48, 65, 143)]
-    shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256)] + [((8, 100001), 0), ((300001,), 0)]
+    shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256, 1500, 2999)] + [
+        ((8, 100001), 0),
+        ((300001,), 0),
+    ]
     cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     for shape, axis in shapes:
         tensor = TensorDesc(type_, shape)
@@ -653,10 +656,13 @@ def test_what_makes_the_input_is_not_stored(function: str, type_: str):
 
 
 @pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])
-def test_many_elements_round_little(function: str):
-    x = np.random.default_rng(0).random((1, 2**22 + 3), np.float32) / 1000
+@pytest.mark.parametrize(("length", "ulps"), [(1500, 4), (2999, 4), (16381, 4), (2**22 + 3, 2)])
+def test_many_elements_round_little(function: str, length: int, ulps: int):
+    """Rows in pieces of one length, in one pass, and in pieces and a rest."""
+    x = np.random.default_rng(0).random((-(-(2**16) // length), length), np.float32) / 1000
     op = make(function, x, [1])
-    np.testing.assert_allclose(op(x), reduce(op, x)[0], rtol=2e-7)
+    expected = reduce(op, x)[0]
+    assert np.all(np.abs(op(x) - expected) <= ulps * np.spacing(np.float32(expected)))
 
 
 @pytest.mark.parametrize("function", ReduceFunction, ids=str)

@@ -4,6 +4,8 @@ XLA fuses both with what makes the input, and vectorises them.
 """
 
 import functools
+import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ from dml_jax.lowering.fold import (
     taken,
 )
 from dml_jax.lowering.packed import Packing
-from dml_jax.lowering.stored import in_memory, stored
+from dml_jax.lowering.stored import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
@@ -47,6 +49,9 @@ NARROW = 32
 # What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
 # (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
 LONG_ROW = 1024
+# Rows that no such length divides go in one pass up to here, which leaves sums up to 4 ulp off. ms,
+# as pieces and a rest, and so: LOG_SUM_EXP of rows of 10007 14, 9; SUM 6.3, 4.2, FLOAT16 3.0, 1.7.
+WHOLE_ROW = 2**14
 # What does not, where there are fewer rows than cores, goes over rows of this length, so that all
 # have some. One row of 33554432 elements, before and so: ARGMAX behind a clip 20, 4.5; MAX FLOAT32
 # 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9.
@@ -56,6 +61,8 @@ CORES = cores()
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.
 SHORT_ROW = 12
+# Short rows of which so few are behind each other; LOG_SUM_EXP gains up to NARROW.
+FEW = 8
 # Of longer rows an uneven number costs little.
 UNEVEN_ROW = 48
 # Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
@@ -76,8 +83,10 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
         return parts_of(*fold(other, x, axes))
     if kind.in_turn and not ends_in_rows(x, axes):
         return _in_turn(kind.in_turn, x, axes)
-    stages = [functools.partial(stage, kind) for stage in (_columns, _evenly)]
-    return run_by_run(kind, (x,), axes, *stages)
+    kept = [a for a, size in enumerate(x.shape) if size > 1 and a not in axes]
+    row = x.shape[kept[-1] + 1 if kept else 0 :]
+    columns, rows = functools.partial(_columns, kind), functools.partial(_evenly, kind, row)
+    return _in_long_loops(kind, x.shape, axes, run_by_run(kind, (x,), axes, columns, rows))
 
 
 def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
@@ -90,7 +99,29 @@ def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
     return wide(first), *stored(fold(two.second, elements, axes))
 
 
-def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+def _in_long_loops(kind: Fold, shape: Sequence[int], axes: Axes, parts: Parts) -> Parts:
+    """What is left of axes of this shape, by a loop over all axes behind those or before them.
+
+    XLA would loop over each, the last in vectors. ms, so and as here: LOG_SUM_EXP of [1048576, 2,
+    9] over 2 44, 6.5, of [4, 21, 4000, 30] over 1 5.4, 2.6; MAX of FLOAT16 [881449, 3, 4] over 2
+    5.8, 1.1. An odd number of short rows is two loops in one: LOG_SUM_EXP of [3, 881449, 4] 35,
+    4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9.
+    """
+    first = min(axes)
+    before = [size for size in shape[:first] if size > 1]
+    behind = [n for a, n in enumerate(shape) if n > 1 and a > first and a not in axes]
+    looped, k, c = behind or before, math.prod(before), math.prod(behind)
+    n = math.prod(shape) // (k * c)
+    if len(looped) < 2 or (not behind and n > SHORT_ROW):
+        return parts
+    is_few = looped[-1] < (NARROW if kind.twice else 0 if behind else FEW)
+    if not is_few and (behind or k % CORES == 0):
+        return parts
+    flat = (k, c) if behind else (k,)
+    return tuple(reshaped(part.reshape(flat), part.shape) for part in parts)
+
+
+def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) -> Parts:
     """Rows, and where that is faster, the last few of them by themselves.
 
     XLA gives each core an equal part of a loop's outermost dimension, rounded up. Where that does
@@ -102,22 +133,22 @@ def _evenly(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     And XLA stores what makes x where two passes read just that, and not slices of it or another
     shape. ms, LOG_SUM_EXP of [131072, 256] behind a clip 37, and so 9; of [131073, 253] 43, 11. Of
     x as it is 8 to 10 both ways.
+
+    `sizes` are of the axes that make up a row.
     """
     k, n, _ = parts[0].shape
     rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
-    if n <= TWO_SETS or (n <= SHORT_ROW and (in_two_passes or rest == 0)):
-        form = _columns
-    else:
-        form = _rows
-        if in_two_passes:
-            rest = min(rest or CORES, k - 1)
-        elif n > UNEVEN_ROW:
-            rest = 0
+    are_short = n <= TWO_SETS or (n <= SHORT_ROW and (in_two_passes or rest == 0))
+    form = _columns if are_short else functools.partial(_rows, sizes=sizes)
+    if not are_short and in_two_passes:
+        rest = min(rest or CORES, k - 1)
+    elif n > UNEVEN_ROW:
+        rest = 0
     if rest in (0, k):
         return form(kind, parts, combine)
     ends = [taken(parts, 0, k - rest, 0), taken(parts, k - rest, k, 0)]
     ends = [form(kind, end, combine) for end in ends]
-    if form is _columns and n > TWO_SETS:
+    if are_short and n > TWO_SETS:
         ends = in_memory(ends)  # LOG_SUM_EXP of an odd number of rows of 9 29 ms, 13
     return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
 
@@ -155,8 +186,8 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return shaped(combine([some(i, i + 1) for i in range(n)] + rest), (k, c))
 
 
-def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
-    """Long ones as several each, and then what these have left."""
+def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ()) -> Parts:
+    """Long ones, of axes of these sizes, as several each, and then what these have left."""
     k, n, _ = parts[0].shape
     if kind.rounds and not kind.twice and kind.is_started(parts) and parts[0].size <= LITTLE:
         # As `fold` does what is little. A sum of all of [8, 64, 256, 256] is traced and compiled in
@@ -170,19 +201,49 @@ def _rows(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         longest = PIECE
     if packing:
         longest = min(longest, packing.most(parts[0].dtype))
-    if n > longest:
-        end = n - n % longest
-        whole = shaped(taken(parts, 0, end), (-1, longest, 1))
-        left = shaped(_rows(kind, whole, combine), (k, -1, 1))
-        left = kind.located(left, [1], longest)
-        if end < n:
-            rest = shaped(_rows(kind, taken(parts, end, n), combine), (k, 1, 1))
-            rest = moved(kind, rest, end)
-            left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
-        return _rows(kind, left, kind.combine)
-    if packing:
-        return packing.through(_rows, parts[0])
+    longest = _length_of_pieces(sizes or (n,), longest)
+
+    def in_one_pass(parts: Parts) -> Parts:
+        if packing:
+            return packing.through(_in_one_pass, parts[0])
+        return _in_one_pass(kind, parts, combine)
+
+    if n <= longest:
+        return in_one_pass(parts)
+    end = n - n % longest
+    whole = shaped(taken(parts, 0, end), (-1, longest, 1))
+    left = shaped(in_one_pass(whole), (k, -1, 1))
+    left = kind.located(left, [1], longest)
+    if end < n:
+        rest = shaped(in_one_pass(taken(parts, end, n)), (k, 1, 1))
+        rest = moved(kind, rest, end)
+        left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
+    return _rows(kind, left, kind.combine)
+
+
+def _in_one_pass(kind: Fold, parts: Parts, _: Combine) -> Parts:
+    k, n = parts[0].shape[:2]
     return kind.one_pass(shaped(piece(kind, parts, 0, n), (k, n)), (1,))
+
+
+def _length_of_pieces(sizes: Sequence[int], most: int) -> int:
+    """How long the pieces are that rows of these sizes are cut into: about `most` elements.
+
+    XLA moves what makes x before a reshape. Of one that cuts its axes in parts, or puts whole ones
+    together, it knows where each element is; of others it computes that by divisions, or not if
+    there are slices between. A sum of [40, 576, 192] by 1024 2.2 ms, by 768 0.4.
+    """
+    if math.prod(sizes) <= most:
+        return math.prod(sizes)
+    inner, (*outer, size) = 1, sizes
+    while inner * size <= most:
+        inner, size = inner * size, outer.pop()
+    even = inner * next(part for part in range(most // inner, 0, -1) if size % part == 0)
+    if even >= most // 4:
+        return even
+    if inner * size <= WHOLE_ROW:
+        return inner * size
+    return most if math.prod(sizes) % most else most - 1
 
 
 def _packing(kind: Fold, parts: Parts) -> Packing | None:
