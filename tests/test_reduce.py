@@ -497,6 +497,24 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
 
 
+@pytest.mark.parametrize("function", ["SUM", "MULTIPLY", "MAX", "MIN", "L1", "SUM_SQUARE"])
+def test_signed_integers_on_a_gpu(function: str):
+    """There they are reduced by their bits."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (5, 7, 9)).astype(np.int32)
+    if function == "MULTIPLY":
+        x = np.where(rng.random(x.shape) < 0.1, x, np.int32(-1))
+    if function in ("MAX", "MIN"):
+        limits = np.iinfo(np.int32)
+        x[rng.random(x.shape) < 0.2] = limits.min
+        x[rng.random(x.shape) < 0.2] = limits.max
+    for axes in ([0], [1], [2], [0, 2], [0, 1, 2]):
+        op = make(function, x, axes)
+        with forms_for_many_elements(fold_gpu):
+            result = jax.jit(lambda x, op=op: op(x))(x)
+        np.testing.assert_array_equal(result, reduce(op, x)[0])
+
+
 def slopes_in_float64(function: str, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """The derivative of the one result by each element."""
     x = x.astype(np.float64)

@@ -57,6 +57,11 @@ SHORT_COLUMN = 64
 #     [8, 16384, 256]            40, 41, 43; 42, 42, 43;           33, 32, 32; 37, 34, 34
 #     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
 MANY = 2**17
+# Blocks that are full are read twice as fast, so there are as many, up to four times as these, as
+# divide the rows; else, of 32-bit elements, four times as many. TB/s of ARGMAX in blocks of which
+# the last is not full; full ones; four times as many that are not: [3328, 18800] 1.0, 2.5, 2.4;
+# [18432, 3632] 1.0, 2.6, 2.8; [67072, 1000] 1.0, 2.4, 1.6. LOG_SUM_EXP 1.2, 2.6, 2.0; 1.0, 2.6,
+# 2.4; 1.0, 2.3, 2.4.
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
@@ -101,25 +106,31 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= AT_ONCE:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
-    many = _enough(parts[0].dtype.itemsize, c)
+    size = _length_of_blocks(parts[0])
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     parts = _started(kind, tuple(map(wide, parts)))
-    if n <= SHORT_COLUMN or k * c >= many:
+    if size == n:
         return shaped(_by_threads(kind, parts, n), (k, c))
     if parts[0].size > LITTLE_COLUMNS:
-        count = -(-many // (k * c))
-        if k > 1:
-            count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
         # Else XLA may compute them again for each element that is made of them.
-        parts = lax.optimization_barrier(_by_threads(kind, parts, -(-n // count)))
+        parts = lax.optimization_barrier(_by_threads(kind, parts, size))
     # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
     # extreme and its count over 1 of [8, 16384, 256] 118, 39.
     return by_pairs(kind.combine, kind.nothing, parts, (1,))
 
 
-def _enough(width: int, c: int) -> int:
-    """How many results are, of rows of c elements of so many bytes."""
-    return 4 * MANY if width < 4 else MANY if c % ALIGNED == 0 else 2 * MANY
+def _length_of_blocks(x: jax.Array) -> int:
+    """How many rows of [k, n, c] a thread reads."""
+    k, n, c = x.shape
+    narrow = x.dtype.itemsize < 4
+    many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
+    if n <= SHORT_COLUMN or k * c >= many:
+        return n
+    count = -(-many // (k * c))
+    if k > 1:
+        count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
+    uneven = -(-n // (count * 4 * MANY // many))
+    return next((n // even for even in range(count, 4 * count) if n % even == 0), uneven)
 
 
 def _started(kind: Fold, parts: Parts) -> Parts:
