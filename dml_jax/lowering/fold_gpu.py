@@ -58,10 +58,11 @@ SHORT_COLUMN = 64
 #     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
 MANY = 2**17
 # Blocks that are full are read twice as fast, so there are as many, up to four times as these, as
-# divide the rows; else, of 32-bit elements, four times as many. TB/s of ARGMAX in blocks of which
-# the last is not full; full ones; four times as many that are not: [3328, 18800] 1.0, 2.5, 2.4;
-# [18432, 3632] 1.0, 2.6, 2.8; [67072, 1000] 1.0, 2.4, 1.6. LOG_SUM_EXP 1.2, 2.6, 2.0; 1.0, 2.6,
-# 2.4; 1.0, 2.3, 2.4.
+# divide the rows. TB/s of ARGMAX; LOG_SUM_EXP in blocks of which the last is not full, and so:
+# [3328, 18800] 1.0, 2.5; 1.2, 2.6. [18432, 3632] 1.0, 2.6; 1.0, 2.6. [67072, 1000] 1.0, 2.4; 1.0,
+# 2.3. Where no number does, of so many 32-bit elements there are four times as many: [3329, 18800]
+# 1.2, 2.5; 1.3, 1.9; but [4093, 4099] 2.8, 2.6.
+UNEVEN = 2**25
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
@@ -129,8 +130,10 @@ def _length_of_blocks(x: jax.Array) -> int:
     count = -(-many // (k * c))
     if k > 1:
         count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
-    uneven = -(-n // (count * 4 * MANY // many))
-    return next((n // even for even in range(count, 4 * count) if n % even == 0), uneven)
+    even = next((even for even in range(count, 4 * count) if n % even == 0), None)
+    if even is None and not narrow and x.size >= UNEVEN:
+        count *= 4
+    return -(-n // (even or count))
 
 
 def _started(kind: Fold, parts: Parts) -> Parts:
