@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
-from dml_jax.operator import Bindable, Expect, whole_program
+from dml_jax.operator import Bindable, Expect, compiler_options, whole_program
 from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -100,7 +100,8 @@ class BindingTable:
         owned = {bound.memory for bound in self._inputs if bound.owned}
         self._owned = {key: buffers[key].array.copy() for key in owned}
         # An output that no input reads is an argument too: its memory is what is written to.
-        program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
+        told = compiler_options(function)
+        program = jax.jit(self._run, donate_argnums=0, keep_unused=True, compiler_options=told)
         self._program = program.lower(*self._arguments()).compile()
 
     def __repr__(self) -> str:
@@ -319,7 +320,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
     program = whole_program(function)
-    jitted = jax.jit(lambda *arrays: program(*arrays), **options)
+    told = compiler_options(function)
+    jitted = jax.jit(lambda *arrays: program(*arrays), compiler_options=told, **options)
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"

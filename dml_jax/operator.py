@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
+from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
@@ -86,6 +87,11 @@ class Bindable:
         """The same as a call that is a whole program: it neither fuses nor has a derivative."""
         return self(*arrays)
 
+    @property
+    def compiler_options(self) -> Mapping[str, Any]:
+        """What a CPU's XLA is told of a program that does nothing else, as `jax.jit` takes it."""
+        return {}
+
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         """(path, tensor) of every tensor that is computed, those inside a graph included."""
         return ((path, tensor) for path, _, tensor in self.tensors())
@@ -158,6 +164,14 @@ def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.alone if isinstance(function, Bindable) else function
 
 
+def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
+    """What XLA is told of a program that is this function, as `jax.jit` takes it."""
+    # Other compilers need not know the options of a CPU's.
+    if not isinstance(function, Bindable) or jax.default_backend() != "cpu":
+        return {}
+    return dict(function.compiler_options)
+
+
 def _remedy(tensor: TensorDesc, array: Any) -> str:
     """What most likely helps where an array is not what a tensor says."""
     shape = getattr(array, "shape", None)
@@ -207,7 +221,10 @@ class Operator(Descriptor, Bindable):
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        cls._differs_alone = cls.forms_alone is not Operator.forms_alone
+        cls._differs_alone = (
+            cls.forms_alone is not Operator.forms_alone
+            or cls.compiler_options is not Operator.compiler_options
+        )
         cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
         if op is not None:
             missing = [
@@ -408,9 +425,15 @@ class Operator(Descriptor, Bindable):
             if isinstance(array, Placeholder):
                 return array.takes(self, arrays)
         self._check_arrays(arrays)
-        if self._differs_alone and not any(isinstance(array, Tracer) for array in arrays):
-            return _apply_alone(self, *arrays)
+        # Of arrays that are there, but inside of another program, it is a part of that.
+        is_traced = any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean()
+        if self._differs_alone and not is_traced:
+            return _program(self._told)(self, *arrays)
         return _apply(self, *arrays)
+
+    @functools.cached_property
+    def _told(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(self.compiler_options.items())
 
     def alone(self, *arrays: ArrayLike) -> Any:
         """The same as a call that is a whole program: it neither fuses nor has a derivative."""
@@ -428,9 +451,10 @@ def _apply(op: Operator, *arrays: Any) -> Any:
     return trace(op, *arrays)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _apply_alone(op: Operator, *arrays: Any) -> Any:
-    return trace_alone(op, *arrays)
+@functools.cache
+def _program(options: tuple[tuple[str, Any], ...]) -> Any:
+    chosen = dict(options) if jax.default_backend() == "cpu" else {}
+    return jax.jit(trace_alone, static_argnums=0, compiler_options=chosen)
 
 
 def trace(op: Operator, *arrays: Any) -> Any:

@@ -281,6 +281,18 @@ def test_eager_derivatives_are_compiled_once(name: str, caplog: pytest.LogCaptur
     assert compiled() == 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_known_arrays_inside_of_a_program(name: str):
+    """An operator is a part of the program that it is called in, though nothing is traced."""
+    op = cells([name], limit=2**12)[0].function
+    assert isinstance(op, Operator)
+    xs = [jnp.ones(t.sizes, t.dtype) for t in op.inputs]
+    for inside, alone in zip(
+        *map(jax.tree.leaves, (jax.jit(lambda: op(*xs))(), op(*xs))), strict=True
+    ):
+        np.testing.assert_allclose(inside, alone, rtol=1e-6)
+
+
 def _has_derivative(op: Operator) -> bool:
     return all(jnp.issubdtype(t.dtype, jnp.floating) for t in op.outputs)
 

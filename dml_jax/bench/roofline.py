@@ -22,7 +22,7 @@ from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_c
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, is_host_memory_reused
 from dml_jax.lowering.wide import is_float
-from dml_jax.operator import whole_program
+from dml_jax.operator import compiler_options, whole_program
 from dml_jax.tensor import TensorDesc
 
 ROTATED, MOST_SETS = 2**28, 64
@@ -131,7 +131,7 @@ def programs(
     Where calls are queued, the bound program does all sets in one call: a short kernel is over
     before the next call comes, and what would be measured is how long a call takes.
     """
-    function = whole_program(function)
+    told, function = compiler_options(function), whole_program(function)
     sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
 
@@ -149,9 +149,9 @@ def programs(
 
     xs, outs = shapes(inputs), shapes(outputs)
     # An output that no input reads is an argument too: its memory is what is written to.
-    donating = jax.jit(bound, donate_argnums=0, keep_unused=True)
+    donating = jax.jit(bound, donate_argnums=0, keep_unused=True, compiler_options=told)
     return Programs(
-        jax.jit(lambda *xs: function(*xs)).lower(*xs).compile(),
+        jax.jit(lambda *xs: function(*xs), compiler_options=told).lower(*xs).compile(),
         donating.lower([outs] * sets, [xs] * sets).compile(),
         sets,
     )

@@ -139,6 +139,12 @@ class Reduce(_OverAxes, op="REDUCE"):
     def same_data_type(self) -> tuple[str, ...]:
         return () if self.function in INDEX_FUNCTIONS else super().same_data_type()
 
+    @property
+    def compiler_options(self):
+        columns = math.prod(self.input_tensor.sizes[max(self.axes) + 1 :]) > 1
+        gains = self.function in INDEX_FUNCTIONS or (self.function == F.LOG_SUM_EXP and columns)
+        return reduction.LONGER_VECTORS if gains else {}
+
     def lower(self, x):
         if self.function in INDEX_FUNCTIONS:
             return INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
@@ -164,6 +170,10 @@ class _Arg(_OverAxes):
 
     def same_data_type(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def compiler_options(self):
+        return reduction.LONGER_VECTORS
 
     @property
     def last(self) -> bool:
