@@ -166,10 +166,12 @@ def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
     """What XLA is told of a program that is this function, as `jax.jit` takes it."""
-    # Other compilers need not know the options of a CPU's.
-    if not isinstance(function, Bindable) or jax.default_backend() != "cpu":
-        return {}
-    return dict(function.compiler_options)
+    return _for_cpu(function.compiler_options) if isinstance(function, Bindable) else {}
+
+
+def _for_cpu(options: Mapping[str, Any]) -> dict[str, Any]:
+    # Other compilers need not know a CPU's.
+    return dict(options) if jax.default_backend() == "cpu" else {}
 
 
 def _remedy(tensor: TensorDesc, array: Any) -> str:
@@ -453,8 +455,7 @@ def _apply(op: Operator, *arrays: Any) -> Any:
 
 @functools.cache
 def _program(options: tuple[tuple[str, Any], ...]) -> Any:
-    chosen = dict(options) if jax.default_backend() == "cpu" else {}
-    return jax.jit(trace_alone, static_argnums=0, compiler_options=chosen)
+    return jax.jit(trace_alone, static_argnums=0, compiler_options=_for_cpu(dict(options)))
 
 
 def trace(op: Operator, *arrays: Any) -> Any:
@@ -465,6 +466,8 @@ def trace(op: Operator, *arrays: Any) -> Any:
 def trace_alone(op: Operator, *arrays: Any) -> Any:
     """What calling the operator computes, without its checks, as all that a program does."""
     forms = {platform: _listing(form) for platform, form in op.forms_alone().items()}
+    if not forms:
+        return trace(op, *arrays)
     results = functools.partial(placement.alone, _listing(op.lower), forms)
     return _traced(op, results if op._returns_tuple else lambda *xs: results(*xs)[0], arrays)
 
