@@ -194,14 +194,14 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
         # 59 ms, before in 101.
         return kind.reduce(shaped(parts, (k, n)), (1,))
     packing = _packing(kind, parts)
-    longest = n
+    longest, whole = n, 0
     if kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating):
-        longest = LONG_ROW
+        longest, whole = LONG_ROW, WHOLE_ROW
     elif k < CORES and not (kind.locates and kind.is_started(parts)):
         longest = PIECE
     if packing:
         longest = min(longest, packing.most(parts[0].dtype))
-    longest = _length_of_pieces(sizes or (n,), longest)
+    longest = _length_of_pieces(sizes or (n,), longest, whole)
 
     def in_one_pass(parts: Parts) -> Parts:
         if packing:
@@ -211,8 +211,8 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
     if n <= longest:
         return in_one_pass(parts)
     end = n - n % longest
-    whole = shaped(taken(parts, 0, end), (-1, longest, 1))
-    left = shaped(in_one_pass(whole), (k, -1, 1))
+    pieces = shaped(taken(parts, 0, end), (-1, longest, 1))
+    left = shaped(in_one_pass(pieces), (k, -1, 1))
     left = kind.located(left, [1], longest)
     if end < n:
         rest = shaped(in_one_pass(taken(parts, end, n)), (k, 1, 1))
@@ -226,8 +226,10 @@ def _in_one_pass(kind: Fold, parts: Parts, _: Combine) -> Parts:
     return kind.one_pass(shaped(piece(kind, parts, 0, n), (k, n)), (1,))
 
 
-def _length_of_pieces(sizes: Sequence[int], most: int) -> int:
-    """How long the pieces are that rows of these sizes are cut into: about `most` elements.
+def _length_of_pieces(sizes: Sequence[int], most: int, whole: int) -> int:
+    """How long the pieces are that rows of these sizes are cut into: up to `most` elements.
+
+    Or an axis of up to `whole` elements, with those behind it.
 
     XLA moves what makes x before a reshape. Of one that cuts its axes in parts, or puts whole ones
     together, it knows where each element is; of others it computes that by divisions, or not if
@@ -241,7 +243,7 @@ def _length_of_pieces(sizes: Sequence[int], most: int) -> int:
     even = inner * next(part for part in range(most // inner, 0, -1) if size % part == 0)
     if even >= most // 4:
         return even
-    if inner * size <= WHOLE_ROW:
+    if inner * size <= whole:
         return inner * size
     return most if math.prod(sizes) % most else most - 1
 
