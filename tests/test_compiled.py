@@ -297,18 +297,19 @@ def op(function, axis):
 @pytest.mark.parametrize(
     ("program", "bits"),
     [
-        ("op('LOG_SUM_EXP', 1)(x)", 512),
-        ("compile(op('LOG_SUM_EXP', 0))(x)", 512),
-        ("compile(op('LOG_SUM_EXP', 0)).bind([Buffer(x)], [Buffer(x[:1])])", 512),
-        ("op('LOG_SUM_EXP', 2)(x)", 256),
-        ("op('SUM', 1)(x)", 256),
-        ("jax.jit(op('LOG_SUM_EXP', 1))(x)", 256),
+        ("op('LOG_SUM_EXP', 1)(x)", {"512"}),
+        ("compile(op('LOG_SUM_EXP', 0))(x)", {"512"}),
+        ("compile(op('LOG_SUM_EXP', 0)).bind([Buffer(x)], [Buffer(x[:1])])", {"512"}),
+        ("op('LOG_SUM_EXP', 2)(x)", set()),
+        ("op('SUM', 1)(x)", set()),
+        ("jax.jit(op('LOG_SUM_EXP', 1))(x)", set()),
     ],
 )
-def test_what_gains_has_longer_vectors(program: str, bits: int, tmp_path: Path):
-    """As LLVM is told of each function of a program; not of what the user's `jax.jit` compiles."""
+def test_what_gains_has_longer_vectors(program: str, bits: set[str], tmp_path: Path):
+    """As XLA is told, where it is not what it does by itself; nor of what the user compiles."""
     dump = {"XLA_FLAGS": f"--xla_dump_to={tmp_path}", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", LONGER_VECTORS % program]
     subprocess.run(command, check=True, env={**os.environ, **dump})
-    code = "".join(path.read_text() for path in tmp_path.glob("*.ll"))
-    assert set(re.findall(r'"prefer-vector-width"="(\d+)"', code)) == {str(bits)}
+    told = [path.read_text() for path in tmp_path.glob("*debug_options")]
+    assert told
+    assert set(re.findall(r"prefer_vector_width: (\d+)", "".join(told))) == bits
