@@ -658,10 +658,8 @@ def test_extremes_of_many_lengths(type_: str):
 def test_what_makes_the_input_is_not_stored(function: str, type_: str):
     """XLA fuses it with the reduction, whatever the number of rows and columns."""
     shapes = [((400, n, 60), 1) for n in (9, 13, 16, 24, 33, 48, 65, 143)]
-    shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256, 1500, 2999)] + [
-        ((8, 100001), 0),
-        ((300001,), 0),
-    ]
+    shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256, 1500, 2999)]
+    shapes += [((8, 100001), 0), ((300001,), 0)]
     cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     for shape, axis in shapes:
         tensor = TensorDesc(type_, shape)
@@ -674,13 +672,15 @@ def test_what_makes_the_input_is_not_stored(function: str, type_: str):
 
 
 @pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP"])
-@pytest.mark.parametrize(("length", "ulps"), [(1500, 4), (2999, 4), (16381, 4), (2**22 + 3, 2)])
-def test_many_elements_round_little(function: str, length: int, ulps: int):
+@pytest.mark.parametrize(
+    ("length", "tolerance"),
+    [(1500, 4 * 2**-23), (2999, 4 * 2**-23), (16381, 4 * 2**-23), (2**22 + 3, 2e-7)],
+)
+def test_many_elements_round_little(function: str, length: int, tolerance: float):
     """Rows in pieces of one length, in one pass, and in pieces and a rest."""
     x = np.random.default_rng(0).random((-(-(2**16) // length), length), np.float32) / 1000
     op = make(function, x, [1])
-    expected = reduce(op, x)[0]
-    assert np.all(np.abs(op(x) - expected) <= ulps * np.spacing(np.float32(expected)))
+    np.testing.assert_allclose(op(x), reduce(op, x)[0], rtol=tolerance)
 
 
 @pytest.mark.parametrize("function", ReduceFunction, ids=str)
