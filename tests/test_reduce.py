@@ -447,7 +447,8 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0}
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
-    on_gpu |= {"LOOPED_ROW": 6, "MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
+    on_gpu |= {"THREADS": 8, "LEFT": 2, "BYTES": 2, "LOOPED_ROW": 6}
+    on_gpu |= {"MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
     on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is fold_gpu else on_cpu
@@ -478,7 +479,11 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
         if function == "MULTIPLY":
             x = rng.choice(np.array([0.5, 1, 2], x.dtype), shape, p=[0.02, 0.96, 0.02])
-        if "ARG" in function:
+        if "ARG" in function and number % 3 == 2:
+            x = (8 * x).astype(np.uint8)
+            x[..., :1], x[..., 1:2] = 0, 255
+        elif "ARG" in function:
+            x[..., :1], x[..., 1:2] = -np.inf, np.inf
             x[rng.random(shape) < 0.01] = np.nan
         if function == "LOG_SUM_EXP":
             x[rng.random(shape) < 0.6] = -np.inf
@@ -601,7 +606,8 @@ def test_elements_beside_their_index(form: Any, type_: str):
         for x in (triples, beside, beside.T[None], long, even)
     ]
     little: dict[str, Any] = {"LITTLE": 0}
-    little |= {"PACKED": 2, "ROW": 4, "LOOPED_ROW": 2} if form is fold_gpu else {}
+    if form is fold_gpu:
+        little |= {"PACKED": 2, "ROW": 4, "LOOPED_ROW": 2, "AT_ONCE": 2, "LEFT": 1}
     arg_fold = reduction.arg_fold
     with (
         mock.patch.object(fold_along, "fold_cpu", form),

@@ -26,6 +26,9 @@ keeps the first index only, has 3.0 and 2.2 of [4093, 4099], 3.0 and 1.9 of [65,
 """
 
 import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 from jax import lax
@@ -36,7 +39,6 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
-    by_pairs,
     ends_in_rows,
     piece,
     run_by_run,
@@ -57,12 +59,27 @@ SHORT_COLUMN = 64
 #     [8, 16384, 256]            40, 41, 43; 42, 42, 43;           33, 32, 32; 37, 34, 34
 #     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
 MANY = 2**17
-# Blocks that are full are read twice as fast, so there are as many, up to four times as these, as
-# divide the rows. TB/s of ARGMAX; LOG_SUM_EXP in blocks of which the last is not full, and so:
-# [3328, 18800] 1.0, 2.5; 1.2, 2.6. [18432, 3632] 1.0, 2.6; 1.0, 2.6. [67072, 1000] 1.0, 2.4; 1.0,
-# 2.3. Where no number does, of so many 32-bit elements there are four times as many: [3329, 18800]
-# 1.2, 2.5; 1.3, 1.9; but [4093, 4099] 2.8, 2.6.
+# Threads that are launched together. Where the results are no multiple of it, XLA tests which of
+# them have one, and LLVM keeps the place of each row it reads at once in registers of its own, of
+# which there are too few (PTX, jax 0.11.2): so the blocks are as many as make it a multiple. What
+# is left of the rows goes to the second kernel, since a window that is not full has a test for each
+# row. TB/s of 268 MB, before (as few blocks as divide the rows, or the last one filled up) and so,
+# ARGMAX; LOG_SUM_EXP:
+#     [6656, 18801] FLOAT32 1.4, 3.1; 2.7, 3.2   [6656, 37601]  FLOAT16 1.0, 2.5; 2.5, 2.2
+#     [16411, 8209]         3.3, 3.3; 2.9, 3.3   [16411, 16411]         2.0, 2.7; 1.2, 2.5
+#     [6656, 75201] UINT8   1.0, 1.6             [16411, 32771] UINT8   1.2, 1.9
+THREADS = 2**7
+# The part of the rows that may be left, with the blocks, to the second kernel. us of ARGMAX where
+# it is a 16th, filled up and so: [4093, 4099] 24, 28.
+LEFT = 20
+# Else there are as many blocks as divide the rows, up to four times as these; TB/s of ARGMAX;
+# LOG_SUM_EXP, with a last one that is filled up and so: [3328, 18800] 1.0, 2.5; 1.2, 2.6. Where no
+# number does, of so many 32-bit elements there are four times as many.
 UNEVEN = 2**25
+# Columns of bytes that a thread has, each element packed with its index. TB/s of ARGMAX, one column
+# and so: [16384, 32768] 2.0, 2.9; [8, 16384, 4096] 1.9, 2.2; [8, 100, 640000] 1.9, 2.4. Of FLOAT16,
+# two columns, packed or not, 2.9, 3.0; 2.7, 1.9; 2.7, 2.5.
+BYTES = 4
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
@@ -107,56 +124,118 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if n <= AT_ONCE:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
-    size = _length_of_blocks(parts[0])
+    x, packing = parts[0], kind.packing
+    in_bytes = x.dtype.itemsize == 1 and c % BYTES == 0 and not kind.is_started(parts)
+    if in_bytes and packing and n <= packing.most(x.dtype):
+        stage = functools.partial(_by_threads, 8 * MANY, BYTES)
+        return packing.through(lambda kind, parts, _: stage(kind, parts), x)
+    many = 4 * MANY if x.dtype.itemsize < 4 else MANY if c % ALIGNED == 0 else 2 * MANY
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
-    parts = _started(kind, tuple(map(wide, parts)))
-    if size == n:
-        return shaped(_by_threads(kind, parts, n), (k, c))
-    if parts[0].size > LITTLE_COLUMNS:
-        # Else XLA may compute them again for each element that is made of them.
-        parts = lax.optimization_barrier(_by_threads(kind, parts, size))
-    # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
-    # extreme and its count over 1 of [8, 16384, 256] 118, 39.
-    return by_pairs(kind.combine, kind.nothing, parts, (1,))
-
-
-def _length_of_blocks(x: jax.Array) -> int:
-    """How many rows of [k, n, c] a thread reads."""
-    k, n, c = x.shape
-    narrow = x.dtype.itemsize < 4
-    many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
-    if n <= SHORT_COLUMN or k * c >= many:
-        return n
-    count = -(-many // (k * c))
-    if k > 1:
-        count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
-    even = next((even for even in range(count, 4 * count) if n % even == 0), None)
-    if even is None and not narrow and x.size >= UNEVEN:
-        count *= 4
-    return -(-n // (even or count))
+    return _by_threads(many, 1, kind, tuple(map(wide, parts)))
 
 
 def _started(kind: Fold, parts: Parts) -> Parts:
     return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
-def _by_threads(kind: Fold, parts: Parts, size: int) -> Parts:
-    """[k, n, ...] -> [k, blocks of so many, ...]: a thread for each result, in a loop.
+def _by_threads(many: int, abreast: int, kind: Fold, parts: Parts) -> Parts:
+    """[k, n, c] -> [k, c]: each thread goes through a block of so many neighbouring columns.
 
-    The last block is filled with nothing. A block's rows are neighbours: to read every so many-th
-    row, where that is a power of two, takes longer; us, ARGMAX of [8192, 8192] over 0 190, so 69.
+    A block's rows are neighbours: to read every so many-th row, where that is a power of two, takes
+    longer; us, ARGMAX of [8192, 8192] over 0 190, so 69. `many` threads are enough.
     """
-    n, rest = parts[0].shape[1], [1] * (parts[0].ndim - 2)
-    return tuple(
-        lax.reduce_window(
-            parts,
-            tuple(kind.nothing(parts[0].dtype)),
-            lambda a, b: kind.combine([a, b]),
-            [1, size, *rest],
-            [1, size, *rest],
-            [(0, 0), (0, -n % size)] + [(0, 0)] * len(rest),
-        )
+    k, n, c = parts[0].shape
+    count, size = _blocks(many, k, n, c // abreast)
+    end = min(count * size, n)
+    columns = [_every(abreast, i, parts) for i in range(abreast)]
+    apart = count * size <= n  # in blocks that are full, whose elements have an index of their own
+    shape = (k * count, size, c // abreast) if apart else (k, n, c // abreast)
+    blocks = [shaped(taken(column, 0, end), shape) for column in columns]
+    new = not kind.is_started(parts)
+    if new:
+        blocks = [kind.started(x, [1]) for (x,) in blocks]
+    blocks = _looped(kind, blocks, size, new and apart)
+    if count > 1:
+        blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
+        if new and apart:
+            blocks = [kind.located(block, [1], size) for block in blocks]
+        if k * n * c > LITTLE_COLUMNS:
+            # Else XLA may compute them again for each element that is made of them.
+            blocks = lax.optimization_barrier(blocks)
+        if end < n:
+            rests = [piece(kind, column, end, n) for column in columns]
+            blocks = list(map(_one_behind_the_other, blocks, rests))
+        # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us,
+        # an extreme and its count over 1 of [8, 16384, 256] 118, 39.
+        over = functools.partial(lax.reduce, dimensions=[1])
+        blocks = _together(over, kind.combine, kind.nothing(blocks[0][0].dtype), blocks)
+    every = [[part.reshape(k, -1, 1) for part in same] for same in zip(*blocks, strict=True)]
+    return tuple(lax.concatenate(same, 2).reshape(k, c) for same in every)
+
+
+def _every(count: int, start: int, parts: Parts) -> Parts:
+    """Every so many-th column, from that one on."""
+    return tuple(lax.slice_in_dim(part, start, None, count, axis=2) for part in parts)
+
+
+def _one_behind_the_other(first: Parts, second: Parts) -> Parts:
+    return tuple(lax.concatenate(two, 1) for two in zip(first, second, strict=True))
+
+
+def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
+    """How many blocks a column of [k, n, c] goes in, and of how many rows.
+
+    They may leave some, or want more than there are.
+    """
+    if n <= SHORT_COLUMN or k * c >= many:
+        return 1, n
+    count = -(-many // (k * c))
+    if k > 1:
+        count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
+    step = THREADS // math.gcd(THREADS, k * c)
+    least = -(-count // step) * step
+    best = min(range(least, max(least, 4 * count) + 1, step), key=lambda q: q + n % q)
+    if best + n % best <= n // LEFT:
+        return best, n // best
+    even = next((even for even in range(count, 4 * count) if n % even == 0), None)
+    if even is None and many <= 2 * MANY and k * n * c >= UNEVEN:
+        count *= 4
+    size = -(-n // (even or count))
+    return -(-n // size), size
+
+
+def _looped(kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool) -> list[Parts]:
+    """Of [k, rows, columns] each [k, blocks, columns], one element behind the other.
+
+    The last block is filled with nothing.
+    """
+    (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
+    step = kind.combine
+    if in_order and kind.locates and kind.first and k * c % THREADS == 0:
+        step, nothing[-1] = kind.first, nothing[-1] * 0
+    over = functools.partial(
+        lax.reduce_window,
+        window_dimensions=[1, size, 1],
+        window_strides=[1, size, 1],
+        padding=[(0, 0), (0, -n % size), (0, 0)],
     )
+    return _together(over, step, nothing, blocks)
+
+
+def _together(
+    over: Callable[..., Parts], combine: Combine, nothing: Sequence[Any], columns: Sequence[Parts]
+) -> list[Parts]:
+    """Each of the columns, reduced by pairs in one kernel."""
+    size = len(columns[0])
+
+    def apart(flat: Parts) -> list[Parts]:
+        return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]
+
+    def by_pairs(a: Parts, b: Parts) -> Parts:
+        pairs = zip(apart(a), apart(b), strict=True)
+        return tuple(part for pair in pairs for part in combine(pair))
+
+    return apart(over(sum(columns, ()), (*nothing,) * len(columns), by_pairs))
 
 
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
@@ -170,7 +249,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         parts = _started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
-        return _by_threads(kind, _started(kind, tuple(map(wide, parts))), n)
+        return _by_threads(MANY, 1, kind, shaped(tuple(map(wide, parts)), (k, n, 1)))
     if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
