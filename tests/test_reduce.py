@@ -436,7 +436,8 @@ FLOATS = ("FLOAT32", "FLOAT16")
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
-UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53), (3, 5, 4), (4, 2, 9))
+UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53))
+UNEVEN += ((3, 5, 4), (4, 2, 9), (4, 3, 17), (8, 5, 2))
 
 
 @contextlib.contextmanager

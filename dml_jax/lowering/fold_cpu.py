@@ -61,6 +61,9 @@ CORES = cores()
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.
 SHORT_ROW = 12
+# And of LOG_SUM_EXP, in two sets. ms of 8388608 elements, rows of 13 FLOAT16 9.3, 2.8, FLOAT32 3.7,
+# 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient keeps two things: of 13 7.2, 27.
+SHORT_LOGARITHM = 23
 # Short rows of which so few are behind each other; LOG_SUM_EXP gains up to NARROW.
 FEW = 8
 # Of longer rows an uneven number costs little.
@@ -86,7 +89,7 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     kept = [a for a, size in enumerate(x.shape) if size > 1 and a not in axes]
     row = x.shape[kept[-1] + 1 if kept else 0 :]
     columns, rows = functools.partial(_columns, kind), functools.partial(_evenly, kind, row)
-    return _in_long_loops(kind, x.shape, axes, run_by_run(kind, (x,), axes, columns, rows))
+    return _in_long_loops(kind, x, axes, run_by_run(kind, (x,), axes, columns, rows))
 
 
 def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
@@ -99,26 +102,41 @@ def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
     return wide(first), *stored(fold(two.second, elements, axes))
 
 
-def _in_long_loops(kind: Fold, shape: Sequence[int], axes: Axes, parts: Parts) -> Parts:
-    """What is left of axes of this shape, by a loop over all axes behind those or before them.
+def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
+    """What is left of x, by a loop over several of its axes, or all, as one.
 
     XLA would loop over each, the last in vectors. ms, so and as here: LOG_SUM_EXP of [1048576, 2,
     9] over 2 44, 6.5, of [4, 21, 4000, 30] over 1 5.4, 2.6; MAX of FLOAT16 [881449, 3, 4] over 2
     5.8, 1.1. An odd number of short rows is two loops in one: LOG_SUM_EXP of [3, 881449, 4] 35,
-    4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9.
+    4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9. LLVM unrolls a loop over two or three columns of
+    exponentials: [524288, 8, 2] over 1 21, 3.3, [246723, 17, 2] 21, 12, [246723, 17, 3] 8, 6.
     """
     first = min(axes)
-    before = [size for size in shape[:first] if size > 1]
-    behind = [n for a, n in enumerate(shape) if n > 1 and a > first and a not in axes]
-    looped, k, c = behind or before, math.prod(before), math.prod(behind)
-    n = math.prod(shape) // (k * c)
-    if len(looped) < 2 or (not behind and n > SHORT_ROW):
+    before = [size for size in x.shape[:first] if size > 1]
+    behind = [n for a, n in enumerate(x.shape) if n > 1 and a > first and a not in axes]
+    k, c = math.prod(before), math.prod(behind)
+    n = x.size // (k * c)
+    if _is_logarithm(kind, x) and c in (2, 3) and k * c % CORES == 0:
+        flat = (k * c,)
+    elif len(behind) > 1 and kind.twice and behind[-1] < NARROW:
+        flat = (k, c)
+    elif not behind and len(before) > 1 and n <= _short_row(kind, x):
+        if k % CORES == 0 and before[-1] >= (NARROW if kind.twice else FEW):
+            return parts
+        flat = (k,)
+    else:
         return parts
-    is_few = looped[-1] < (NARROW if kind.twice else 0 if behind else FEW)
-    if not is_few and (behind or k % CORES == 0):
-        return parts
-    flat = (k, c) if behind else (k,)
     return tuple(reshaped(part.reshape(flat), part.shape) for part in parts)
+
+
+def _short_row(kind: Fold, x: jax.Array) -> int:
+    """Up to how many elements of a row are combined like blocks."""
+    return SHORT_LOGARITHM if _is_logarithm(kind, x) else SHORT_ROW
+
+
+def _is_logarithm(kind: Fold, x: jax.Array) -> bool:
+    """Whether it is LOG_SUM_EXP as one value."""
+    return kind.twice and len(kind.types(x.dtype)) == 1
 
 
 def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) -> Parts:
@@ -138,7 +156,9 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     """
     k, n, _ = parts[0].shape
     rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
-    are_short = n <= TWO_SETS or (n <= SHORT_ROW and (in_two_passes or rest == 0))
+    are_short = n <= TWO_SETS
+    if in_two_passes or rest == 0:
+        are_short = n <= _short_row(kind, parts[0])
     form = _columns if are_short else functools.partial(_rows, sizes=sizes)
     if not are_short and in_two_passes:
         rest = min(rest or CORES, k - 1)
