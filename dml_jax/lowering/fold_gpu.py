@@ -147,17 +147,16 @@ def _by_threads(many: int, abreast: int, kind: Fold, parts: Parts) -> Parts:
     k, n, c = parts[0].shape
     count, size = _blocks(many, k, n, c // abreast)
     end = min(count * size, n)
+    are_full, are_new = end == count * size, not kind.is_started(parts)
+    shape = (k * count, size, c // abreast) if are_full else (k, n, c // abreast)
     columns = [_every(abreast, i, parts) for i in range(abreast)]
-    apart = count * size <= n  # in blocks that are full, whose elements have an index of their own
-    shape = (k * count, size, c // abreast) if apart else (k, n, c // abreast)
     blocks = [shaped(taken(column, 0, end), shape) for column in columns]
-    new = not kind.is_started(parts)
-    if new:
+    if are_new:
         blocks = [kind.started(x, [1]) for (x,) in blocks]
-    blocks = _looped(kind, blocks, size, new and apart)
+    blocks = _looped(kind, blocks, size, are_full and are_new)
     if count > 1:
         blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
-        if new and apart:
+        if are_full and are_new:  # an index counts from its block on
             blocks = [kind.located(block, [1], size) for block in blocks]
         if k * n * c > LITTLE_COLUMNS:
             # Else XLA may compute them again for each element that is made of them.
@@ -205,9 +204,11 @@ def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
 
 
 def _looped(kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool) -> list[Parts]:
-    """Of [k, rows, columns] each [k, blocks, columns], one element behind the other.
+    """Of [k, rows, columns] each [k, blocks, columns], the last block filled with nothing.
 
-    The last block is filled with nothing.
+    `in_order` says that of single elements, each behind the one before, none is filled up. Those
+    need no look at the index; so a block of nothing but the lowest element has its index from what
+    the loop begins with.
     """
     (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
     step = kind.combine
