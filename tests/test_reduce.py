@@ -437,7 +437,7 @@ TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
 UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53))
-UNEVEN += ((3, 5, 4), (4, 2, 9), (4, 3, 17), (8, 5, 2))
+UNEVEN += ((3, 5, 4), (4, 2, 9), (5, 4, 7, 6), (8, 5, 2), (4, 3, 17))
 
 
 @contextlib.contextmanager
@@ -501,6 +501,18 @@ def test_the_forms_for_many_elements(form: Any, function: str):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         tolerance = 1e-3 if x.dtype == np.float16 else 1e-6
         np.testing.assert_allclose(result, expected, rtol=tolerance, err_msg=repr(op))
+
+
+def test_blocks_of_columns():
+    """They leave little, or fewer rows than one has are missing; uneven ones fill the threads."""
+    rng = np.random.default_rng(0)
+    for k, n, c in np.exp(rng.uniform(0, 14, (300, 3))).astype(int).tolist():
+        count, size = fold_gpu._blocks(fold_gpu.MANY, False, k, n, c)
+        assert count >= 1 and size >= 1
+        assert -size < n - count * size <= n // fold_gpu.LEFT
+    for k, n, c in ((1, 6656, 18801), (1, 16411, 8209), (1, 1048576, 3), (5, 40009, 1021)):
+        count, _ = fold_gpu._blocks(fold_gpu.MANY, False, k, n, c)
+        assert count > 1 and k * count * c % fold_gpu.THREADS == 0
 
 
 @pytest.mark.parametrize("function", ["SUM", "MULTIPLY", "MAX", "MIN", "L1", "SUM_SQUARE"])
@@ -600,11 +612,12 @@ def test_elements_beside_their_index(form: Any, type_: str):
     beside = np.stack([every, rng.permutation(every), rng.choice(special, 2**16)], 1)
     numbers = special[2:] if "FLOAT" in type_ else special
     long, even = rng.choice(numbers, (64, 23, 1)), rng.choice(numbers, (64, 24, 1))
+    columns = rng.choice(numbers, (4, 23, 16))
     ops = [
         (indices(op_type, x, [1], direction), x)
         for op_type in (Argmax, Argmin)
         for direction in ("INCREASING", "DECREASING")
-        for x in (triples, beside, beside.T[None], long, even)
+        for x in (triples, beside, beside.T[None], long, even, columns)
     ]
     little: dict[str, Any] = {"LITTLE": 0}
     if form is fold_gpu:

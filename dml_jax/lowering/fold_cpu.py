@@ -61,8 +61,9 @@ CORES = cores()
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.
 SHORT_ROW = 12
-# And of LOG_SUM_EXP, in two sets. ms of 8388608 elements, rows of 13 FLOAT16 9.3, 2.8, FLOAT32 3.7,
-# 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient keeps two things: of 13 7.2, 27.
+# And of LOG_SUM_EXP, from 16 on in two sets. ms of 8388608 elements, FLOAT16; FLOAT32, rows of 13
+# 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient keeps two things: of
+# 13 7.2, 27.
 SHORT_LOGARITHM = 23
 # Short rows of which so few are behind each other; LOG_SUM_EXP gains up to NARROW.
 FEW = 8
@@ -156,9 +157,8 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     """
     k, n, _ = parts[0].shape
     rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
-    are_short = n <= TWO_SETS
-    if in_two_passes or rest == 0:
-        are_short = n <= _short_row(kind, parts[0])
+    most = _short_row(kind, parts[0]) if in_two_passes or rest == 0 else TWO_SETS
+    are_short = n <= most
     form = _columns if are_short else functools.partial(_rows, sizes=sizes)
     if not are_short and in_two_passes:
         rest = min(rest or CORES, k - 1)

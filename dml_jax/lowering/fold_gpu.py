@@ -6,8 +6,8 @@ and how many elements equal it.
 XLA reduces them well over long rows, and over wide columns; else it is up to 50 times slower than
 the memory. Over columns each result is a window here, since of a `lax.reduce_window` XLA makes a
 loop in a thread, and fuses it with what makes its input. H200, jax 0.11.2, TB/s read, XLA's own
-(`Fold.default`; of columns, four times as many elements) and this, LOG_SUM_EXP FLOAT32, FLOAT16;
-ARGMAX FLOAT32, FLOAT16:
+(`Fold.default`; of columns, four times as many elements) and this (of columns before they filled
+the threads, see `THREADS`), LOG_SUM_EXP FLOAT32, FLOAT16; ARGMAX FLOAT32, FLOAT16:
 
     short rows     [67108864, 2]          0.04, 1.97; 0.02, 1.28; 0.05, 1.97; 0.03, 1.54
                    [8388608, 16]          0.32, 2.58; 0.17, 2.54; 0.41, 2.61; 0.20, 2.59
@@ -80,6 +80,8 @@ UNEVEN = 2**25
 # and so: [16384, 32768] 2.0, 2.9; [8, 16384, 4096] 1.9, 2.2; [8, 100, 640000] 1.9, 2.4. Of FLOAT16,
 # two columns, packed or not, 2.9, 3.0; 2.7, 1.9; 2.7, 2.5.
 BYTES = 4
+# Rows at least of a block of these: of fewer there is more to write than to read.
+ROWS = 8
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
@@ -127,25 +129,35 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     x, packing = parts[0], kind.packing
     in_bytes = x.dtype.itemsize == 1 and c % BYTES == 0 and not kind.is_started(parts)
     if in_bytes and packing and n <= packing.most(x.dtype):
-        stage = functools.partial(_by_threads, 8 * MANY, BYTES)
-        return packing.through(lambda kind, parts, _: stage(kind, parts), x)
-    many = 4 * MANY if x.dtype.itemsize < 4 else MANY if c % ALIGNED == 0 else 2 * MANY
+        many = min(8 * MANY, x.size // (BYTES * ROWS))
+        return packing.through(lambda kind, x, _: _by_threads(kind, x, many, abreast=BYTES), x)
+    narrow = x.dtype.itemsize < 4
+    many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
-    return _by_threads(many, 1, kind, tuple(map(wide, parts)))
+    return _by_threads(kind, tuple(map(wide, parts)), many, narrow=narrow)
 
 
 def _started(kind: Fold, parts: Parts) -> Parts:
     return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
-def _by_threads(many: int, abreast: int, kind: Fold, parts: Parts) -> Parts:
-    """[k, n, c] -> [k, c]: each thread goes through a block of so many neighbouring columns.
+def _by_threads(
+    kind: Fold, parts: Parts, many: int, *, abreast: int = 1, narrow: bool = True
+) -> Parts:
+    """[k, n, c] -> [k, c]: each thread goes through a block of `abreast` neighbouring columns.
 
     A block's rows are neighbours: to read every so many-th row, where that is a power of two, takes
-    longer; us, ARGMAX of [8192, 8192] over 0 190, so 69. `many` threads are enough.
+    longer; us, ARGMAX of [8192, 8192] over 0 190, so 69.
+
+    Args:
+        kind: the reduction.
+        parts: what is reduced.
+        many: threads that are enough.
+        abreast: columns of a thread; the first ones of all threads are one array, and so on.
+        narrow: whether these were elements of less than 32 bits.
     """
     k, n, c = parts[0].shape
-    count, size = _blocks(many, k, n, c // abreast)
+    count, size = _blocks(many, narrow, k, n, c // abreast)
     end = min(count * size, n)
     are_full, are_new = end == count * size, not kind.is_started(parts)
     shape = (k * count, size, c // abreast) if are_full else (k, n, c // abreast)
@@ -181,10 +193,11 @@ def _one_behind_the_other(first: Parts, second: Parts) -> Parts:
     return tuple(lax.concatenate(two, 1) for two in zip(first, second, strict=True))
 
 
-def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
+def _blocks(many: int, narrow: bool, k: int, n: int, c: int) -> tuple[int, int]:
     """How many blocks a column of [k, n, c] goes in, and of how many rows.
 
-    They may leave some, or want more than there are.
+    Together they may have less than n, the rest of which goes to the second kernel, or more, where
+    the last one is filled up.
     """
     if n <= SHORT_COLUMN or k * c >= many:
         return 1, n
@@ -196,8 +209,8 @@ def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
     best = min(range(least, max(least, 4 * count) + 1, step), key=lambda q: q + n % q)
     if best + n % best <= n // LEFT:
         return best, n // best
-    even = next((even for even in range(count, 4 * count) if n % even == 0), None)
-    if even is None and many <= 2 * MANY and k * n * c >= UNEVEN:
+    even = next((q for q in range(count, min(4 * count, n + 1)) if n % q == 0), None)
+    if even is None and not narrow and k * n * c >= UNEVEN:
         count *= 4
     size = -(-n // (even or count))
     return -(-n // size), size
@@ -206,14 +219,15 @@ def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
 def _looped(kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool) -> list[Parts]:
     """Of [k, rows, columns] each [k, blocks, columns], the last block filled with nothing.
 
-    `in_order` says that of single elements, each behind the one before, none is filled up. Those
-    need no look at the index; so a block of nothing but the lowest element has its index from what
-    the loop begins with.
+    `in_order` says that these are single elements, in full blocks. To compare each with what came
+    before needs no look at the index, as XLA's loop goes over them in this order and begins, once,
+    with nothing (tests/test_reduce.py holds that of ties and NaN). A block of which none is beyond
+    nothing has the index that it begins with, so that is the first.
     """
     (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
     step = kind.combine
     if in_order and kind.locates and kind.first and k * c % THREADS == 0:
-        step, nothing[-1] = kind.first, nothing[-1] * 0
+        step, nothing[-1] = kind.first, type(nothing[-1])(0)
     over = functools.partial(
         lax.reduce_window,
         window_dimensions=[1, size, 1],
@@ -250,7 +264,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         parts = _started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
-        return _by_threads(MANY, 1, kind, shaped(tuple(map(wide, parts)), (k, n, 1)))
+        return _by_threads(kind, shaped(tuple(map(wide, parts)), (k, n, 1)), MANY)
     if kind.is_started(parts):
         return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
