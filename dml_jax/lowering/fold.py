@@ -5,7 +5,7 @@ of [k, n].
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -151,6 +151,11 @@ def at_once(axes: Axes) -> Callable[[Fold, Parts, Combine], Parts]:
 def taken(parts: Parts, start: int, stop: int, axis: int = 1) -> Parts:
     """Some of the parts."""
     return tuple(lax.slice_in_dim(part, start, stop, axis=axis) for part in parts)
+
+
+def joined(pieces: Iterable[Parts], axis: int) -> Parts:
+    """The parts of each, one behind the other."""
+    return tuple(lax.concatenate(same, axis) for same in zip(*pieces, strict=True))
 
 
 def piece(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from dml_jax.host import cores
 from dml_jax.lowering.fold import (
@@ -21,6 +20,7 @@ from dml_jax.lowering.fold import (
     Parts,
     at_once,
     ends_in_rows,
+    joined,
     moved,
     piece,
     restored,
@@ -170,7 +170,7 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     ends = [form(kind, end, combine) for end in ends]
     if are_short and n > TWO_SETS:
         ends = in_memory(ends)  # LOG_SUM_EXP of an odd number of rows of 9 29 ms, 13
-    return tuple(lax.concatenate(both, 0) for both in zip(*ends, strict=True))
+    return joined(ends, 0)
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -237,7 +237,7 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
     if end < n:
         rest = shaped(in_one_pass(taken(parts, end, n)), (k, 1, 1))
         rest = moved(kind, rest, end)
-        left = tuple(lax.concatenate(both, 1) for both in zip(left, rest, strict=True))
+        left = joined([left, rest], 1)
     return _rows(kind, left, kind.combine)
 
 

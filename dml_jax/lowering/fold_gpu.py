@@ -40,6 +40,7 @@ from dml_jax.lowering.fold import (
     Fold,
     Parts,
     ends_in_rows,
+    joined,
     piece,
     run_by_run,
     shaped,
@@ -160,37 +161,33 @@ def _by_threads(
     count, size = _blocks(many, narrow, k, n, c // abreast)
     end = min(count * size, n)
     are_full, are_new = end == count * size, not kind.is_started(parts)
+    in_order = are_full and are_new
     shape = (k * count, size, c // abreast) if are_full else (k, n, c // abreast)
     columns = [_every(abreast, i, parts) for i in range(abreast)]
     blocks = [shaped(taken(column, 0, end), shape) for column in columns]
     if are_new:
         blocks = [kind.started(x, [1]) for (x,) in blocks]
-    blocks = _looped(kind, blocks, size, are_full and are_new)
+    blocks = _looped(kind, blocks, size, in_order)
     if count > 1:
         blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
-        if are_full and are_new:  # an index counts from its block on
+        if in_order:  # an index counts from its block on
             blocks = [kind.located(block, [1], size) for block in blocks]
         if k * n * c > LITTLE_COLUMNS:
             # Else XLA may compute them again for each element that is made of them.
             blocks = lax.optimization_barrier(blocks)
         if end < n:
             rests = [piece(kind, column, end, n) for column in columns]
-            blocks = list(map(_one_behind_the_other, blocks, rests))
+            blocks = [joined(both, 1) for both in zip(blocks, rests, strict=True)]
         # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us,
         # an extreme and its count over 1 of [8, 16384, 256] 118, 39.
         over = functools.partial(lax.reduce, dimensions=[1])
         blocks = _together(over, kind.combine, kind.nothing(blocks[0][0].dtype), blocks)
-    every = [[part.reshape(k, -1, 1) for part in same] for same in zip(*blocks, strict=True)]
-    return tuple(lax.concatenate(same, 2).reshape(k, c) for same in every)
+    return shaped(joined([shaped(block, (k, -1, 1)) for block in blocks], 2), (k, c))
 
 
 def _every(count: int, start: int, parts: Parts) -> Parts:
     """Every so many-th column, from that one on."""
     return tuple(lax.slice_in_dim(part, start, None, count, axis=2) for part in parts)
-
-
-def _one_behind_the_other(first: Parts, second: Parts) -> Parts:
-    return tuple(lax.concatenate(two, 1) for two in zip(first, second, strict=True))
 
 
 def _blocks(many: int, narrow: bool, k: int, n: int, c: int) -> tuple[int, int]:
@@ -246,11 +243,11 @@ def _together(
     def apart(flat: Parts) -> list[Parts]:
         return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]
 
-    def by_pairs(a: Parts, b: Parts) -> Parts:
+    def pair(a: Parts, b: Parts) -> Parts:
         pairs = zip(apart(a), apart(b), strict=True)
         return tuple(part for pair in pairs for part in combine(pair))
 
-    return apart(over(sum(columns, ()), (*nothing,) * len(columns), by_pairs))
+    return apart(over(sum(columns, ()), (*nothing,) * len(columns), pair))
 
 
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
