@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dml_jax
+from dml_jax import Split, TensorDesc
 from dml_jax.lowering import pieces
 
 # Shapes of inputs, and the axis that they are joined along.
@@ -62,6 +64,51 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
         split = jax.jit(pieces.split, static_argnums=(1, 2))(whole, sizes, axis)
     for piece, array in zip(split, arrays, strict=True):
         np.testing.assert_array_equal(bits(piece), bits(array))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis", "sizes", "loops"),
+    [
+        ((5, 6), 1, (2, 2, 2), {3}),
+        ((4, 8), 1, (1,) * 8, {2, 3}),
+        ((3, 5, 2), 1, (1, 2, 2), {2}),
+        ((2, 7, 3), 1, (2, 2, 1, 1, 1), {2, 3}),
+        ((2, 3, 9), 2, (4, 5), set[int]()),
+        ((2, 12, 5), 1, (6, 3, 3), set[int]()),
+    ],
+)
+def test_neighbours_of_one_size_are_split_by_one_loop(
+    monkeypatch, shape, axis: int, sizes, loops: set[int], dtype: str
+):
+    for name, value in {"FEW": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
+        monkeypatch.setattr(pieces, name, value)
+    (array,) = numbers([shape], dtype)
+    with jax.enable_x64(True):
+        x = jnp.asarray(array)
+        if not loops:
+            assert pieces.split_rows(x, sizes, axis) is None
+            return
+        form = jax.jit(pieces.split_rows, static_argnums=(1, 2))
+        split, traced = form(x, sizes, axis), jax.make_jaxpr(form, (1, 2))(x, sizes, axis)
+    expected = np.split(array, np.cumsum(sizes)[:-1], axis)
+    for piece, part in zip(split, expected, strict=True):
+        assert bits(piece).tobytes() == bits(part.copy()).tobytes()
+        assert piece.shape == part.shape
+    inner = traced.jaxpr.eqns[0].params["jaxpr"].jaxpr
+    assert {len(eqn.outvars) for eqn in inner.eqns if eqn.primitive.name == "reduce"} == loops
+
+
+def test_split_reads_once_and_copies_nothing():
+    """One loop writes all pieces; with an axis of one element they are not laid out anew."""
+    x = np.random.default_rng(0).random((4, 2**17, 4, 1), np.float32)
+    outputs = [TensorDesc("FLOAT32", [4, 2**17, 1, 1])] * 4
+    op = Split(input_tensor=TensorDesc.of(x), output_tensors=outputs, axis=2)
+    compiled = dml_jax.compile(op)
+    for i, piece in enumerate(compiled(x)):
+        np.testing.assert_array_equal(piece, x[:, :, i : i + 1])
+    loops = [line for line in compiled.as_text().splitlines() if "kind=kLoop" in line]
+    assert len(loops) == 1 and " copy(" not in compiled.as_text()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -448,7 +448,8 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     here = mock.patch.object(fold_along, "fold_cpu", form)
     little: dict[str, Any] = {"LITTLE": 0}
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
-    on_gpu |= {"THREADS": 8, "LEFT": 2, "BYTES": 2, "LOOPED_ROW": 6}
+    on_gpu |= {"THREADS": 8, "LEFT": 2, "LOOPED_ROW": 6}
+    on_gpu |= {"BYTES": 2, "BYTES_FROM": 0, "ROWS": 2}
     on_gpu |= {"MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
     on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}

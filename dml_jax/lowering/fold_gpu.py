@@ -81,8 +81,13 @@ UNEVEN = 2**25
 # and so: [16384, 32768] 2.0, 2.9; [8, 16384, 4096] 1.9, 2.2; [8, 100, 640000] 1.9, 2.4. Of FLOAT16,
 # two columns, packed or not, 2.9, 3.0; 2.7, 1.9; 2.7, 2.5.
 BYTES = 4
-# Rows at least of a block of these: of fewer there is more to write than to read.
-ROWS = 8
+# Bytes from which on; of fewer the launch of the kernel that unpacks counts for more. us of ARGMAX,
+# one column and four: [2048, 2048] 16, 23; [4096, 4096] 19, 23; [8, 64, 256, 256] over 1 24, 19.
+BYTES_FROM = 2**25
+# Rows of a block of these, if there are threads enough, and up to four times as many threads. us of
+# ARGMAX, blocks of 8, 64 and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768]
+# in 1, 2, 4 and 8 times as many threads 199, 184, 174, 180.
+ROWS = 2**7
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
@@ -128,9 +133,9 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         flat = shaped(_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     x, packing = parts[0], kind.packing
-    in_bytes = x.dtype.itemsize == 1 and c % BYTES == 0 and not kind.is_started(parts)
-    if in_bytes and packing and n <= packing.most(x.dtype):
-        many = min(8 * MANY, x.size // (BYTES * ROWS))
+    in_bytes = x.dtype.itemsize == 1 and x.size >= BYTES_FROM and c % BYTES == 0
+    if in_bytes and packing and not kind.is_started(parts) and n <= packing.most(x.dtype):
+        many = min(max(MANY, x.size // (BYTES * ROWS)), 4 * MANY)
         return packing.through(lambda kind, x, _: _by_threads(kind, x, many, abreast=BYTES), x)
     narrow = x.dtype.itemsize < 4
     many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY

@@ -1,10 +1,10 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two to four pieces
-with a kernel of its own: each thread computes the same element of every piece. So one read serves
-several writes, and several reads of narrow elements are under way at once. It does not fuse with
-what reads it. And narrow elements that are not changed move as words of several. H200, jax 0.11.2,
-TB/s moved, `lower` and the form here:
+All but `split_rows` and `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
+to four pieces with a kernel of its own: each thread computes the same element of every piece. So
+one read serves several writes, and several reads of narrow elements are under way at once. It does
+not fuse with what reads it. And narrow elements that are not changed move as words of several.
+H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
@@ -13,14 +13,18 @@ TB/s moved, `lower` and the form here:
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dml_jax.lowering import arrangement
+from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.stored import reshaped
 
 # More are written element by element.
 MOST = 4
@@ -38,6 +42,13 @@ EVEN = 4
 RUN, MOST_SHORT = 128, 16
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
+# Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
+# not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
+FEW = 2**21
+# Elements of a piece's row up to which it is worth a loop for several pieces.
+NEAR = 2**15
+# Pieces of one such loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
+MOST_AT_ONCE = 8
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -150,6 +161,52 @@ def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
         padded.append(lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), around]))
         at += x.shape[1]
     return functools.reduce(lax.bitwise_or, padded)
+
+
+def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array] | None:
+    """`arrangement.split` on a CPU, neighbours of one size by one loop; None where there are none.
+
+    XLA has a loop for each piece, and each reads all lines of x. Of a reduction of several arrays
+    it has one: along the pieces, of as many arrays of which each has one piece among zeros, which
+    are or-ed. 2 cores, jax 0.10.2, ms of 33554432 elements as slices, so, and a copy:
+
+        pieces          2, of 128          3, of 1000         4, of 64           8, of 5
+        FLOAT32   20.9, 8.3, 8.7    10.2, 9.5, 6.9   14.0, 10.2, 9.0    35.2, 8.0, 7.6
+        FLOAT16    6.1, 4.0, 3.9     5.9, 4.8, 4.1     5.6, 4.9, 3.7    13.9, 4.6, 3.8
+        UINT8      5.4, 1.9, 2.0     2.1, 1.6, 1.5     6.8, 1.9, 1.8     5.7, 3.2, 1.8
+    """
+    unit = math.prod(x.shape[axis + 1 :])
+    runs = [(size, len([*run])) for size, run in itertools.groupby(sizes)]
+    if x.size < FEW or not any(n > 1 and size * unit <= NEAR for size, n in runs):
+        return None
+    rows, at, made = _rows(x, axis), 0, list[jax.Array]()
+    for size, count in runs:
+        width = size * unit
+        many = -(-count // MOST_AT_ONCE) if width <= NEAR else count
+        for i in range(many):
+            n = (count + i) // many
+            made += _equal_pieces(lax.slice_in_dim(rows, at, at + n * width, axis=1), n)
+            at += n * width
+    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
+    pairs = zip(made, shapes, strict=True)
+    # Of an axis of one element XLA would choose another layout, and copy.
+    return [reshaped(y, shape) if 1 in shape else y.reshape(shape) for y, shape in pairs]
+
+
+def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
+    """Of each row."""
+    if count == 1:
+        return [rows]
+    x = rows.reshape(rows.shape[0], count, -1)
+    number = lax.broadcasted_iota(np.int32, x.shape, 1)
+    among_zeros = tuple(where(number == i, x, 0) for i in range(count))
+
+    def either(a: jax.Array, b: jax.Array) -> jax.Array:
+        bits = [lax.bitcast_convert_type(y, unsigned(y)) for y in (a, b)]
+        return lax.bitcast_convert_type(bits[0] | bits[1], a.dtype)
+
+    nothing = (np.zeros((), x.dtype)[()],) * count
+    return lax.reduce(among_zeros, nothing, lambda a, b: (*map(either, a, b),), [1])
 
 
 def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:

@@ -75,7 +75,11 @@ class Split(Operator, op="SPLIT"):
 
     def forms_alone(self):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        return dict(mapped.forms(self.lower), cuda=lambda x: pieces.split(x, sizes, self.axis))
+        uneven = mapped.forms(self.lower)["cpu"]
+        return {
+            "cpu": lambda x: pieces.split_rows(x, sizes, self.axis) or uneven(x),
+            "cuda": lambda x: pieces.split(x, sizes, self.axis),
+        }
 
 
 class Join(Operator, op="JOIN"):
