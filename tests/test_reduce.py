@@ -435,6 +435,7 @@ def indices(op: type[Argmax] | type[Argmin], x: np.ndarray, axes, direction: str
 FLOATS = ("FLOAT32", "FLOAT16")
 TWO_KEPT = ("LOG_SUM_EXP", "ARGMAX", "ARGMIN", "last ARGMAX")
 SEVERAL_RUNS = (3, 23, 7, 31)
+GRADIENTS = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (6, 5, 50, 4))
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
 UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53))
 UNEVEN += ((3, 5, 4), (4, 2, 9), (5, 4, 7, 6), (8, 5, 2), (4, 3, 17))
@@ -553,7 +554,7 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
     rng = np.random.default_rng(0)
     ops: list[Operator] = []
     inputs, weights = [], []
-    for number, shape in enumerate((SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (61, 32), (35, 30))):
+    for number, shape in enumerate((*GRADIENTS, (61, 32), (35, 30))):
         x = (rng.integers(2, 14, shape) / 8).astype(np.float16 if number % 3 == 1 else np.float32)
         if function == "LOG_SUM_EXP":
             x = np.where(rng.random(shape) < 0.1, -np.inf, x * 8).astype(x.dtype)
@@ -583,6 +584,28 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
             result, expected, rtol=tolerance, atol=least, err_msg=f"{op!r} {x.shape}"
         )
         assert (np.asarray(result)[np.isinf(x)] == 0).all()
+
+
+@pytest.mark.parametrize("n, cuts", [(64, [(2, 8), (2, 2)]), (9, [(3, 3)]), (50, [(2, 5), (5, 1)])])
+def test_a_maximum_and_its_count_are_one_loop_on_a_cpu(n: int, cuts: list[tuple[int, int]]):
+    """Which reads x once; the gradient's own loop does so once more."""
+    assert fold_cpu._cuts(n) == cuts
+    op = make("MAX", x := np.ones((4, n, 3000), np.float32), [1])
+    gradient = jax.jit(lambda x, dy: jax.vjp(op, x)[1](dy)[0])
+    text = gradient.lower(x, op(x)).compile().as_text()
+    assert text is not None
+    entry = text[text.index("ENTRY") :].splitlines()
+    (name,) = (
+        line.split()[0] for line in entry if f"f32[4,{n},3000]" in line and " parameter(" in line
+    )
+    assert sum(name in line.partition(" = ")[2] for line in entry) == 2
+    np.testing.assert_allclose(gradient(x, np.full((4, 1, 3000), n, np.float32)), 1)
+
+
+@pytest.mark.parametrize("n", [2, 5, 13, 26, 35])
+def test_columns_that_are_not_cut_for_one_loop(n: int):
+    """Large primes are in the way, and pairs of exponentials take longer than a second look."""
+    assert fold_cpu._in_one_loop(slopes.EXP_SUM, jnp.zeros((4, n, 9)), [1]) is None
 
 
 NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")

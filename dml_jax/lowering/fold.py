@@ -124,7 +124,7 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
         rows: of [k, n, 1] to as many as [k].
     """
     shape = parts[0].shape
-    runs = _runs(shape, axes)
+    runs = runs_of(shape, axes)
     sizes = [n for n, _ in runs]
     step, combine = 1, kind.first or kind.combine
     for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
@@ -205,7 +205,7 @@ def kept(values: Sequence[T], axes: Axes) -> list[T]:
     return [value for a, value in enumerate(values) if a not in axes]
 
 
-def _runs(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
+def runs_of(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
     """Neighbouring axes of one fate as one: their size, and whether they are reduced."""
     runs: list[tuple[int, bool]] = []
     for a, n in enumerate(shape):
