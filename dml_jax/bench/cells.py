@@ -181,23 +181,24 @@ def _pieces(size: int) -> list[int]:
     return [piece for piece in (first, rest // 2, rest - rest // 2) if piece]
 
 
-def _along(tensor: TensorDesc, axis: int) -> list[TensorDesc]:
-    sizes = tensor.sizes
-    return [
-        TensorDesc(tensor.data_type, (*sizes[:axis], piece, *sizes[axis + 1 :]))
-        for piece in _pieces(sizes[axis])
-    ]
+def _along(tensor: TensorDesc, axis: int, pieces: Sequence[int]) -> list[TensorDesc]:
+    before, behind = tensor.sizes[:axis], tensor.sizes[axis + 1 :]
+    return [TensorDesc(tensor.data_type, (*before, piece, *behind)) for piece in pieces]
 
 
 def _split(tensor: TensorDesc) -> Any:
-    for axis in range(tensor.dimension_count):
-        fields = {"input_tensor": tensor, "output_tensors": _along(tensor, axis)}
-        yield f"axis {axis}", functools.partial(Split, **fields, axis=axis)
+    sizes, last = tensor.sizes, tensor.dimension_count - 1
+    pieces = {f"axis {axis}": (axis, _pieces(size)) for axis, size in enumerate(sizes)}
+    if sizes[last] % 4 == 0:
+        pieces[f"axis {last} in 4"] = last, [sizes[last] // 4] * 4
+    for label, (axis, along) in pieces.items():
+        fields = {"input_tensor": tensor, "output_tensors": _along(tensor, axis, along)}
+        yield label, functools.partial(Split, **fields, axis=axis)
 
 
 def _join(tensor: TensorDesc) -> Any:
-    for axis in range(tensor.dimension_count):
-        pieces = _along(tensor, axis)
+    for axis, size in enumerate(tensor.sizes):
+        pieces = _along(tensor, axis, _pieces(size))
         yield f"axis {axis}", functools.partial(Join.infer, input_tensors=pieces, axis=axis)
 
 
