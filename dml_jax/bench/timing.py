@@ -98,7 +98,7 @@ def interleaved(
         sample_seconds: a sample makes as many calls as last this long: where calls are queued, the
             wait at the end should be nothing beside it.
         give_up: one that is slower than the fastest by more than this factor gets `least` samples,
-            by more than three times this factor one.
+            by more than three times this factor two: once may be an accident, as new pages are.
         keep: those that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
@@ -129,7 +129,7 @@ def interleaved(
             dice.shuffle(order)
             for name in order:
                 slower = min(taken[name], default=0.0) / best if best else 0.0
-                enough = 1 if slower > 3 * give_up else least
+                enough = 2 if slower > 3 * give_up else least
                 if turn >= enough and slower > give_up and name not in keep:
                     continue
                 contender, count = contenders[name], calls[name]
