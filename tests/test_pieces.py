@@ -74,6 +74,7 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
         ((4, 8), 1, (1,) * 8, {2, 3}),
         ((3, 5, 2), 1, (1, 2, 2), {2}),
         ((2, 7, 3), 1, (2, 2, 1, 1, 1), {2, 3}),
+        ((2, 14, 3), 1, (6, 6, 1, 1), {2}),
         ((2, 3, 9), 2, (4, 5), set[int]()),
         ((2, 12, 5), 1, (6, 3, 3), set[int]()),
     ],
@@ -84,6 +85,15 @@ def test_neighbours_of_one_size_are_split_by_one_loop(
     for name, value in {"FEW": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
         monkeypatch.setattr(pieces, name, value)
     (array,) = numbers([shape], dtype)
+    array = array.copy()
+    width = 8 * array.itemsize
+    # -0.0, the least denormal, and a NaN that arithmetic would make a quiet one.
+    special = [
+        1 << (width - 1),
+        1,
+        {16: 0x7C01, 32: 0x7F800001, 64: 0x7FF0000000000001}.get(width, 2),
+    ]
+    array.view(f"uint{width}").flat[: len(special)] = special
     with jax.enable_x64(True):
         x = jnp.asarray(array)
         if not loops:

@@ -602,10 +602,13 @@ def test_a_maximum_and_its_count_are_one_loop_on_a_cpu(n: int, cuts: list[tuple[
     np.testing.assert_allclose(gradient(x, np.full((4, 1, 3000), n, np.float32)), 1)
 
 
-@pytest.mark.parametrize("n", [2, 5, 13, 26, 35])
-def test_columns_that_are_not_cut_for_one_loop(n: int):
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((4, n, 9), [1]) for n in (2, 5, 13, 26, 35)] + [((13, 5, 8, 3), [0, 2])],
+)
+def test_columns_that_are_not_cut_for_one_loop(shape: tuple[int, ...], axes: list[int]):
     """Large primes are in the way, and pairs of exponentials take longer than a second look."""
-    assert fold_cpu._in_one_loop(slopes.EXP_SUM, jnp.zeros((4, n, 9)), [1]) is None
+    assert fold_cpu._in_one_loop(slopes.EXP_SUM, jnp.zeros(shape), axes) is None
 
 
 NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")

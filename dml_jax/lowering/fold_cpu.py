@@ -46,9 +46,9 @@ TWICE_AT_ONCE = 15
 STORED_AT_ONCE = 24
 # Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
 # turn 12 ms, of 64 at once 57), and so many of these by pairs, which LLVM unrolls (the gradient of
-# LOG_SUM_EXP of 11 28 ms, of 13 150). Elements are in two sets or three, as pairs take more
-# exponentials (of 5 in turn 27 ms, by pairs 32).
-AT_ONCE, UNROLLED, MOST_SETS = 24, 11, 3
+# LOG_SUM_EXP of 11 28 ms, of 13 150). Not single elements, as pairs take more exponentials (of 5 in
+# turn 27 ms, by pairs 32).
+AT_ONCE, UNROLLED = 24, 11
 # Up to so many columns a loop goes over all elements of a block, since LLVM vectorises the
 # innermost one alone: LOG_SUM_EXP of [4228, 256, 31] 27 ms, 8.3. Of more it gains less (47 36, 8.8;
 # 256 nothing), and what repeats along the axis takes longer so: x - m of [259, 64, 1009] 9, 46.
@@ -112,8 +112,8 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
     runs = [n for n, reduced in runs_of(x.shape, axes) if reduced and n > 1]
     if not all(map(_cuts, runs)):
         return None
-    sets, each = _cuts(runs[-1])[0]
-    if sets > MOST_SETS or each == 1:
+    _, each = _cuts(runs[-1])[0]
+    if each == 1:
         return None
 
     def columns(parts: Parts, combine: Combine) -> Parts:
