@@ -22,6 +22,7 @@ from dml_jax.lowering import (
     fold_cpu,
     fold_exponentials,
     fold_gpu,
+    fold_index,
     packed,
     reduction,
     slope_sum,
@@ -586,11 +587,14 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
         assert (np.asarray(result)[np.isinf(x)] == 0).all()
 
 
+@pytest.mark.parametrize("function", ["MAX", "LOG_SUM_EXP"])
 @pytest.mark.parametrize("n, cuts", [(64, [(2, 8), (2, 2)]), (9, [(3, 3)]), (50, [(2, 5), (5, 1)])])
-def test_a_maximum_and_its_count_are_one_loop_on_a_cpu(n: int, cuts: list[tuple[int, int]]):
+def test_two_things_are_kept_in_one_loop_on_a_cpu(
+    n: int, cuts: list[tuple[int, int]], function: str
+):
     """Which reads x once; the gradient's own loop does so once more."""
     assert fold_cpu._cuts(n) == cuts
-    op = make("MAX", x := np.ones((4, n, 3000), np.float32), [1])
+    op = make(function, x := np.ones((4, n, 3000), np.float32), [1])
     gradient = jax.jit(lambda x, dy: jax.vjp(op, x)[1](dy)[0])
     text = gradient.lower(x, op(x)).compile().as_text()
     assert text is not None
@@ -599,16 +603,45 @@ def test_a_maximum_and_its_count_are_one_loop_on_a_cpu(n: int, cuts: list[tuple[
         line.split()[0] for line in entry if f"f32[4,{n},3000]" in line and " parameter(" in line
     )
     assert sum(name in line.partition(" = ")[2] for line in entry) == 2
-    np.testing.assert_allclose(gradient(x, np.full((4, 1, 3000), n, np.float32)), 1)
+    np.testing.assert_allclose(gradient(x, np.full((4, 1, 3000), n, np.float32)), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("shape", "axes"),
-    [((4, n, 9), [1]) for n in (2, 5, 13, 26, 35)] + [((13, 5, 8, 3), [0, 2])],
+    ("kind", "shape", "axes"),
+    [(slopes.EXP_SUM, (4, n, 9), [1]) for n in (2, 5, 13, 26, 35)]
+    + [(kind, (13, 5, 8, 3), [0, 2]) for kind in (slopes.EXP_SUM, slopes.COUNTED[True])],
 )
-def test_columns_that_are_not_cut_for_one_loop(shape: tuple[int, ...], axes: list[int]):
-    """Large primes are in the way, and pairs of exponentials take longer than a second look."""
-    assert fold_cpu._in_one_loop(slopes.EXP_SUM, jnp.zeros(shape), axes) is None
+def test_columns_that_are_not_cut_for_one_loop(kind: Any, shape: tuple[int, ...], axes: list[int]):
+    """Large primes are in the way, and pairs of single elements take longer than another look."""
+    assert fold_cpu._in_one_loop(kind, jnp.zeros(shape), axes) is None
+
+
+def test_axes_of_one_element_are_not_in_the_way_of_one_loop():
+    x = np.random.default_rng(0).integers(0, 3, (1, 6, 8, 40)).astype(np.float32)
+    parts = fold_cpu._in_one_loop(slopes.COUNTED[True], jnp.asarray(x), [0, 2])
+    assert parts is not None
+    top = x.max((0, 2))
+    np.testing.assert_array_equal(parts[0], top)
+    np.testing.assert_array_equal(parts[1], (x == top[None, :, None]).sum((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((2048, 2048), None), ((8192, 8192), (4, 2**17)), ((2**15, 2**14), (4, 2**19))],
+)
+def test_bytes_are_read_in_fours_on_a_gpu(monkeypatch, shape: tuple[int, int], expected: Any):
+    """The columns of a thread, and how many threads there are to be."""
+    asked, by_threads = [], fold_gpu._by_threads
+
+    def recorded(kind: Any, parts: Any, many: int, *, abreast: int = 1, narrow: bool = True):
+        asked.append((abreast, many) if abreast > 1 else None)
+        return by_threads(kind, parts, many, abreast=abreast, narrow=narrow)
+
+    monkeypatch.setattr(fold_gpu, "_by_threads", recorded)
+    x = jax.ShapeDtypeStruct(shape, jnp.uint8)
+    largest = fold_index.arg_fold(True, False, np.dtype(np.int32))
+    jax.eval_shape(lambda x: fold_gpu.fold(largest, x, (0,)), x)
+    assert asked == [expected]
 
 
 NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")

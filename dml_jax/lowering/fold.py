@@ -53,7 +53,8 @@ class Fold:
         twice: whether `one_pass` reads elements more than once, and to combine takes longer than
             to read.
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
-        in_turn: how a CPU does columns, where two things are kept.
+        in_turn: how a CPU does columns of two kept things that do not go in one loop; None where
+            one is kept.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]

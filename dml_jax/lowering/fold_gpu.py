@@ -84,9 +84,10 @@ BYTES = 4
 # Bytes from which on; of fewer the launch of the kernel that unpacks counts for more. us of ARGMAX,
 # one column and four: [2048, 2048] 16, 23; [4096, 4096] 19, 23; [8, 64, 256, 256] over 1 24, 19.
 BYTES_FROM = 2**25
-# Rows of a block of these, if there are threads enough, and up to four times as many threads. us of
-# ARGMAX, blocks of 8, 64 and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768]
-# in 1, 2, 4 and 8 times as many threads 199, 184, 174, 180.
+# Rows of a block of these. Of fewer bytes blocks are shorter, so that there are `MANY` threads; of
+# more they are longer, so that there are at most four times as many. us of ARGMAX, blocks of 8, 64
+# and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768] in 1, 2, 4 and 8 times
+# as many threads 199, 184, 174, 180.
 ROWS = 2**7
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
