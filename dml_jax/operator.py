@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
-from dml_jax.lowering import placement
+from dml_jax.lowering.alone import alone
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
@@ -217,16 +217,11 @@ class Operator(Descriptor, Bindable):
     support: ClassVar[Support]
     _tensor_fields: ClassVar[tuple[str, ...]]
     _returns_tuple: ClassVar[bool]
-    _differs_alone: ClassVar[bool]
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        cls._differs_alone = (
-            cls.forms_alone is not Operator.forms_alone
-            or cls.compiler_options is not Operator.compiler_options
-        )
         cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
         if op is not None:
             missing = [
@@ -263,13 +258,6 @@ class Operator(Descriptor, Bindable):
     def lower(self, *arrays: Any, **_: Any) -> Any:
         """The function: one array for each input, one array or several out."""
         raise NotImplementedError
-
-    def forms_alone(self) -> Mapping[str, Callable[..., Any]]:
-        """Platform ("cpu", "cuda") -> another `lower`, for one device and a whole program.
-
-        It gives the same and is faster, though nothing fuses with it.
-        """
-        return {}
 
     # What every operator has.
 
@@ -429,9 +417,9 @@ class Operator(Descriptor, Bindable):
         self._check_arrays(arrays)
         # Of arrays that are there, but inside of another program, it is a part of that.
         is_traced = any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean()
-        if self._differs_alone and not is_traced:
-            return _program(self._told)(self, *arrays)
-        return _apply(self, *arrays)
+        if is_traced:
+            return _apply(self, *arrays)
+        return _program(self._told)(self, *arrays)
 
     @functools.cached_property
     def _told(self) -> tuple[tuple[str, Any], ...]:
@@ -440,7 +428,7 @@ class Operator(Descriptor, Bindable):
     def alone(self, *arrays: ArrayLike) -> Any:
         """The same as a call that is a whole program: it neither fuses nor has a derivative."""
         self._check_arrays(arrays)
-        return trace_alone(self, *arrays) if self._differs_alone else _apply(self, *arrays)
+        return trace_alone(self, *arrays)
 
     def to_json(self) -> dict[str, Any]:
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
@@ -465,15 +453,12 @@ def trace(op: Operator, *arrays: Any) -> Any:
 
 def trace_alone(op: Operator, *arrays: Any) -> Any:
     """What calling the operator computes, without its checks, as all that a program does."""
-    forms = {platform: _listing(form) for platform, form in op.forms_alone().items()}
-    if not forms:
-        return trace(op, *arrays)
-    results = functools.partial(placement.alone, _listing(op.lower), forms)
-    return _traced(op, results if op._returns_tuple else lambda *xs: results(*xs)[0], arrays)
 
+    def lower(*arrays: jax.Array) -> Any:
+        results = alone(lambda *xs: jax.tree.leaves(op.lower(*xs)), *arrays)
+        return results if op._returns_tuple else results[0]
 
-def _listing(lower: Callable[..., Any]) -> Callable[..., list[Any]]:
-    return lambda *xs: jax.tree.leaves(lower(*xs))
+    return _traced(op, lower, arrays)
 
 
 def _traced(op: Operator, lower: Callable[..., Any], arrays: Sequence[Any]) -> Any:

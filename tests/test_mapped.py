@@ -20,7 +20,7 @@ from dml_jax import (
     TensorDesc,
     functional,
 )
-from dml_jax.lowering.arranged_last import forms
+from dml_jax.lowering.alone import forms
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
 
@@ -141,7 +141,7 @@ def test_what_is_cut_by_a_slice(sizes: tuple[int, ...], cut: Any, rows: str):
 def test_the_result_may_take_the_memory_of_the_input():
     x = jnp.asarray(X)
     op = ElementWiseClip.infer(input_tensor=TensorDesc("UINT8", SIZES), min=50, max=150)
-    compiled = jax.jit(op.forms_alone()["cpu"], donate_argnums=0).lower(x).compile()
+    compiled = jax.jit(forms(op.lower)["cpu"], donate_argnums=0).lower(x).compile()
     memory = compiled.memory_analysis()
     assert memory is not None
     assert memory.alias_size_in_bytes == X.nbytes

@@ -30,7 +30,7 @@ from dml_jax.graph.parts import (
     label_of,
 )
 from dml_jax.graph.wiring import Wiring
-from dml_jax.lowering import arranged_last, placement
+from dml_jax.lowering.alone import alone
 from dml_jax.operator import Bindable, BindPoint
 from dml_jax.tensor import TensorDesc
 
@@ -192,7 +192,7 @@ def _run_alone(graph: Graph, *arrays: Any) -> Any:
 
 def _alone(graph: Graph, *arrays: Any) -> Any:
     plain = functools.partial(_computed, graph)
-    return _result(placement.alone(plain, arranged_last.forms(plain), *arrays))
+    return _result(alone(plain, *arrays))
 
 
 def _computed(graph: Graph, *arrays: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Forms of whole programs in which elements are moved and repeated last, by what writes them.
+"""Whole programs whose elements are moved and repeated last, by what writes them.
 
 What arranges (reshapes, transpositions, broadcasts) is put off through what maps each element by
 itself, to the end of an operator or a graph, and done there in one loop that writes the result.
@@ -33,7 +33,7 @@ H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
 from dml_jax.lowering.exchanged import exchanged
-from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED, in_long_rows
+from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import (
     LITTLE_ON_GPU,
@@ -73,11 +73,6 @@ FAR = 8
 _Value = jax.Array | Pending
 
 
-def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
-    """By platform, the form of a function that is a whole program."""
-    return {name: functools.partial(_run, function, name) for name in ("cpu", "cuda")}
-
-
 class _Made(NamedTuple):
     """A value while the program is evaluated.
 
@@ -92,13 +87,10 @@ class _Made(NamedTuple):
     maker: Any
 
 
-def _run(function: Callable[..., Any], platform: str, *xs: jax.Array) -> Any:
-    jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-    results = in_long_rows(jaxpr, xs) if platform == "cpu" else None
-    if results is None:
-        made = _evaluate(jaxpr, [_Made(x, True, None) for x in xs], platform)
-        results = [_written(each, platform) for each in made]
-    return jax.tree.unflatten(jax.tree.structure(shape), results)
+def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.Array]:
+    """The results of a traced program."""
+    made = _evaluate(program, [_Made(x, True, None) for x in xs], platform)
+    return [_written(each, platform) for each in made]
 
 
 def _written(made: _Made, platform: str) -> jax.Array:

@@ -27,7 +27,7 @@ and so, a copy 0.03:
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -37,7 +37,7 @@ from jax import lax
 from dml_jax.lowering import pieces
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
 from dml_jax.lowering.pieces import long_rows
-from dml_jax.lowering.stored import in_a_call, reshaped
+from dml_jax.lowering.stored import all_reshaped, in_a_call
 
 # Elements below which the dispatch is what counts.
 LITTLE_ON_CPU = 2**15
@@ -50,25 +50,6 @@ UNROLLED = range(9, 75)
 AXIS = {"split": "axis", "concatenate": "dimension"}
 
 
-def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
-    """By platform, the form of a function that is a whole program.
-
-    For a GPU it is `pieces.elementwise`, which is for what maps elements and does no more.
-    """
-    return {
-        "cpu": functools.partial(_on_cpu, function),
-        "cuda": functools.partial(pieces.elementwise, function),
-    }
-
-
-def _on_cpu(function: Callable[..., Any], *xs: jax.Array) -> Any:
-    program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-    results = in_long_rows(program, xs)
-    if results is None:
-        return function(*xs)
-    return jax.tree.unflatten(jax.tree.structure(shape), results)
-
-
 def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
@@ -76,7 +57,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     row = next((n for n in reversed(shape) if n > 1), 1)
     if math.prod(shape) < LITTLE_ON_CPU or not 1 < row <= UNROLLED[-1]:
         return None
-    if not _survey(program, shapes, along) or any(y.shape == () for y in program.out_avals):
+    if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
     if along and row not in UNROLLED:
         return None
@@ -105,19 +86,45 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
 def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> list[jax.Array]:
     """The results, of arrays whose axes from each start to the next are one."""
 
-    def rows(x: Any) -> tuple[int, ...]:
-        return _rows(jnp.shape(x), starts)
+    def rows(*xs: jax.Array) -> list[jax.Array]:
+        return _mapped(program, xs, "cpu", functools.partial(_rows, starts=starts))
 
-    def evaluate(program: Any, *xs: jax.Array) -> list[jax.Array]:
-        consts = [jnp.reshape(x, rows(x)) for x in program.consts]
-        return evaluated(program, consts, xs, lambda value: value, step)
+    mapped = in_a_call(rows, *(x.reshape(_rows(x.shape, starts)) for x in xs))
+    return all_reshaped(mapped, [y.shape for y in program.out_avals])
+
+
+def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
+    """The result of a traced program, by a GPU's pieces; None where it does more than to map."""
+    outer = [*xs, *program.out_avals]
+    arrays, along = {x.shape for x in outer}, set[int]()
+    if not program.jaxpr.eqns or len(program.out_avals) != 1 or any(map(jnp.shape, program.consts)):
+        return None
+    if not _survey(program, "cuda", arrays, along) or along:
+        return None
+    if len(arrays - {()}) != 1 or any(x.shape == () for x in outer):
+        return None
+
+    def one(*xs: jax.Array) -> jax.Array:
+        (y,) = _mapped(program, xs, "cuda", lambda shape: xs[0].shape if shape else ())
+        return y
+
+    return [pieces.elementwise(one, *xs)]
+
+
+def _mapped(
+    program: Any,
+    xs: Sequence[jax.Array],
+    platform: str,
+    shaped: Callable[[Sequence[int]], Sequence[int]],
+) -> list[jax.Array]:
+    """The results, of arrays that have another shape in place of each: cut axes stay apart."""
 
     def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        body, params = body_of(eqn, operands, "cpu"), eqn.params
+        body, params = body_of(eqn, operands, platform), eqn.params
         if body is not None:
-            return evaluate(body[0], *body[1])
+            return _mapped(*body, platform, shaped)
         if eqn.primitive.name == "broadcast_in_dim":
-            return [lax.broadcast(operands[0], rows(eqn.outvars[0].aval))]
+            return [lax.broadcast(operands[0], shaped(eqn.outvars[0].aval.shape))]
         if eqn.primitive.name not in ("split", "slice"):
             return bound(eqn, operands)
         (x,), sizes = operands, eqn.invars[0].aval.shape
@@ -127,17 +134,14 @@ def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> li
             return lax.split(x, [size * times[axis] for size in params["sizes"]], axis)
         # What is not cut starts at 0, however many axes it is of.
         start = list(map(operator.mul, params["start_indices"], times))
-        return [lax.slice(x, start, list(map(operator.add, start, rows(eqn.outvars[0].aval))))]
+        ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
+        return [lax.slice(x, start, list(ends))]
 
-    arrays = (x.reshape(rows(x)) for x in xs)
-    mapped = in_a_call(functools.partial(evaluate, program), *arrays)
-    # Of an axis of one element XLA would choose another layout, and copy.
-    shapes = [y.shape for y in program.out_avals]
-    pairs = zip(mapped, shapes, strict=True)
-    return [reshaped(y, shape) if 1 in shape else y.reshape(shape) for y, shape in pairs]
+    consts = [jnp.reshape(x, shaped(jnp.shape(x))) for x in program.consts]
+    return evaluated(program, consts, xs, lambda value: value, step)
 
 
-def _survey(program: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
+def _survey(program: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
     """Whether elements are mapped, and moved along whole axes, and nothing more.
 
     Adds the shapes of its values, and the axes along which it cuts and joins. Of equations that are
@@ -146,13 +150,13 @@ def _survey(program: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool
     variables = [*program.jaxpr.invars, *program.jaxpr.constvars]
     variables += [var for eqn in program.jaxpr.eqns for var in eqn.outvars]
     shapes.update(var.aval.shape for var in variables)
-    return all(_is_known(eqn, shapes, along) for eqn in program.jaxpr.eqns)
+    return all(_is_known(eqn, platform, shapes, along) for eqn in program.jaxpr.eqns)
 
 
-def _is_known(eqn: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
-    body, name = body_of(eqn, eqn.invars, "cpu"), eqn.primitive.name
+def _is_known(eqn: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
+    body, name = body_of(eqn, eqn.invars, platform), eqn.primitive.name
     if body is not None:
-        return _survey(body[0], shapes, along)
+        return _survey(body[0], platform, shapes, along)
     if name in AXIS:
         along.add(eqn.params[AXIS[name]])
         return True

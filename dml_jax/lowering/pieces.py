@@ -16,6 +16,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ from jax import lax
 
 from dml_jax.lowering import arrangement
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.stored import reshaped
+from dml_jax.lowering.stored import all_reshaped
 
 # More are written element by element.
 MOST = 4
@@ -44,7 +45,7 @@ RUN, MOST_SHORT = 128, 16
 LONG = 2**8
 # Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
 # not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
-FEW = 2**21
+LITTLE_ON_CPU = 2**21
 # Elements of a piece's row up to which it is worth a loop for several pieces.
 NEAR = 2**15
 # Pieces of one such loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
@@ -119,8 +120,8 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
 
     aligned = (in_words or x.dtype.itemsize > WORD) and all(n % EVEN == 0 for n in widths)
     pieces = cut(rows) if aligned else in_quarters(cut, rows)
-    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-    return [elements_of(*piece, x.dtype) for piece in zip(pieces, shapes, strict=True)]
+    pairs = zip(pieces, _shapes(x, sizes, axis), strict=True)
+    return [elements_of(piece, shape, x.dtype) for piece, shape in pairs]
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -163,8 +164,8 @@ def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
     return functools.reduce(lax.bitwise_or, padded)
 
 
-def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array] | None:
-    """`arrangement.split` on a CPU, neighbours of one size by one loop; None where there are none.
+def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
+    """`arrangement.split` on a CPU, neighbours of one size by one loop.
 
     XLA has a loop for each piece, and each reads all lines of x. Of a reduction of several arrays
     it has one: along the pieces, of as many arrays of which each has one piece among zeros, which
@@ -175,26 +176,37 @@ def split_rows(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Ar
         FLOAT16    6.1, 4.0, 3.9     5.9, 4.8, 4.1     5.6, 4.9, 3.7    13.9, 4.6, 3.8
         UINT8      5.4, 1.9, 2.0     2.1, 1.6, 1.5     6.8, 1.9, 1.8     5.7, 3.2, 1.8
     """
-    unit = math.prod(x.shape[axis + 1 :])
-    runs = [(size, len([*run])) for size, run in itertools.groupby(sizes)]
-    if x.size < FEW or not any(n > 1 and size * unit <= NEAR for size, n in runs):
-        return None
-    rows, at, made = _rows(x, axis), 0, list[jax.Array]()
-    for size, count in runs:
+    unit, at, made = math.prod(x.shape[axis + 1 :]), 0, list[jax.Array]()
+    rows = _rows(x, axis)
+    for size, count in _neighbours(sizes):
         width = size * unit
         many = -(-count // MOST_AT_ONCE) if width <= NEAR else count
         for i in range(many):
             n = (count + i) // many
             made += _equal_pieces(lax.slice_in_dim(rows, at, at + n * width, axis=1), n)
             at += n * width
-    shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-    pairs = zip(made, shapes, strict=True)
-    # Of an axis of one element XLA would choose another layout, and copy.
-    return [reshaped(y, shape) if 1 in shape else y.reshape(shape) for y, shape in pairs]
+    return all_reshaped(made, _shapes(x, sizes, axis))
+
+
+def has_equal_neighbours(x: Any, sizes: Sequence[int], axis: int) -> bool:
+    """Whether a CPU gains by `split_rows`, of an array or its type."""
+    unit = math.prod(x.shape[axis + 1 :])
+    near = any(n > 1 and size * unit <= NEAR for size, n in _neighbours(sizes))
+    return near and math.prod(x.shape) >= LITTLE_ON_CPU
+
+
+def _neighbours(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes, and how many of one size follow each other."""
+    return [(size, len([*run])) for size, run in itertools.groupby(sizes)]
+
+
+def _shapes(x: jax.Array, sizes: Sequence[int], axis: int) -> list[tuple[int, ...]]:
+    """Of the pieces along an axis."""
+    return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
 
 
 def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
-    """Of each row."""
+    """[rows, count * width] -> so many of [rows, width], by one loop."""
     if count == 1:
         return [rows]
     x = rows.reshape(rows.shape[0], count, -1)

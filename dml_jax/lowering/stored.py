@@ -35,6 +35,15 @@ def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
     return in_a_call(lambda x: with_layout_constraint(x.reshape(shape), layout), x)
 
 
+def all_reshaped(xs: Sequence[jax.Array], shapes: Sequence[Sequence[int]]) -> list[jax.Array]:
+    """Results of a program, each in its shape, as they lie in memory.
+
+    (Of an axis of one element XLA would choose another layout, and copy.)
+    """
+    pairs = zip(xs, shapes, strict=True)
+    return [reshaped(x, shape) if 1 in shape else x.reshape(shape) for x, shape in pairs]
+
+
 def in_a_call(function: Callable[..., Any], *xs: Any) -> Any:
     """What the function returns, from a call that XLA does not inline."""
     with set_xla_metadata(inlineable="false"):

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
-from dml_jax.lowering import arranged_last, arrangement, mapped, pieces
+from dml_jax.lowering import arrangement
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
@@ -73,14 +73,6 @@ class Split(Operator, op="SPLIT"):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
         return tuple(arrangement.split(x, sizes, self.axis))
 
-    def forms_alone(self):
-        sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        uneven = mapped.forms(self.lower)["cpu"]
-        return {
-            "cpu": lambda x: pieces.split_rows(x, sizes, self.axis) or uneven(x),
-            "cuda": lambda x: pieces.split(x, sizes, self.axis),
-        }
-
 
 class Join(Operator, op="JOIN"):
     """Joins tensors along an axis into one.
@@ -133,12 +125,6 @@ class Join(Operator, op="JOIN"):
     def lower(self, *xs):
         return arrangement.join(xs, self.axis)
 
-    def forms_alone(self):
-        return {
-            "cpu": lambda *xs: pieces.join_rows(xs, self.axis),
-            "cuda": lambda *xs: pieces.join(xs, self.axis),
-        }
-
 
 class Tile(Operator, op="TILE"):
     """Repeats a tensor along each dimension.
@@ -181,9 +167,6 @@ class Tile(Operator, op="TILE"):
 
     def lower(self, x):
         return arrangement.tile(x, self.repeats)
-
-    def forms_alone(self):
-        return arranged_last.forms(self.lower)
 
 
 class _Blocks(Operator):
@@ -248,9 +231,6 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
     def lower(self, x):
         return arrangement.depth_to_space(x, self.block_size, self.depth_first)
 
-    def forms_alone(self):
-        return arranged_last.forms(self.lower)
-
 
 class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE.
@@ -282,9 +262,6 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
 
     def lower(self, x):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)
-
-    def forms_alone(self):
-        return arranged_last.forms(self.lower)
 
 
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):

@@ -9,7 +9,7 @@ import numpy as np
 from dml_jax.descriptor import ScaleBias, field
 from dml_jax.enums import TensorDataType
 from dml_jax.fields import Float, Input, Output, Scalar
-from dml_jax.lowering import clamp, mapped
+from dml_jax.lowering import clamp
 from dml_jax.operator import Expect, Operator
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
 
@@ -31,9 +31,6 @@ class _Clipping(Operator):
         for name in ("min", "max"):
             bound = getattr(self, name)
             expect(not math.isnan(bound), name.capitalize(), "not be NaN", bound)
-
-    def forms_alone(self):
-        return mapped.forms(self.lower)
 
     def bounds(self) -> list[float | int]:
         """Min and Max in the tensors' type."""

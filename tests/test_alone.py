@@ -1,0 +1,114 @@
+"""Which form a whole program takes on a platform, and that it gives the same."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dml_jax
+from dml_jax import GraphBuilder, TensorDesc, functional
+from dml_jax.lowering import pieces
+from dml_jax.lowering.alone import forms
+
+X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
+
+
+def halves(x: jax.Array) -> Sequence[jax.Array]:
+    return lax.split(x, (4, 4), 1)
+
+
+def uneven(x: jax.Array) -> Sequence[jax.Array]:
+    return lax.split(x, (3, 5), 1)
+
+
+def both(x: jax.Array) -> jax.Array:
+    return lax.concatenate([x, x], 1)
+
+
+def small(x: jax.Array) -> jax.Array:
+    return jnp.minimum(x, np.uint8(150))
+
+
+def scaled(x: jax.Array) -> jax.Array:
+    """By a number that is an array, in a branch of each platform."""
+    y = lax.convert_element_type(x, np.float32)
+    half = lax.full(x.shape, 0.5, np.float32)
+    return lax.platform_dependent(y, cpu=lambda y: y * half, default=lambda y: half * y)
+
+
+@pytest.mark.parametrize(
+    ("function", "on_cpu", "on_gpu"),
+    [
+        (halves, "split_rows", "split"),
+        (uneven, "", "split"),
+        (both, "join_rows", "join"),
+        (lambda x: halves(small(x)), "split_rows", ""),
+        (lambda x: uneven(small(x)), "", ""),
+        (lambda x: both(small(x)), "", ""),
+        (lambda x: halves(x)[::-1], "", ""),
+        (lambda x: halves(x)[:1], "", ""),
+        (lambda x: [small(half) for half in halves(x)], "", ""),
+        (small, "", "elementwise"),
+        (scaled, "", "elementwise"),
+        (lambda x: small(x) + x, "", "elementwise"),
+        (lambda x: (small(x), x + x), "", ""),
+        (lambda x: x + jnp.asarray(X[::-1].copy()), "", ""),
+        (lambda x: x + x[:1], "", ""),
+        (lambda x: x.sum(dtype=np.uint8), "", ""),
+        (lambda x: lax.broadcast(x, (2,)), "", ""),
+        (lambda x: x, "", ""),
+        (lambda x: jnp.zeros(3), "", ""),
+    ],
+)
+def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
+    for name in ("LITTLE_ON_CPU", "LITTLE_ON_GPU"):
+        monkeypatch.setattr(pieces, name, 0)
+    for name in ("split_rows", "join_rows", "split", "join", "elementwise"):
+        form = getattr(pieces, name)
+
+        def recorded(*operands: Any, name: str = name, form: Any = form) -> Any:
+            taken.append(name)
+            return form(*operands)
+
+        monkeypatch.setattr(pieces, name, recorded)
+    expected = jax.tree.leaves(function(jnp.asarray(X)))
+    for platform, name in {"cpu": on_cpu, "cuda": on_gpu}.items():
+        taken: list[str] = []
+        results = jax.tree.leaves(jax.jit(forms(function)[platform])(X))
+        assert taken == ([name] if name else [])
+        for result, value in zip(results, expected, strict=True):
+            assert result.dtype == value.dtype
+            np.testing.assert_array_equal(result, value)
+
+
+@pytest.mark.parametrize("size", [16411, 16384])
+def test_pieces_of_several_inputs(monkeypatch, size: int):
+    """Narrow elements, or any number of others that is no multiple of four, go in quarters."""
+    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    xs = np.random.default_rng(3).random((2, size), np.float32)
+
+    def function(x: jax.Array, y: jax.Array) -> jax.Array:
+        return lax.select(x > np.float32(0.5), y, -x)
+
+    form = jax.jit(forms(function)["cuda"])
+    np.testing.assert_array_equal(form(*xs), np.where(xs[0] > 0.5, xs[1], -xs[0]))
+    assert ("concatenate" in form.lower(*xs).as_text()) == (size % 4 > 0)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+def test_a_graph_that_ends_in_a_split_is_one_loop():
+    tensor = TensorDesc("FLOAT16", [8, 64, 32, 256])
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    parts = functional.split(functional.clip(x, 0.25, 0.75), 3, [64] * 4)
+    compiled = dml_jax.compile(builder.build(parts))
+    values = np.random.default_rng(3).random(tensor.sizes, np.float32).astype(np.float16)
+    results = compiled(values)
+    for result, part in zip(results, np.split(values.clip(0.25, 0.75), 4, 3), strict=True):
+        np.testing.assert_array_equal(result, part)
+    text = compiled.as_text()
+    assert len([line for line in text.splitlines() if "kind=kLoop" in line]) == 1
