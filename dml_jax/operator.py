@@ -62,7 +62,7 @@ class Placeholder:
 class Bindable:
     """What is called with arrays, and has names that memory is bound to: an operator, or a graph.
 
-    A subclass gives `tensors`, `bind_points` and `refused_at`.
+    A subclass gives `tensors`, `bind_points`, `refused_at` and `compute`.
     """
 
     c_name: ClassVar[str]
@@ -80,17 +80,36 @@ class Bindable:
         """Why a feature level does not take this description; empty where it does."""
         raise NotImplementedError
 
-    def __call__(self, *arrays: ArrayLike) -> Any:
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """All results of arrays that nobody checks, in no program of its own."""
         raise NotImplementedError
+
+    @functools.cached_property
+    def returns_tuple(self) -> bool:
+        """Whether a call gives a tuple of results, else the only one."""
+        outputs = [point for point in self.bind_points() if point.output]
+        return len(outputs) != 1 or outputs[0].is_array
+
+    def __call__(self, *arrays: Any) -> Any:
+        self._check_arrays(arrays)
+        # Of arrays that are there, but inside of another program, it is a part of that.
+        if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():
+            return _part(self, *arrays)
+        return _program(self._told)(self, *arrays)
 
     def alone(self, *arrays: ArrayLike) -> Any:
         """The same as a call that is a whole program: it neither fuses nor has a derivative."""
-        return self(*arrays)
+        self._check_arrays(arrays)
+        return _whole(self, *arrays)
 
     @property
     def compiler_options(self) -> Mapping[str, Any]:
         """What a CPU's XLA is told of a program that does nothing else, as `jax.jit` takes it."""
         return {}
+
+    @functools.cached_property
+    def _told(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(self.compiler_options.items())
 
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         """(path, tensor) of every tensor that is computed, those inside a graph included."""
@@ -159,6 +178,24 @@ class Bindable:
         return f"{inputs} -> {outputs}"
 
 
+@functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
+def _part(function: Bindable, *arrays: Any) -> Any:
+    return _given(function, function.compute(*arrays))
+
+
+@functools.cache
+def _program(options: tuple[tuple[str, Any], ...]) -> Any:
+    return jax.jit(_whole, static_argnums=0, compiler_options=_for_cpu(dict(options)))
+
+
+def _whole(function: Bindable, *arrays: Any) -> Any:
+    return _given(function, alone(function.compute, *arrays))
+
+
+def _given(function: Bindable, results: Sequence[Any]) -> Any:
+    return tuple(results) if function.returns_tuple else results[0]
+
+
 def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as all that a program does: an operator or a graph knows how."""
     return function.alone if isinstance(function, Bindable) else function
@@ -216,13 +253,11 @@ class Operator(Descriptor, Bindable):
 
     support: ClassVar[Support]
     _tensor_fields: ClassVar[tuple[str, ...]]
-    _returns_tuple: ClassVar[bool]
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        cls._returns_tuple = len(outputs) > 1 or any(f.is_array for f in outputs)
         if op is not None:
             missing = [
                 part
@@ -414,58 +449,17 @@ class Operator(Descriptor, Bindable):
         for array in arrays:
             if isinstance(array, Placeholder):
                 return array.takes(self, arrays)
-        self._check_arrays(arrays)
-        # Of arrays that are there, but inside of another program, it is a part of that.
-        is_traced = any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean()
-        if is_traced:
-            return _apply(self, *arrays)
-        return _program(self._told)(self, *arrays)
+        return super().__call__(*arrays)
 
-    @functools.cached_property
-    def _told(self) -> tuple[tuple[str, Any], ...]:
-        return tuple(self.compiler_options.items())
-
-    def alone(self, *arrays: ArrayLike) -> Any:
-        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
-        self._check_arrays(arrays)
-        return trace_alone(self, *arrays)
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """All results of arrays that nobody checks, in no program of its own."""
+        with jax.named_scope(self.c_name):
+            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
+            return jax.tree.leaves(self.lower(*strong))
 
     def to_json(self) -> dict[str, Any]:
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
         return {"Type": self.c_name, "Desc": super().to_json()}
-
-
-@functools.partial(jax.jit, static_argnums=0, inline=True)
-def _apply(op: Operator, *arrays: Any) -> Any:
-    # Eagerly, one compiled program; inlined where it is traced, so that XLA sees no call.
-    return trace(op, *arrays)
-
-
-@functools.cache
-def _program(options: tuple[tuple[str, Any], ...]) -> Any:
-    return jax.jit(trace_alone, static_argnums=0, compiler_options=_for_cpu(dict(options)))
-
-
-def trace(op: Operator, *arrays: Any) -> Any:
-    """What calling the operator computes, without its checks, and in no program of its own."""
-    return _traced(op, op.lower, arrays)
-
-
-def trace_alone(op: Operator, *arrays: Any) -> Any:
-    """What calling the operator computes, without its checks, as all that a program does."""
-
-    def lower(*arrays: jax.Array) -> Any:
-        results = alone(lambda *xs: jax.tree.leaves(op.lower(*xs)), *arrays)
-        return results if op._returns_tuple else results[0]
-
-    return _traced(op, lower, arrays)
-
-
-def _traced(op: Operator, lower: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    with jax.named_scope(op.c_name):
-        strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-        result = lower(*strong)
-        return tuple(result) if op._returns_tuple else result
 
 
 def operator_type(name: Any) -> type[Operator]:

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import GraphBuilder, TensorDesc, functional
+from dml_jax import ElementWiseClip, GraphBuilder, TensorDesc, functional
 from dml_jax.lowering import pieces
 from dml_jax.lowering.alone import forms
 
@@ -112,3 +112,17 @@ def test_a_graph_that_ends_in_a_split_is_one_loop():
         np.testing.assert_array_equal(result, part)
     text = compiled.as_text()
     assert len([line for line in text.splitlines() if "kind=kLoop" in line]) == 1
+
+
+@pytest.mark.parametrize("as_graph", [False, True])
+def test_inside_of_another_program_it_is_a_part_of_that(as_graph: bool):
+    """Where arrays are traced, and where they are not."""
+    tensor = TensorDesc.of(X)
+    function: Any = ElementWiseClip.infer(input_tensor=tensor, min=50, max=150)
+    if as_graph:
+        builder = GraphBuilder()
+        function = builder.build(function(builder.input_tensor("x", tensor)))
+    programs = [jax.make_jaxpr(function)(X), jax.make_jaxpr(lambda: function(X))()]
+    assert all("dml_alone" not in str(program) for program in programs)
+    assert "dml_alone" in str(jax.make_jaxpr(function.alone)(X))
+    np.testing.assert_array_equal(jax.jit(lambda: function(X))(), X.clip(50, 150))

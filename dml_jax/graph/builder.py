@@ -118,7 +118,7 @@ class GraphBuilder:
             for slot, (_, tensor) in enumerate(node.slots(output=True))
             if tensor is not None
         )
-        return results if operator._returns_tuple else results[0]
+        return results if operator.returns_tuple else results[0]
 
     def build(
         self,

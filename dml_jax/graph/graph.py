@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
-from jax.core import Tracer
-from jax.typing import ArrayLike
 
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
@@ -30,7 +28,6 @@ from dml_jax.graph.parts import (
     label_of,
 )
 from dml_jax.graph.wiring import Wiring
-from dml_jax.lowering.alone import alone
 from dml_jax.operator import Bindable, BindPoint
 from dml_jax.tensor import TensorDesc
 
@@ -130,16 +127,13 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """What the graph returns, as `plan` says what a node reads."""
         return self.__dict__["_wiring"].results
 
-    def __call__(self, *arrays: ArrayLike) -> Any:
-        self._check_arrays(arrays)
-        if any(isinstance(array, Tracer) for array in arrays):
-            return _run(self, *arrays)
-        return _run_alone(self, *arrays)
-
-    def alone(self, *arrays: ArrayLike) -> Any:
-        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
-        self._check_arrays(arrays)
-        return _alone(self, *arrays)
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """All results of arrays that nobody checks, in no program of its own."""
+        values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
+        for index, node, sources in self.plan:
+            with jax.named_scope(node.name or str(index)):
+                values[index] = node(*(values[n][i] for n, i in sources))
+        return [values[n][i] for n, i in self.results]
 
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"
@@ -178,30 +172,3 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         except ValueError as error:
             fault = Fault("", "the text", "be JSON", Unquoted(error))
         raise DmlError([fault]).within(f"Graph '{path}'")
-
-
-@functools.partial(jax.jit, static_argnums=0, inline=True)
-def _run(graph: Graph, *arrays: Any) -> Any:
-    return _result(_computed(graph, *arrays))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _run_alone(graph: Graph, *arrays: Any) -> Any:
-    return _alone(graph, *arrays)
-
-
-def _alone(graph: Graph, *arrays: Any) -> Any:
-    plain = functools.partial(_computed, graph)
-    return _result(alone(plain, *arrays))
-
-
-def _computed(graph: Graph, *arrays: Any) -> list[Any]:
-    values: list[tuple[Any, ...]] = [()] * len(graph.nodes) + [arrays]  # the last is node -1
-    for index, node, sources in graph.plan:
-        with jax.named_scope(node.name or str(index)):
-            values[index] = node(*(values[n][i] for n, i in sources))
-    return [values[n][i] for n, i in graph.results]
-
-
-def _result(results: Sequence[Any]) -> Any:
-    return results[0] if len(results) == 1 else tuple(results)

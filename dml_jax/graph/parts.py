@@ -3,7 +3,7 @@
 import base64
 import binascii
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
 from dml_jax.fields import UINT, Kind, UInt, refuse
 from dml_jax.files import read_npy
-from dml_jax.operator import Operator, operator_from_json, trace
+from dml_jax.operator import Operator, operator_from_json
 from dml_jax.tensor import TensorDesc, shown_array
 
 Slots = list[tuple[str, TensorDesc | None]]
@@ -177,10 +177,9 @@ class OperatorNode(Part, c_name="DML_OPERATOR_GRAPH_NODE_DESC", kw_only=False):
                     slots.append((f.c_name, value))
         return slots
 
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
         # Not a jitted call: JAX compares a new static argument to all that it has seen.
-        results = trace(self.operator, *arrays)
-        return results if isinstance(results, tuple) else (results,)
+        return self.operator.compute(*arrays)
 
 
 class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=False):
@@ -197,7 +196,7 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
         """Its one output."""
         return [("Array", self.tensor)] if output else []
 
-    def __call__(self) -> tuple[Any, ...]:
+    def __call__(self) -> Sequence[Any]:
         return (jnp.asarray(self.array),)
 
 
