@@ -49,6 +49,8 @@ def scaled(x: jax.Array) -> jax.Array:
         (lambda x: halves(small(x)), "split_rows", ""),
         (lambda x: uneven(small(x)), "", ""),
         (lambda x: both(small(x)), "", ""),
+        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "join_alike", ""),
+        (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", ""),
         (lambda x: halves(x)[::-1], "", ""),
         (lambda x: halves(x)[:1], "", ""),
         (lambda x: [small(half) for half in halves(x)], "", ""),
@@ -67,7 +69,7 @@ def scaled(x: jax.Array) -> jax.Array:
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
     for name in ("LITTLE_ON_CPU", "LITTLE_ON_GPU"):
         monkeypatch.setattr(pieces, name, 0)
-    for name in ("split_rows", "join_rows", "split", "join", "elementwise"):
+    for name in ("split_rows", "join_rows", "join_alike", "split", "join", "elementwise"):
         form = getattr(pieces, name)
 
         def recorded(*operands: Any, name: str = name, form: Any = form) -> Any:
@@ -112,6 +114,23 @@ def test_a_graph_that_ends_in_a_split_is_one_loop():
         np.testing.assert_array_equal(result, part)
     text = compiled.as_text()
     assert len([line for line in text.splitlines() if "kind=kLoop" in line]) == 1
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+def test_a_graph_that_ends_in_a_join_is_one_loop():
+    tensor = TensorDesc("FLOAT16", [8, 64, 32, 256])
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    first, second = functional.split(x, 3, [128] * 2)
+    swapped = [functional.clip(second, 0.25, 1), functional.clip(first, 0, 0.75)]
+    compiled = dml_jax.compile(builder.build(functional.join(swapped, 3)))
+    values = np.random.default_rng(3).random(tensor.sizes, np.float32).astype(np.float16)
+    first, second = np.split(values, 2, 3)
+    expected = np.concatenate([second.clip(0.25, 1), first.clip(0, 0.75)], 3)
+    np.testing.assert_array_equal(compiled(values), expected)
+    text = compiled.as_text()
+    assert len([line for line in text.splitlines() if "kind=kLoop" in line]) == 1
+    assert " concatenate(" not in text and " copy(" not in text
 
 
 @pytest.mark.parametrize("as_graph", [False, True])

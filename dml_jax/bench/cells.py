@@ -257,11 +257,14 @@ def _clip_reduce(tensor: TensorDesc) -> Any:
 
 
 def _split_join(tensor: TensorDesc) -> Any:
-    def of(x: Any) -> Any:
-        pieces = functional.split(x, 1, _pieces(tensor.sizes[1]))
-        return functional.join([_clipped(tensor, piece) for piece in reversed(pieces)], 1)
+    alike = [tensor.sizes[3] // 4] * 4
+    for label, axis, sizes in (("axis 1", 1, _pieces(tensor.sizes[1])), ("axis 3 in 4", 3, alike)):
 
-    yield "axis 1", functools.partial(_chain, tensor, of=of)
+        def of(x: Any, axis: int = axis, sizes: list[int] = sizes) -> Any:
+            pieces = functional.split(x, axis, sizes)
+            return functional.join([_clipped(tensor, piece) for piece in reversed(pieces)], axis)
+
+        yield label, functools.partial(_chain, tensor, of=of)
 
 
 # The table.

@@ -26,6 +26,8 @@ from dml_jax.lowering.placement import (
 )
 
 Program = Callable[..., Sequence[jax.Array]]
+# By an equation's name, its parameters, and the types of its operands.
+_OfEquation = Callable[[str, Mapping[str, Any], Sequence[Any]], Program | None]
 
 _alone = Primitive("dml_alone")
 _alone.multiple_results = True
@@ -60,54 +62,84 @@ needs_devices(_alone)
 
 def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
     """By platform ("cpu", "cuda"), a form of the function that gives the same."""
-    return {platform: functools.partial(_in_a_form, platform, function) for platform in _MAPPED}
+    return {platform: functools.partial(_in_a_form, platform, function) for platform in _FORMS}
 
 
 def _in_a_form(platform: str, function: Callable[..., Any], *xs: jax.Array) -> Any:
     program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-    results = _cut_or_joined_last(platform, program, xs)
-    if results is None:
-        results = _MAPPED[platform](program, xs)
-    if results is None:
-        results = arranged_last.rewritten(platform, program, xs)
+    made = (form(program, xs) for form in _FORMS[platform])
+    results = next(results for results in made if results is not None)
     return jax.tree.unflatten(jax.tree.structure(shape), results)
 
 
-_MAPPED = {"cpu": mapped.in_long_rows, "cuda": mapped.in_pieces}
-
-
-def _cut_or_joined_last(
-    platform: str, program: Any, xs: Sequence[jax.Array]
+def _only(
+    of_equation: _OfEquation, program: Any, xs: Sequence[jax.Array]
 ) -> Sequence[jax.Array] | None:
-    """The results, where one equation makes them all; None where it does not cut or join."""
-    eqns = program.jaxpr.eqns
-    if not eqns or [*eqns[-1].outvars] != [*program.jaxpr.outvars]:
+    """The results of a program of one equation."""
+    return _last(of_equation, program, xs) if len(program.jaxpr.eqns) == 1 else None
+
+
+def _last(
+    of_equation: _OfEquation, program: Any, xs: Sequence[jax.Array]
+) -> Sequence[jax.Array] | None:
+    """The results where the last equation makes them all, and has a form."""
+    *_, last = program.jaxpr.eqns or [None]
+    if last is None or [*last.outvars] != [*program.jaxpr.outvars]:
         return None
-    form = _of_equation(platform, eqns[-1], is_given=len(eqns) == 1)
+    form = of_equation(last.primitive.name, last.params, [var.aval for var in last.invars])
+    if form is None:
+        return None
 
     def step(eqn: Any, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
-        return form(*operands) if form and eqn is eqns[-1] else bound(eqn, operands)
+        return form(*operands) if eqn is last else bound(eqn, operands)
 
-    return form and evaluated(program, program.consts, xs, lambda value: value, step)
+    return evaluated(program, program.consts, xs, lambda value: value, step)
 
 
-def _of_equation(
-    platform: str, eqn: Any, is_given: bool
-) -> Callable[..., Sequence[jax.Array]] | None:
-    """What cuts or joins inputs of the program; on a CPU also what cuts what it computes.
+def _given_to_cpu(name: str, params: Mapping[str, Any], types: Sequence[Any]) -> Program | None:
+    if name == "concatenate":
+        return lambda *xs: [pieces.join_rows(xs, params["dimension"])]
+    return _computed_by_cpu(name, params, types) if name == "split" else None
 
-    There one loop computes each element once for all pieces, else the loop of each piece its own. 2
-    cores, jax 0.10.2, ms, a CLIP's four pieces of 64 so and as one loop: FLOAT32 [8, 64, 256, 256]
-    9.8, 7.9; FLOAT16 4.3, 3.7; UINT8 2.1, 1.5; five of [6710886, 5] 21, 7.8; 9.2, 4.0; 3.3, 1.7.
+
+def _computed_by_cpu(name: str, params: Mapping[str, Any], types: Sequence[Any]) -> Program | None:
+    """One loop, else each piece has its own, and computes by itself what all of them read.
+
+    2 cores, jax 0.10.2, ms, as it is and so: a CLIP split in four pieces of 64, [8, 64, 256, 256]
+    FLOAT32 9.8, 7.9; FLOAT16 4.3, 3.7; UINT8 2.1, 1.5; in five columns, [6710886, 5] 21, 7.8; 9.2,
+    4.0; 3.3, 1.7.
     """
-    name, params, first = eqn.primitive.name, eqn.params, eqn.invars[0].aval
     if name == "split":
         sizes, axis = params["sizes"], params["axis"]
-        if platform == "cpu" and pieces.has_equal_neighbours(first, sizes, axis):
+        if pieces.has_equal_neighbours(types[0], sizes, axis):
             return lambda x: pieces.split_rows(x, sizes, axis)
-        if platform == "cuda" and is_given:
-            return lambda x: pieces.split(x, sizes, axis)
-    if name == "concatenate" and is_given:
-        join = pieces.join_rows if platform == "cpu" else pieces.join
-        return lambda *xs: [join(xs, params["dimension"])]
+    if name == "concatenate" and pieces.are_alike(types, params["dimension"]):
+        return lambda *xs: [pieces.join_alike(xs, params["dimension"])]
     return None
+
+
+def _given_to_gpu(name: str, params: Mapping[str, Any], types: Sequence[Any]) -> Program | None:
+    """Not what is computed, which would be stored before it goes as words.
+
+    H200, jax 0.11.2, TB/s of a CLIP of UINT8 split in halves 3.1, so 1.2.
+    """
+    if name == "split":
+        return lambda x: pieces.split(x, params["sizes"], params["axis"])
+    if name == "concatenate":
+        return lambda *xs: [pieces.join(xs, params["dimension"])]
+    return None
+
+
+_FORMS = {
+    "cpu": (
+        functools.partial(_only, _given_to_cpu),
+        mapped.in_long_rows,
+        functools.partial(_last, _computed_by_cpu),
+        functools.partial(arranged_last.rewritten, "cpu"),
+    ),
+    "cuda": (
+        functools.partial(_only, _given_to_gpu),
+        mapped.in_pieces,
+        functools.partial(arranged_last.rewritten, "cuda"),
+    ),
+}
