@@ -49,7 +49,7 @@ def scaled(x: jax.Array) -> jax.Array:
         (lambda x: halves(small(x)), "split_rows", ""),
         (lambda x: uneven(small(x)), "", ""),
         (lambda x: both(small(x)), "", ""),
-        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "join_alike", ""),
+        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "join_blocks", ""),
         (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", ""),
         (lambda x: halves(x)[::-1], "", ""),
         (lambda x: halves(x)[:1], "", ""),
@@ -69,7 +69,7 @@ def scaled(x: jax.Array) -> jax.Array:
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
     for name in ("LITTLE_ON_CPU", "LITTLE_ON_GPU"):
         monkeypatch.setattr(pieces, name, 0)
-    for name in ("split_rows", "join_rows", "join_alike", "split", "join", "elementwise"):
+    for name in ("split_rows", "join_rows", "join_blocks", "split", "join", "elementwise"):
         form = getattr(pieces, name)
 
         def recorded(*operands: Any, name: str = name, form: Any = form) -> Any:

@@ -55,14 +55,11 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(
-    ("shape", "axis", "count"),
-    [((2, 3, 4), 2, 2), ((2, 1, 12), 1, 8), ((5, 1), 0, 3), ((7,), 0, 2), ((1, 4, 5, 1), 1, 1)],
-)
-def test_joined_alike(shape: tuple[int, ...], axis: int, count: int, dtype: str):
-    arrays = numbers([shape] * count, dtype)
+@pytest.mark.parametrize(("shapes", "axis"), JOINED)
+def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
+    arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        joined = jax.jit(pieces.join_alike, static_argnums=1)(list(map(jnp.asarray, arrays)), axis)
+        joined = jax.jit(pieces.join_blocks, static_argnums=1)(list(map(jnp.asarray, arrays)), axis)
         np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
 
@@ -73,6 +70,9 @@ def test_joined_alike(shape: tuple[int, ...], axis: int, count: int, dtype: str)
         ([(2**13, 128)] * 2, "float32", 1, True),
         ([(2**12, 128)] * 2, "float32", 1, False),
         ([(2**14, 128), (2**14, 127)], "float16", 1, False),
+        ([(2**14, 128), (2**14, 64)], "float16", 1, True),
+        ([(2**13, 256), (2**13, 32)], "float16", 1, False),
+        ([(2**13, 192), (2**13, 64)], "float16", 1, True),
         ([(2**17, 33)] * 2, "float16", 1, False),
         ([(2**17, 33)] * 2, "float32", 1, True),
         ([(2**17, 33)] * 4, "float16", 1, True),
@@ -83,9 +83,9 @@ def test_joined_alike(shape: tuple[int, ...], axis: int, count: int, dtype: str)
         ([(2**6, 2**9, 64)] * 2, "uint8", 1, True),
     ],
 )
-def test_what_is_joined_by_a_loop_over_pieces(shapes, dtype: str, axis: int, gains: bool):
+def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    assert pieces.are_alike(types, axis) == gains
+    assert pieces.are_few_blocks(types, axis) == gains
 
 
 @pytest.mark.parametrize("dtype", TYPES)

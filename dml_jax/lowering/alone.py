@@ -113,8 +113,8 @@ def _computed_by_cpu(name: str, params: Mapping[str, Any], types: Sequence[Any])
         sizes, axis = params["sizes"], params["axis"]
         if pieces.has_equal_neighbours(types[0], sizes, axis):
             return lambda x: pieces.split_rows(x, sizes, axis)
-    if name == "concatenate" and pieces.are_alike(types, params["dimension"]):
-        return lambda *xs: [pieces.join_alike(xs, params["dimension"])]
+    if name == "concatenate" and pieces.are_few_blocks(types, params["dimension"]):
+        return lambda *xs: [pieces.join_blocks(xs, params["dimension"])]
     return None
 
 

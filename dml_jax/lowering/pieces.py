@@ -53,10 +53,10 @@ MOST_AT_ONCE = 8
 # Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
 # of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
 UNROLLED = 8
-# Narrow elements that are joined so: in rows of so many, or of more pieces than that. ms, SPLIT,
+# Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
 # CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
 # 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5.
-WIDE, FEW_PIECES = 40, 3
+WIDE, FEW_BLOCKS = 40, 3
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -243,11 +243,11 @@ def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     return lax.concatenate([_rows(x, behind) for x in xs], 0).reshape(shape)
 
 
-def join_alike(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` on a CPU of what is computed, alike in shape: by a loop over pieces.
+def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """`arrangement.join` on a CPU of what is computed, by a loop over blocks of one size.
 
     Of a concatenation XLA asks for each element in which piece it is, and LLVM vectorises nothing.
-    Here it is an axis's number that says so, and LLVM makes a loop of each piece. 2 cores, jax
+    Here it is an axis's number that says so, and LLVM makes a loop of each block. 2 cores, jax
     0.10.2, ms, SPLIT, CLIPs, and JOIN along the last axis of 33554432 elements, as a concatenation
     and so, a copy:
 
@@ -256,25 +256,35 @@ def join_alike(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         FLOAT16   16, 4.0, 3.8   13, 3.9, 4.0   45, 4.1, 4.0
         UINT8    6.7, 1.9, 1.9  5.8, 2.1, 2.1   23, 2.1, 2.0
     """
-    first = xs[0].shape
-    shape, kept = (*first[:axis], len(xs), *first[axis:]), [*range(len(first) + 1)]
-    kept.remove(axis)
+    size = _common(xs, axis)
+    blocks = [b for x in xs for b in lax.split(x, [size] * (x.shape[axis] // size), axis)]
+    shape = [*xs[0].shape]
+    shape[axis : axis + 1] = len(blocks), size
+    kept = [d for d in range(len(shape)) if d != axis]
     number = lax.broadcasted_iota(np.int32, shape, axis)
-    joined, *others = (lax.broadcast_in_dim(x, shape, kept) for x in xs)
+    joined, *others = (lax.broadcast_in_dim(block, shape, kept) for block in blocks)
     # The first innermost: ms, four of FLOAT16 in reverse order 4.6, the last innermost 8.3.
-    for i, piece in enumerate(others, 1):
-        joined = lax.select(number == i, piece, joined)
-    return reshaped(joined, (*first[:axis], len(xs) * first[axis], *first[axis + 1 :]))
+    for i, block in enumerate(others, 1):
+        joined = lax.select(number == i, block, joined)
+    shape[axis : axis + 2] = [len(blocks) * size]
+    return reshaped(joined, shape)
 
 
-def are_alike(types: Sequence[Any], axis: int) -> bool:
-    """Whether a CPU gains by `join_alike`, of what has these types."""
-    first, count = types[0], len(types)
-    size, row = math.prod(first.shape), first.shape[-1]
-    if count * size < LITTLE_ON_CPU or math.prod(first.shape[axis:]) > NEAR or row <= UNROLLED:
+def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
+    """Whether a CPU gains by `join_blocks`, of what has these types."""
+    shape, size = [*types[0].shape], _common(types, axis)
+    count = sum(x.shape[axis] for x in types) // size
+    shape[axis] = size
+    row, width = shape[-1], types[0].dtype.itemsize
+    if count * math.prod(shape) < LITTLE_ON_CPU or math.prod(shape[axis:]) > NEAR:
         return False
-    wide = first.dtype.itemsize >= 4 or row >= WIDE or count > FEW_PIECES
-    return wide and count <= MOST_AT_ONCE and all(x.shape == first.shape for x in types)
+    is_wide = width >= 4 or row >= WIDE or count > FEW_BLOCKS
+    return row > UNROLLED and is_wide and count <= MOST_AT_ONCE
+
+
+def _common(xs: Sequence[Any], axis: int) -> int:
+    """The largest size that divides all of theirs along the axis."""
+    return math.gcd(*(x.shape[axis] for x in xs))
 
 
 def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:
