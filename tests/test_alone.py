@@ -87,6 +87,55 @@ def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu
             np.testing.assert_array_equal(result, value)
 
 
+THIRDS = np.split(np.tile(X, (1, 2, 1)), 3)
+
+
+def join(*xs: jax.Array) -> jax.Array:
+    return lax.concatenate(xs, 1)
+
+
+def halved(x: jax.Array) -> jax.Array:
+    """As it goes in CLIP_GRAD: in a function with a derivative, and a branch for the platform."""
+    function = jax.custom_jvp(
+        lambda x: lax.platform_dependent(x, default=lambda x: x >> np.uint8(1))
+    )
+    function.defjvp(lambda xs, dxs: (function(*xs), dxs[0]))
+    return function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "by_loops"),
+    [
+        (lambda x, y: small(join(x, y)), 1),
+        (lambda x, y: halved(small(join(x, y, x))), 1),
+        (lambda x, y: lax.convert_element_type(join(x, y), np.float32), 1),
+        (lambda x, y: join(x, y) + join(y, x), 1),
+        (lambda x, y: join(x, y) + jnp.asarray(np.tile(X, (1, 2, 1))), 1),
+        (lambda x, y: lax.select(join(x, y) > np.uint8(9), join(y, y), join(x, x)), 1),
+        (lambda x, y: (small(join(x, y)), join(x, y), x + y), 2),
+        (lambda x, y: small(join(small(join(x, y)), x)), 1),
+        (lambda x, y: join(small(join(x, y[:, :1])), *[x] * 2), 0),  # 25 blocks
+        # Not the same pieces, or in another place than at the end.
+        (lambda x, y: join(x, y) + join(x[:, :4], y, y[:, :4]), 0),
+        (lambda x, y: join(x, y) + lax.concatenate(list(map(jnp.asarray, THIRDS)), 0), 0),
+        (lambda x, y: small(join(x, y))[:, ::2], 0),
+        (lambda x, y: small(join(x, y)).sum(1, dtype=np.int32), 0),
+        (lambda x, y: lax.broadcast(join(x, y), (2,)), 0),
+    ],
+)
+def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
+    for name in ("LITTLE_ON_CPU", "UNROLLED", "WIDE"):
+        monkeypatch.setattr(pieces, name, 0)
+    join_blocks, loops = pieces.join_blocks, []
+    monkeypatch.setattr(pieces, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
+    results = jax.tree.leaves(jax.jit(forms(function)["cpu"])(X, X[::-1].copy()))
+    expected = jax.tree.leaves(function(jnp.asarray(X), jnp.asarray(X[::-1].copy())))
+    for result, value in zip(results, expected, strict=True):
+        assert result.dtype == value.dtype
+        np.testing.assert_array_equal(result, value)
+    assert len(loops) == by_loops
+
+
 @pytest.mark.parametrize("size", [16411, 16384])
 def test_pieces_of_several_inputs(monkeypatch, size: int):
     """Narrow elements, or any number of others that is no multiple of four, go in quarters."""

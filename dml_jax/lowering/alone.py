@@ -2,8 +2,8 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`pieces`), what only maps elements (`mapped`), what moves and repeats them last
-(`arranged_last`, which has a form of anything).
+joined last (`pieces`, `joined_last`), what only maps elements (`mapped`), what moves and repeats
+them last (`arranged_last`, which has a form of anything).
 """
 
 import functools
@@ -15,7 +15,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from dml_jax.lowering import arranged_last, mapped, pieces
+from dml_jax.lowering import arranged_last, joined_last, mapped, pieces
 from dml_jax.lowering.equations import bound, evaluated
 from dml_jax.lowering.placement import (
     by_platform,
@@ -91,28 +91,28 @@ def _last(form_of: _FormOf, program: Any, xs: Sequence[jax.Array]) -> Sequence[j
     return evaluated(program, program.consts, xs, lambda value: value, step)
 
 
-def _given_to_cpu(eqn: Any) -> Program | None:
-    if eqn.primitive.name == "concatenate":
-        return lambda *xs: [pieces.join_rows(xs, eqn.params["dimension"])]
-    return _computed_by_cpu(eqn) if eqn.primitive.name == "split" else None
+def _joined_in_rows(eqn: Any) -> Program | None:
+    if eqn.primitive.name != "concatenate":
+        return None
+    return lambda *xs: [pieces.join_rows(xs, eqn.params["dimension"])]
 
 
-def _computed_by_cpu(eqn: Any) -> Program | None:
-    """By one loop, where else each piece has its own or each element asks which one it is in.
+def _split_at_once(eqn: Any) -> Program | None:
+    """Also of what is computed.
 
-    2 cores, jax 0.10.2, ms, as it is and so: a CLIP split in four pieces of 64, [8, 64, 256, 256]
-    FLOAT32 9.8, 7.9; FLOAT16 4.3, 3.7; UINT8 2.1, 1.5; in five columns, [6710886, 5] 21, 7.8; 9.2,
-    4.0; 3.3, 1.7.
+    2 cores, jax 0.10.2, ms, a CLIP split in four pieces of 64, [8, 64, 256, 256], each by a loop
+    of its own and so: FLOAT32 9.8, 7.9; FLOAT16 4.3, 3.7; UINT8 2.1, 1.5; in five columns,
+    [6710886, 5] 21, 7.8; 9.2, 4.0; 3.3, 1.7.
     """
-    name, params, types = eqn.primitive.name, eqn.params, [var.aval for var in eqn.invars]
-    if name == "split" and pieces.has_equal_neighbours(types[0], params["sizes"], params["axis"]):
-        return lambda x: pieces.split_rows(x, params["sizes"], params["axis"])
-    if name == "concatenate" and pieces.are_few_blocks(types, params["dimension"]):
-        return lambda *xs: [pieces.join_blocks(xs, params["dimension"])]
-    return None
+    if eqn.primitive.name != "split":
+        return None
+    sizes, axis = eqn.params["sizes"], eqn.params["axis"]
+    if not pieces.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
+        return None
+    return lambda x: pieces.split_rows(x, sizes, axis)
 
 
-def _given_to_gpu(eqn: Any) -> Program | None:
+def _in_words(eqn: Any) -> Program | None:
     """Not of what is computed, which would be stored before it goes as words.
 
     H200, jax 0.11.2, TB/s of a CLIP of UINT8 split in halves 3.1, so 1.2.
@@ -127,13 +127,15 @@ def _given_to_gpu(eqn: Any) -> Program | None:
 
 _FORMS = {
     "cpu": (
-        functools.partial(_only, _given_to_cpu),
+        functools.partial(_only, _joined_in_rows),
+        functools.partial(_only, _split_at_once),
         mapped.in_long_rows,
-        functools.partial(_last, _computed_by_cpu),
+        functools.partial(_last, _split_at_once),
+        joined_last.rewritten,
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
     "cuda": (
-        functools.partial(_only, _given_to_gpu),
+        functools.partial(_only, _in_words),
         mapped.in_pieces,
         functools.partial(arranged_last.rewritten, "cuda"),
     ),

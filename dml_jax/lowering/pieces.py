@@ -246,10 +246,9 @@ def join_rows(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """`arrangement.join` on a CPU of what is computed, by a loop over blocks of one size.
 
-    Of a concatenation XLA asks for each element in which piece it is, and LLVM vectorises nothing.
-    Here it is an axis's number that says so, and LLVM makes a loop of each block. 2 cores, jax
-    0.10.2, ms, SPLIT, CLIPs, and JOIN along the last axis of 33554432 elements, as a concatenation
-    and so, a copy:
+    An axis's number says which block it is, and LLVM makes a loop of each. 2 cores, jax 0.10.2, ms,
+    SPLIT, CLIPs, and JOIN along the last axis of 33554432 elements, as a concatenation and so, a
+    copy:
 
         pieces       2, of 128       4, of 64      8, of 16
         FLOAT32   21, 4.8, 5.0   26, 8.5, 9.0   20, 5.1, 6.2
