@@ -4,17 +4,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import ElementWiseClip, GraphBuilder, TensorDesc, functional
+from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
 from dml_jax.lowering import pieces
 from dml_jax.lowering.alone import forms
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
+FACTOR = np.array(3, np.uint8)
 
 
 def halves(x: jax.Array) -> Sequence[jax.Array]:
@@ -62,6 +64,8 @@ def scaled(x: jax.Array) -> jax.Array:
         (lambda x: x + x[:1], "", ""),
         (lambda x: x.sum(dtype=np.uint8), "", ""),
         (lambda x: lax.broadcast(x, (2,)), "", ""),
+        (lambda x: lax.split(small(x), (8,), 1), "", ""),
+        (lambda x: x * FACTOR, "", "elementwise"),
         (lambda x: x, "", ""),
         (lambda x: jnp.zeros(3), "", ""),
     ],
@@ -150,6 +154,13 @@ def test_pieces_of_several_inputs(monkeypatch, size: int):
     assert ("concatenate" in form.lower(*xs).as_text()) == (size % 4 > 0)
 
 
+def test_numbers_that_are_inputs_or_all_there_is(monkeypatch):
+    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    product = jax.jit(forms(lambda x, factor: x * factor)["cuda"])
+    np.testing.assert_array_equal(product(X, FACTOR), X * FACTOR)
+    np.testing.assert_array_equal(jax.jit(forms(lambda: jnp.zeros(3) + 1)["cuda"])(), np.ones(3))
+
+
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
 def test_a_graph_that_ends_in_a_split_is_one_loop():
     tensor = TensorDesc("FLOAT16", [8, 64, 32, 256])
@@ -180,6 +191,44 @@ def test_a_graph_that_ends_in_a_join_is_one_loop():
     text = compiled.as_text()
     assert len([line for line in text.splitlines() if "kind=kLoop" in line]) == 1
     assert " concatenate(" not in text and " copy(" not in text
+
+
+def functions(x: np.ndarray) -> list[Any]:
+    """Operators of each kind, and a graph."""
+    tensor, builder = TensorDesc.of(x), GraphBuilder()
+    clip = ElementWiseClip.infer(input_tensor=tensor, min=0.25, max=0.75)
+    graph = builder.build(clip(builder.input_tensor("x", tensor)))
+    return [clip, Reduce.infer(input_tensor=tensor, function="SUM", axes=[1]), graph]
+
+
+def test_without_jit():
+    x = np.random.default_rng(3).random((3, 4), np.float32)
+    for function in functions(x):
+        expected = function(x)
+        with jax.disable_jit():
+            np.testing.assert_allclose(function(x), expected, rtol=1e-6)
+        np.testing.assert_allclose(function.alone(x), expected, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nan_is_found_where_jax_looks_for_it():
+    x = np.full((3, 4), np.nan, np.float32)
+    for function in functions(x):
+        with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+            function(x)
+
+
+def test_an_export_has_no_form_of_a_platform():
+    """It may run on several devices."""
+    tensor = TensorDesc("FLOAT32", [2**13, 256])
+    outputs = [TensorDesc("FLOAT32", [2**13, 64])] * 4
+    op = Split(input_tensor=tensor, output_tensors=outputs, axis=1)
+    shape = jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype)
+    program = jax.jit(op.alone)
+    for platform, form in {"cpu": "stablehlo.reduce", "cuda": "bitcast_convert"}.items():
+        assert form in program.trace(shape).lower(lowering_platforms=(platform,)).as_text()
+        exported = jax.export.export(program, platforms=[platform])(shape)
+        assert form not in exported.mlir_module()
 
 
 @pytest.mark.parametrize("as_graph", [False, True])

@@ -36,11 +36,16 @@ def alone(program: Program, *xs: Any) -> list[jax.Array]:
     """`program(*xs)`, on one device in the form of its platform, which returns the same.
 
     For what is a whole program: such a form does not fuse with what stands around it, and this has
-    neither derivative nor batching. It is called under `jax.jit`.
+    neither derivative nor batching.
     """
     if any(has_explicit_axes(jax.typeof(x)) for x in xs):
         return list(program(*xs))
     return _alone.bind(*xs, program=program)
+
+
+@_alone.def_impl  # under `jax.disable_jit`
+def _eagerly(*xs: Any, program: Program) -> list[jax.Array]:
+    return list(program(*xs))
 
 
 @_alone.def_abstract_eval

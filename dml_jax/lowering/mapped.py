@@ -95,13 +95,13 @@ def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> li
 
 def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The result of a traced program, by a GPU's pieces; None where it does more than to map."""
-    outer = [*xs, *program.out_avals]
-    arrays, along = {x.shape for x in outer}, set[int]()
+    outer, shapes, along = [*xs, *program.out_avals], set[tuple[int, ...]](), set[int]()
     if not program.jaxpr.eqns or len(program.out_avals) != 1 or any(map(jnp.shape, program.consts)):
         return None
-    if not _survey(program, "cuda", arrays, along) or along:
+    # What is cut or joined may be one piece, of the same shape.
+    if not _survey(program, "cuda", shapes, along) or along:
         return None
-    if len(arrays - {()}) != 1 or any(x.shape == () for x in outer):
+    if not xs or len(shapes - {()}) != 1 or any(x.shape == () for x in outer):
         return None
 
     def one(*xs: jax.Array) -> jax.Array:

@@ -1,8 +1,8 @@
 """Forms of elementwise and arranging functions for whole programs: pieces, rows, words.
 
-All but `split_rows` and `join_rows` are for one NVIDIA GPU, where XLA writes a concatenation of two
-to four pieces with a kernel of its own: each thread computes the same element of every piece. So
-one read serves several writes, and several reads of narrow elements are under way at once. It does
+Those for a CPU say so. On one NVIDIA GPU XLA writes a concatenation of two to four pieces with a
+kernel of its own: each thread computes the same element of every piece. So one read serves several
+writes, and several reads of narrow elements are under way at once. It does
 not fuse with what reads it. And narrow elements that are not changed move as words of several.
 H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
