@@ -12,11 +12,13 @@ from jax import lax
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
-from dml_jax.lowering import pieces
+from dml_jax.lowering import matrices, pieces
 from dml_jax.lowering.alone import forms
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
+FORMS = [(matrices, name) for name in ("split", "join", "join_blocks")]
+FORMS += [(pieces, name) for name in ("split", "join", "elementwise")]
 
 
 def halves(x: jax.Array) -> Sequence[jax.Array]:
@@ -45,42 +47,42 @@ def scaled(x: jax.Array) -> jax.Array:
 @pytest.mark.parametrize(
     ("function", "on_cpu", "on_gpu"),
     [
-        (halves, "split_rows", "split"),
-        (uneven, "", "split"),
-        (both, "join_rows", "join"),
-        (lambda x: halves(small(x)), "split_rows", ""),
+        (halves, "matrices.split", "pieces.split"),
+        (uneven, "", "pieces.split"),
+        (both, "matrices.join", "pieces.join"),
+        (lambda x: halves(small(x)), "matrices.split", ""),
         (lambda x: uneven(small(x)), "", ""),
         (lambda x: both(small(x)), "", ""),
-        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "join_blocks", ""),
+        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "matrices.join_blocks", ""),
         (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", ""),
         (lambda x: halves(x)[::-1], "", ""),
         (lambda x: halves(x)[:1], "", ""),
         (lambda x: [small(half) for half in halves(x)], "", ""),
-        (small, "", "elementwise"),
-        (scaled, "", "elementwise"),
-        (lambda x: small(x) + x, "", "elementwise"),
+        (small, "", "pieces.elementwise"),
+        (scaled, "", "pieces.elementwise"),
+        (lambda x: small(x) + x, "", "pieces.elementwise"),
         (lambda x: (small(x), x + x), "", ""),
         (lambda x: x + jnp.asarray(X[::-1].copy()), "", ""),
         (lambda x: x + x[:1], "", ""),
         (lambda x: x.sum(dtype=np.uint8), "", ""),
         (lambda x: lax.broadcast(x, (2,)), "", ""),
         (lambda x: lax.split(small(x), (8,), 1), "", ""),
-        (lambda x: x * FACTOR, "", "elementwise"),
+        (lambda x: x * FACTOR, "", "pieces.elementwise"),
         (lambda x: x, "", ""),
         (lambda x: jnp.zeros(3), "", ""),
     ],
 )
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
-    for name in ("LITTLE_ON_CPU", "LITTLE_ON_GPU"):
-        monkeypatch.setattr(pieces, name, 0)
-    for name in ("split_rows", "join_rows", "join_blocks", "split", "join", "elementwise"):
-        form = getattr(pieces, name)
+    monkeypatch.setattr(matrices, "LITTLE_ON_CPU", 0)
+    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    for module, name in FORMS:
+        form, full = getattr(module, name), f"{module.__name__.split('.')[-1]}.{name}"
 
-        def recorded(*operands: Any, name: str = name, form: Any = form) -> Any:
-            taken.append(name)
+        def recorded(*operands: Any, form: Any = form, full: str = full) -> Any:
+            taken.append(full)
             return form(*operands)
 
-        monkeypatch.setattr(pieces, name, recorded)
+        monkeypatch.setattr(module, name, recorded)
     expected = jax.tree.leaves(function(jnp.asarray(X)))
     for platform, name in {"cpu": on_cpu, "cuda": on_gpu}.items():
         taken: list[str] = []
@@ -129,9 +131,9 @@ def halved(x: jax.Array) -> jax.Array:
 )
 def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
     for name in ("LITTLE_ON_CPU", "UNROLLED", "WIDE"):
-        monkeypatch.setattr(pieces, name, 0)
-    join_blocks, loops = pieces.join_blocks, []
-    monkeypatch.setattr(pieces, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
+        monkeypatch.setattr(matrices, name, 0)
+    join_blocks, loops = matrices.join_blocks, []
+    monkeypatch.setattr(matrices, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
     results = jax.tree.leaves(jax.jit(forms(function)["cpu"])(X, X[::-1].copy()))
     expected = jax.tree.leaves(function(jnp.asarray(X), jnp.asarray(X[::-1].copy())))
     for result, value in zip(results, expected, strict=True):

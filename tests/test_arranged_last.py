@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import alone, arranged_last, arrangement, mapped, pieces
+from dml_jax.lowering import alone, arranged_last, arrangement, mapped, matrices
 
 Step = Callable[..., Any]
 
@@ -88,7 +88,7 @@ def test_they_answer_what_the_function_does(
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
-        mock.patch.object(pieces, "LONG", 3),
+        mock.patch.object(matrices, "LONG", 3),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):

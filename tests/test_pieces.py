@@ -10,7 +10,7 @@ import pytest
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import pieces
+from dml_jax.lowering import matrices, pieces
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -45,11 +45,12 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("even", "long", "run"), [(1, 10, 32), (4, 1, 32), (1, 10, 1)])
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int):
-    for name, value in {"LITTLE_ON_GPU": 0, "EVEN": even, "LONG": long, "RUN": run}.items():
+    monkeypatch.setattr(matrices, "LONG", long)
+    for name, value in {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run}.items():
         monkeypatch.setattr(pieces, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        for form in (pieces.join, pieces.join_rows):
+        for form in (pieces.join, matrices.join):
             joined = jax.jit(form, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
             np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
@@ -59,7 +60,8 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int
 def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        joined = jax.jit(pieces.join_blocks, static_argnums=1)(list(map(jnp.asarray, arrays)), axis)
+        form = jax.jit(matrices.join_blocks, static_argnums=1)
+        joined = form([jnp.asarray(a) for a in arrays], axis)
         np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
 
@@ -85,7 +87,7 @@ def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
 )
 def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    assert pieces.are_few_blocks(types, axis) == gains
+    assert matrices.are_few_blocks(types, axis) == gains
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -118,12 +120,12 @@ def test_neighbours_of_one_size_are_split_by_one_loop(
     monkeypatch, shape, axis: int, sizes, loops: list[int], dtype: str
 ):
     for name, value in {"LITTLE_ON_CPU": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
-        monkeypatch.setattr(pieces, name, value)
+        monkeypatch.setattr(matrices, name, value)
     (array,) = numbers([shape], dtype)
     with jax.enable_x64(True):
         x = jnp.asarray(array)
-        assert pieces.has_equal_neighbours(x, sizes, axis) == bool(loops)
-        form = jax.jit(pieces.split_rows, static_argnums=(1, 2))
+        assert matrices.has_equal_neighbours(x, sizes, axis) == bool(loops)
+        form = jax.jit(matrices.split, static_argnums=(1, 2))
         split, traced = form(x, sizes, axis), jax.make_jaxpr(form, (1, 2))(x, sizes, axis)
     expected = np.split(array, np.cumsum(sizes)[:-1], axis)
     for piece, part in zip(split, expected, strict=True):

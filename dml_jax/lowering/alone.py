@@ -2,8 +2,8 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`pieces`, `joined_last`), what only maps elements (`mapped`), what moves and repeats
-them last (`arranged_last`, which has a form of anything).
+joined last (`matrices`, `joined_last`, `pieces`), what only maps elements (`mapped`), what moves
+and repeats them last (`arranged_last`, which has a form of anything).
 """
 
 import functools
@@ -15,7 +15,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from dml_jax.lowering import arranged_last, joined_last, mapped, pieces
+from dml_jax.lowering import arranged_last, joined_last, mapped, matrices, pieces
 from dml_jax.lowering.equations import bound, evaluated
 from dml_jax.lowering.placement import (
     by_platform,
@@ -25,38 +25,38 @@ from dml_jax.lowering.placement import (
     platforms_of,
 )
 
-Program = Callable[..., Sequence[jax.Array]]
-_FormOf = Callable[[Any], Program | None]  # of an equation
+Function = Callable[..., Sequence[jax.Array]]
+_FormOf = Callable[[Any], Function | None]  # of an equation
 
 _alone = Primitive("dml_alone")
 _alone.multiple_results = True
 
 
-def alone(program: Program, *xs: Any) -> list[jax.Array]:
-    """`program(*xs)`, on one device in the form of its platform, which returns the same.
+def alone(function: Function, *xs: Any) -> list[jax.Array]:
+    """`function(*xs)`, on one device in the form of its platform, which returns the same.
 
     For what is a whole program: such a form does not fuse with what stands around it, and this has
     neither derivative nor batching.
     """
     if any(has_explicit_axes(jax.typeof(x)) for x in xs):
-        return list(program(*xs))
-    return _alone.bind(*xs, program=program)
+        return list(function(*xs))
+    return _alone.bind(*xs, function=function)
 
 
 @_alone.def_impl  # under `jax.disable_jit`
-def _eagerly(*xs: Any, program: Program) -> list[jax.Array]:
-    return list(program(*xs))
+def _eagerly(*xs: Any, function: Function) -> list[jax.Array]:
+    return list(function(*xs))
 
 
 @_alone.def_abstract_eval
-def _shapes(*xs: Any, program: Program) -> list[Any]:
-    return [ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(program, *xs)]
+def _shapes(*xs: Any, function: Function) -> list[Any]:
+    return [ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(function, *xs)]
 
 
-def _lowered(ctx: Any, *xs: Any, program: Program) -> Any:
-    chosen = program
+def _lowered(ctx: Any, *xs: Any, function: Function) -> Any:
+    chosen = function
     if on_one_device(ctx.module_context) and not ctx.module_context.lowering_parameters.for_export:
-        chosen = by_platform(platforms_of(ctx), forms(program), program)
+        chosen = by_platform(platforms_of(ctx), forms(function), function)
     return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
 
 
@@ -96,13 +96,13 @@ def _last(form_of: _FormOf, program: Any, xs: Sequence[jax.Array]) -> Sequence[j
     return evaluated(program, program.consts, xs, lambda value: value, step)
 
 
-def _joined_in_rows(eqn: Any) -> Program | None:
+def _joined_in_rows(eqn: Any) -> Function | None:
     if eqn.primitive.name != "concatenate":
         return None
-    return lambda *xs: [pieces.join_rows(xs, eqn.params["dimension"])]
+    return lambda *xs: [matrices.join(xs, eqn.params["dimension"])]
 
 
-def _split_at_once(eqn: Any) -> Program | None:
+def _split_at_once(eqn: Any) -> Function | None:
     """Also of what is computed.
 
     2 cores, jax 0.10.2, ms, a CLIP split in four pieces of 64, [8, 64, 256, 256], each by a loop
@@ -112,12 +112,12 @@ def _split_at_once(eqn: Any) -> Program | None:
     if eqn.primitive.name != "split":
         return None
     sizes, axis = eqn.params["sizes"], eqn.params["axis"]
-    if not pieces.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
+    if not matrices.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
         return None
-    return lambda x: pieces.split_rows(x, sizes, axis)
+    return lambda x: matrices.split(x, sizes, axis)
 
 
-def _in_words(eqn: Any) -> Program | None:
+def _in_words(eqn: Any) -> Function | None:
     """Not of what is computed, which would be stored before it goes as words.
 
     H200, jax 0.11.2, TB/s of a CLIP of UINT8 split in halves 3.1, so 1.2.

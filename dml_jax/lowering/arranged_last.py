@@ -42,6 +42,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from dml_jax.lowering.elementwise import unsigned
 from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
 from dml_jax.lowering.exchanged import exchanged
 from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
@@ -52,7 +53,6 @@ from dml_jax.lowering.pieces import (
     alike,
     elements_of,
     in_quarters,
-    unsigned,
     zeros,
 )
 from dml_jax.lowering.stored import in_memory, reshaped

@@ -7,6 +7,7 @@ A call in the body of a reduction whose result nothing reads crashes XLA (jax 0.
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -23,3 +24,8 @@ def where(condition: jax.Array, x: Any, y: Any) -> jax.Array:
 def is_infinite(x: jax.Array) -> jax.Array:
     """Whether an element is an infinity of either sign."""
     return lax.abs(x) == x.dtype.type(np.inf)
+
+
+def unsigned(x: jax.Array) -> jnp.dtype:
+    """The unsigned integers as wide as an element."""
+    return jnp.dtype(f"uint{x.dtype.itemsize * 8}")

@@ -2,9 +2,11 @@
 
 Of a concatenation XLA asks for each element in which piece it is, and LLVM vectorises nothing of
 what is computed in the same loop. So what is mapped behind it is mapped before it, piece by piece,
-and where the program ends an axis's number says which block it is (`pieces.join_blocks`). 2 cores,
-jax 0.10.2, ms, JOIN along the last axis of two of [8, 64, 256, 128] and CLIP, as XLA has it and so:
-FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5; over axis 2 7.3, 5.0; 5.8, 3.6; 2.1, 1.1.
+and where the program ends an axis's number says which block it is (`matrices.join_blocks`).
+
+2 cores, jax 0.10.2, ms, JOIN along the last axis of two of [8, 64, 256, 128] and CLIP, as XLA has
+it and so: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5; over axis 2 7.3, 5.0; 5.8, 3.6; 2.1,
+1.1.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import pieces
+from dml_jax.lowering import matrices
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
 
 
@@ -34,7 +36,7 @@ def rewritten(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     results = _evaluate(program, xs)
     if not any(isinstance(y, _Joined) for y in results):
         return None
-    return [pieces.join_blocks(*y) if isinstance(y, _Joined) else y for y in results]
+    return [matrices.join_blocks(*y) if isinstance(y, _Joined) else y for y in results]
 
 
 def _evaluate(program: Any, xs: Sequence[Any]) -> list[Any]:
@@ -46,7 +48,7 @@ def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     if name == "concatenate":
         axis = eqn.params["dimension"]
         parts = [part for x in operands for part in _along(x, axis)]
-        if pieces.are_few_blocks(parts, axis):
+        if matrices.are_few_blocks(parts, axis):
             return [_Joined(parts, axis)]
     if not joined:
         return bound(eqn, operands)

@@ -36,7 +36,7 @@ from jax import lax
 
 from dml_jax.lowering import pieces
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
-from dml_jax.lowering.pieces import long_rows
+from dml_jax.lowering.matrices import long_rows
 from dml_jax.lowering.stored import all_reshaped, in_a_call
 
 # Elements below which the dispatch is what counts.

@@ -1,0 +1,156 @@
+"""Forms of split and join for whole programs on a CPU: of matrices, whose rows the cores share."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.elementwise import unsigned, where
+from dml_jax.lowering.stored import all_reshaped, reshaped
+
+# Elements of a row that a CPU copies as fast as any longer one.
+LONG = 2**8
+# Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
+# not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
+LITTLE_ON_CPU = 2**21
+# Elements of a piece's row up to which it is worth a loop for several pieces.
+NEAR = 2**15
+# Pieces of one such loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
+MOST_AT_ONCE = 8
+# Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
+# of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
+UNROLLED = 8
+# Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
+# CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
+# 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5.
+WIDE, FEW_BLOCKS = 40, 3
+
+
+def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
+    """`arrangement.split` on a CPU, neighbours of one size by one loop.
+
+    XLA has a loop for each piece, and each reads all lines of x. Of a reduction of several arrays
+    it has one: along the pieces, of as many arrays of which each has one piece among zeros, which
+    are or-ed. 2 cores, jax 0.10.2, ms of 33554432 elements as slices, so, and a copy:
+
+        pieces          2, of 128          3, of 1000         4, of 64           8, of 5
+        FLOAT32   20.9, 8.3, 8.7    10.2, 9.5, 6.9   14.0, 10.2, 9.0    35.2, 8.0, 7.6
+        FLOAT16    6.1, 4.0, 3.9     5.9, 4.8, 4.1     5.6, 4.9, 3.7    13.9, 4.6, 3.8
+        UINT8      5.4, 1.9, 2.0     2.1, 1.6, 1.5     6.8, 1.9, 1.8     5.7, 3.2, 1.8
+    """
+    unit, at, made = math.prod(x.shape[axis + 1 :]), 0, list[jax.Array]()
+    rows = rows_of(x, axis)
+    for size, count in _neighbours(sizes):
+        width = size * unit
+        many = -(-count // MOST_AT_ONCE) if width <= NEAR else count
+        for i in range(many):
+            n = (count + i) // many
+            made += _equal_pieces(lax.slice_in_dim(rows, at, at + n * width, axis=1), n)
+            at += n * width
+    return all_reshaped(made, shapes_of(x, sizes, axis))
+
+
+def has_equal_neighbours(x: Any, sizes: Sequence[int], axis: int) -> bool:
+    """Whether a CPU gains by `split`, of an array or its type."""
+    unit = math.prod(x.shape[axis + 1 :])
+    near = any(n > 1 and size * unit <= NEAR for size, n in _neighbours(sizes))
+    return near and math.prod(x.shape) >= LITTLE_ON_CPU
+
+
+def _neighbours(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes, and how many of one size follow each other."""
+    return [(size, len([*run])) for size, run in itertools.groupby(sizes)]
+
+
+def shapes_of(x: jax.Array, sizes: Sequence[int], axis: int) -> list[tuple[int, ...]]:
+    """Of the pieces along an axis."""
+    return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
+
+
+def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
+    """[rows, count * width] -> so many of [rows, width], by one loop."""
+    if count == 1:
+        return [rows]
+    x = rows.reshape(rows.shape[0], count, -1)
+    number = lax.broadcasted_iota(np.int32, x.shape, 1)
+    among_zeros = tuple(where(number == i, x, 0) for i in range(count))
+
+    def either(a: jax.Array, b: jax.Array) -> jax.Array:
+        bits = [lax.bitcast_convert_type(y, unsigned(y)) for y in (a, b)]
+        return lax.bitcast_convert_type(bits[0] | bits[1], a.dtype)
+
+    nothing = (np.zeros((), x.dtype)[()],) * count
+    return lax.reduce(among_zeros, nothing, lambda a, b: (*map(either, a, b),), [1])
+
+
+def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """`arrangement.join` on a CPU, of matrices: the cores share their rows evenly.
+
+    2 cores, jax 0.10.2, GB/s moved, `lower` and this, last axis: FLOAT32 [5, 13, 509, 521] 21, 26;
+    [8, 64, 256, 256] 23, 29; FLOAT16 25, 32. First axis: FLOAT32 [8, 64, 256, 256] 25, 28 (as one
+    row 21); [2, 64, 512, 512] 20, 30 (20); UINT8 (20) 27.
+    """
+    shape = [*xs[0].shape]
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    behind = long_rows(shape, axis)
+    if behind is None or math.prod(shape[:axis]) > 1:
+        return lax.concatenate([rows_of(x, axis) for x in xs], 1).reshape(shape)
+    return lax.concatenate([rows_of(x, behind) for x in xs], 0).reshape(shape)
+
+
+def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """`arrangement.join` on a CPU of what is computed, by a loop over blocks of one size.
+
+    An axis's number says which block it is, and LLVM makes a loop of each. 2 cores, jax 0.10.2, ms,
+    SPLIT, CLIPs, and JOIN along the last axis of 33554432 elements, as a concatenation and so, a
+    copy:
+
+        pieces       2, of 128       4, of 64      8, of 16
+        FLOAT32   21, 4.8, 5.0   26, 8.5, 9.0   20, 5.1, 6.2
+        FLOAT16   16, 4.0, 3.8   13, 3.9, 4.0   45, 4.1, 4.0
+        UINT8    6.7, 1.9, 1.9  5.8, 2.1, 2.1   23, 2.1, 2.0
+    """
+    size = _common(xs, axis)
+    blocks = [b for x in xs for b in lax.split(x, [size] * (x.shape[axis] // size), axis)]
+    shape = [*xs[0].shape]
+    shape[axis : axis + 1] = len(blocks), size
+    kept = [d for d in range(len(shape)) if d != axis]
+    number = lax.broadcasted_iota(np.int32, shape, axis)
+    joined, *others = (lax.broadcast_in_dim(block, shape, kept) for block in blocks)
+    # The first innermost: ms, four of FLOAT16 in reverse order 4.6, the last innermost 8.3.
+    for i, block in enumerate(others, 1):
+        joined = lax.select(number == i, block, joined)
+    shape[axis : axis + 2] = [len(blocks) * size]
+    return reshaped(joined, shape)
+
+
+def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
+    """Whether a CPU gains by `join_blocks`, of what has these types."""
+    shape, size = [*types[0].shape], _common(types, axis)
+    count = sum(x.shape[axis] for x in types) // size
+    shape[axis] = size
+    row, width = shape[-1], types[0].dtype.itemsize
+    if count * math.prod(shape) < LITTLE_ON_CPU or math.prod(shape[axis:]) > NEAR:
+        return False
+    is_wide = width >= 4 or row >= WIDE or count > FEW_BLOCKS
+    return row > UNROLLED and is_wide and count <= MOST_AT_ONCE
+
+
+def _common(xs: Sequence[Any], axis: int) -> int:
+    """The largest size that divides all of theirs along the axis."""
+    return math.gcd(*(x.shape[axis] for x in xs))
+
+
+def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:
+    """The last axis behind this one from which on a row has `LONG` elements, if there is one."""
+    axes = range(len(shape) - 1, axis, -1)
+    return next((d for d in axes if math.prod(shape[d:]) >= LONG), None)
+
+
+def rows_of(x: jax.Array, axis: int) -> jax.Array:
+    """[before the axis, elements from it on]."""
+    return x.reshape(math.prod(x.shape[:axis]), -1)
