@@ -20,7 +20,7 @@ from dml_jax.lowering import alone, arranged_last, arrangement, mapped, matrices
 
 Step = Callable[..., Any]
 
-KINDS = ["reshape", "transpose", "broadcast", "add", "where", "flip", "sum"]
+KINDS = ["reshape", "transpose", "broadcast", "add", "where", "flip", "sum", "join"]
 
 on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="the form is for GPUs")
@@ -60,6 +60,12 @@ def _steps(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Step]]:
             steps.append(lambda xp, x: xp.where(x > 5, x - 5, x))
         elif kind == "flip" and sizes:
             steps.append(lambda xp, x: x[::-1])
+        elif kind == "join" and sizes and math.prod(sizes) < 500:
+            axis = draw(st.integers(0, len(sizes) - 1))
+            cut = draw(st.integers(1, sizes[axis]))
+            index = (slice(None),) * axis + (slice(cut),)
+            steps.append(lambda xp, x, axis=axis, i=index: xp.concatenate([x[i], x], axis))
+            sizes = (*sizes[:axis], cut + sizes[axis], *sizes[axis + 1 :])
         elif kind == "sum" and sizes:
             sizes = sizes[:-1]
             steps.append(lambda xp, x: x.sum(-1, dtype=x.dtype))
@@ -88,7 +94,7 @@ def test_they_answer_what_the_function_does(
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
-        mock.patch.object(matrices, "LONG", 3),
+        mock.patch.multiple(matrices, LITTLE_ON_CPU=0, LONG=3, UNROLLED=0, WIDE=0),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):
