@@ -195,12 +195,21 @@ def test_a_graph_that_ends_in_a_join_is_one_loop():
     assert " concatenate(" not in text and " copy(" not in text
 
 
-def functions(x: np.ndarray) -> list[Any]:
+def functions(x: np.ndarray | jax.ShapeDtypeStruct) -> list[Any]:
     """Operators of each kind, and a graph."""
     tensor, builder = TensorDesc.of(x), GraphBuilder()
     clip = ElementWiseClip.infer(input_tensor=tensor, min=0.25, max=0.75)
     graph = builder.build(clip(builder.input_tensor("x", tensor)))
     return [clip, Reduce.infer(input_tensor=tensor, function="SUM", axes=[1]), graph]
+
+
+def test_what_has_no_form_is_lowered_once():
+    """No form that is tried leaves something behind in the program."""
+    x = jax.ShapeDtypeStruct((64, 512, 80), np.float32)
+    for function in functions(x):
+        texts = [jax.jit(f).lower(x).as_text() for f in (function.__call__, function.alone)]
+        plain, alone = (text.count("stablehlo.") for text in texts)
+        assert alone == plain
 
 
 def test_without_jit():

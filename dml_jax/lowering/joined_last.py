@@ -33,10 +33,19 @@ class _Joined(NamedTuple):
 
 def rewritten(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The results of a traced program; None where none of them is so joined."""
+    # What is evaluated and not used is lowered all the same.
+    if not any(map(_joins_blocks, program.jaxpr.eqns)):
+        return None
     results = _evaluate(program, xs)
     if not any(isinstance(y, _Joined) for y in results):
         return None
     return [matrices.join_blocks(*y) if isinstance(y, _Joined) else y for y in results]
+
+
+def _joins_blocks(eqn: Any) -> bool:
+    if eqn.primitive.name != "concatenate":
+        return False
+    return matrices.are_few_blocks([var.aval for var in eqn.invars], eqn.params["dimension"])
 
 
 def _evaluate(program: Any, xs: Sequence[Any]) -> list[Any]:
