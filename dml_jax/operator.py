@@ -91,6 +91,10 @@ class Bindable:
         return len(outputs) != 1 or outputs[0].is_array
 
     def __call__(self, *arrays: Any) -> Any:
+        """The result, or a tuple of several, given one array for each input.
+
+        Raises `DmlError` where shapes or types are not those of the tensors.
+        """
         self._check_arrays(arrays)
         # Of arrays that are there, but inside of another program, it is a part of that.
         if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():

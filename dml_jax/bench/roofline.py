@@ -265,7 +265,7 @@ class Bandwidth:
     @property
     def best_copy(self) -> float:
         """Of any type and form: the nearest that XLA comes to the card."""
-        return max(max(r["copy"], r["memcpy"]) for r in self.rates.values())
+        return best_copy(self.rates)
 
     def to_json(self) -> dict[str, Any]:
         """In GB/s."""
@@ -274,6 +274,11 @@ class Bandwidth:
             for t, of_type in self.rates.items()
         }
         return {"best_copy_gb_s": round(self.best_copy / 1e9, 2), "gb_s": rates}
+
+
+def best_copy(rates: Mapping[Any, Mapping[str, float]]) -> float:
+    """The fastest of what each type has."""
+    return max(max(of_type["copy"], of_type["memcpy"]) for of_type in rates.values())
 
 
 def measure_bandwidth(
