@@ -8,12 +8,12 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import in_form
 from jax import lax
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
 from dml_jax.lowering import matrices, pieces
-from dml_jax.lowering.alone import forms
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
@@ -86,7 +86,7 @@ def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu
     expected = jax.tree.leaves(function(jnp.asarray(X)))
     for platform, name in {"cpu": on_cpu, "cuda": on_gpu}.items():
         taken: list[str] = []
-        results = jax.tree.leaves(jax.jit(forms(function)[platform])(X))
+        results = jax.tree.leaves(jax.jit(in_form(platform, function))(X))
         assert taken == ([name] if name else [])
         for result, value in zip(results, expected, strict=True):
             assert result.dtype == value.dtype
@@ -134,7 +134,7 @@ def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any],
         monkeypatch.setattr(matrices, name, 0)
     join_blocks, loops = matrices.join_blocks, []
     monkeypatch.setattr(matrices, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
-    results = jax.tree.leaves(jax.jit(forms(function)["cpu"])(X, X[::-1].copy()))
+    results = jax.tree.leaves(jax.jit(in_form("cpu", function))(X, X[::-1].copy()))
     expected = jax.tree.leaves(function(jnp.asarray(X), jnp.asarray(X[::-1].copy())))
     for result, value in zip(results, expected, strict=True):
         assert result.dtype == value.dtype
@@ -151,16 +151,16 @@ def test_pieces_of_several_inputs(monkeypatch, size: int):
     def function(x: jax.Array, y: jax.Array) -> jax.Array:
         return lax.select(x > np.float32(0.5), y, -x)
 
-    form = jax.jit(forms(function)["cuda"])
+    form = jax.jit(in_form("cuda", function))
     np.testing.assert_array_equal(form(*xs), np.where(xs[0] > 0.5, xs[1], -xs[0]))
     assert ("concatenate" in form.lower(*xs).as_text()) == (size % 4 > 0)
 
 
 def test_numbers_that_are_inputs_or_all_there_is(monkeypatch):
     monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
-    product = jax.jit(forms(lambda x, factor: x * factor)["cuda"])
+    product = jax.jit(in_form("cuda", lambda x, factor: x * factor))
     np.testing.assert_array_equal(product(X, FACTOR), X * FACTOR)
-    np.testing.assert_array_equal(jax.jit(forms(lambda: jnp.zeros(3) + 1)["cuda"])(), np.ones(3))
+    np.testing.assert_array_equal(jax.jit(in_form("cuda", lambda: jnp.zeros(3) + 1))(), np.ones(3))
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")

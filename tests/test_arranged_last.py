@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import in_form
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import alone, arranged_last, arrangement, mapped, matrices
+from dml_jax.lowering import arranged_last, arrangement, mapped, matrices
 
 Step = Callable[..., Any]
 
@@ -89,7 +90,7 @@ def test_they_answer_what_the_function_does(
 ):
     sizes, steps = drawn
     x = np.arange(math.prod(sizes)).astype(dtype).reshape(sizes)
-    form = alone.forms(functools.partial(_applied, jnp, steps))[platform]
+    form = in_form(platform, functools.partial(_applied, jnp, steps))
     little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 6)}
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
@@ -146,7 +147,7 @@ def _exchanges(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, 
     exchange = arranged_last.exchanged
     sizes = mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, exchanged=exchanged)
     with sizes, jax.enable_x64(True):
-        return jax.jit(alone.forms(function)["cuda"])(*arrays), asked
+        return jax.jit(in_form("cuda", function))(*arrays), asked
 
 
 def test_what_is_computed_is_not_exchanged():

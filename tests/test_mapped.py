@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import in_form
 from jax import lax
 
 import dml_jax
@@ -20,7 +21,6 @@ from dml_jax import (
     TensorDesc,
     functional,
 )
-from dml_jax.lowering.alone import forms
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
 
@@ -34,7 +34,7 @@ def loops(text: str) -> list[str]:
 
 
 def _compiled(function: Callable[..., Any], *xs: Any) -> Any:
-    return jax.jit(forms(function)["cpu"]).lower(*xs).compile()
+    return jax.jit(in_form("cpu", function)).lower(*xs).compile()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_cut_by_a_slice(sizes: tuple[int, ...], cut: Any, rows: str):
 def test_the_result_may_take_the_memory_of_the_input():
     x = jnp.asarray(X)
     op = ElementWiseClip.infer(input_tensor=TensorDesc("UINT8", SIZES), min=50, max=150)
-    compiled = jax.jit(forms(op.lower)["cpu"], donate_argnums=0).lower(x).compile()
+    compiled = jax.jit(in_form("cpu", op.lower), donate_argnums=0).lower(x).compile()
     memory = compiled.memory_analysis()
     assert memory is not None
     assert memory.alias_size_in_bytes == X.nbytes
@@ -170,7 +170,7 @@ def test_what_is_more_than_a_map_is_as_it_is(function: Callable[..., Any]):
     text = _compiled(function, X).as_text()
     assert "120,2112" not in text
     expected = jax.tree.leaves(function(jnp.asarray(X)))
-    for result, value in zip(jax.tree.leaves(forms(function)["cpu"](X)), expected, strict=True):
+    for result, value in zip(jax.tree.leaves(in_form("cpu", function)(X)), expected, strict=True):
         np.testing.assert_array_equal(result, value)
 
 

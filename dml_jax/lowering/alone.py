@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 
 from dml_jax.lowering import arranged_last, joined_last, mapped, matrices, pieces
@@ -40,23 +39,23 @@ def alone(function: Function, *xs: Any) -> list[jax.Array]:
     """
     if any(has_explicit_axes(jax.typeof(x)) for x in xs):
         return list(function(*xs))
-    return _alone.bind(*xs, function=function)
+    return _alone.bind(*xs, program=jax.make_jaxpr(function)(*xs))
 
 
 @_alone.def_impl  # under `jax.disable_jit`
-def _eagerly(*xs: Any, function: Function) -> list[jax.Array]:
-    return list(function(*xs))
+def _as_it_is(*xs: Any, program: ClosedJaxpr) -> list[jax.Array]:
+    return jaxpr_as_fun(program)(*xs)
 
 
 @_alone.def_abstract_eval
-def _shapes(*xs: Any, function: Function) -> list[Any]:
-    return [ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(function, *xs)]
+def _shapes(*_: Any, program: ClosedJaxpr) -> list[Any]:
+    return program.out_avals
 
 
-def _lowered(ctx: Any, *xs: Any, function: Function) -> Any:
-    chosen = function
+def _lowered(ctx: Any, *xs: Any, program: ClosedJaxpr) -> Any:
+    chosen = functools.partial(_as_it_is, program=program)
     if on_one_device(ctx.module_context) and not ctx.module_context.lowering_parameters.for_export:
-        chosen = by_platform(platforms_of(ctx), forms(function), function)
+        chosen = by_platform(platforms_of(ctx), forms(program), chosen)
     return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
 
 
@@ -64,16 +63,14 @@ mlir.register_lowering(_alone, _lowered)
 needs_devices(_alone)
 
 
-def forms(function: Callable[..., Any]) -> Mapping[str, Callable[..., Any]]:
-    """By platform ("cpu", "cuda"), a form of the function that gives the same."""
-    return {platform: functools.partial(_in_a_form, platform, function) for platform in _FORMS}
+def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
+    """By platform ("cpu", "cuda"), a form of the program that gives the same."""
+    return {platform: functools.partial(_in_a_form, platform, program) for platform in _FORMS}
 
 
-def _in_a_form(platform: str, function: Callable[..., Any], *xs: jax.Array) -> Any:
-    program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+def _in_a_form(platform: str, program: ClosedJaxpr, *xs: jax.Array) -> Sequence[jax.Array]:
     made = (form(program, xs) for form in _FORMS[platform])
-    results = next(results for results in made if results is not None)
-    return jax.tree.unflatten(jax.tree.structure(shape), results)
+    return next(results for results in made if results is not None)
 
 
 def _only(form_of: _FormOf, program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:

@@ -1,0 +1,18 @@
+"""A function in a platform's form of it as a whole program."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from dml_jax.lowering import alone
+
+
+def in_form(platform: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives what the function gives."""
+
+    def form(*xs: Any) -> Any:
+        program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+        return jax.tree.unflatten(jax.tree.structure(shape), alone.forms(program)[platform](*xs))
+
+    return form
