@@ -1,6 +1,7 @@
 """`python -m dml_jax`: the command line."""
 
 import io
+import os
 import signal
 import sys
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 def main() -> None:
     """Runs the command line, or says how to install it."""
     signal.signal(signal.SIGTERM, _terminate)
+    if sys.stdout is None:  # the shell closed it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -22,6 +25,8 @@ def main() -> None:
     except KeyboardInterrupt:  # before there was a command
         print("Interrupted.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
+    except OSError as error:
+        sys.exit(f"The report cannot be written: {error.strerror or error}")
 
 
 def _terminate(*_: Any) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,22 +20,34 @@ def write_whole(
     A link is followed: what it leads to is replaced. Raises `DmlError` where the file cannot be
     written, or is none (a folder, a device); `field` is what the message calls it.
     """
+    with _beside(target, field) as (real, partial):
+        with partial.open("xb") as file:
+            write(file)
+        partial.replace(real)
+
+
+def check_writable(target: Path, field: str = "the file") -> None:
+    """Raises what `write_whole` would, before there is anything to write."""
+    with _beside(target, field) as (_, partial):
+        partial.open("xb").close()
+
+
+@contextlib.contextmanager
+def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
+    """What the target leads to, and a name for a file beside it, which is then taken away."""
     # Beside the target, since a rename stays within a file system; of a name of its own, since
     # other threads and machines may write here too, and short, since a name may be as long as any.
     real = Path(os.path.realpath(target))
-    partial = real.with_name(f".dml-jax-{os.urandom(8).hex()}")
+    partial = real.parent / f".dml-jax-{os.urandom(8).hex()}"
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         if real.exists() and not real.is_file():
             raise OSError(0, os.strerror(errno.EISDIR) if real.is_dir() else "a device")
         try:
-            with partial.open("xb") as file:
-                write(file)
-            partial.replace(real)
-        except BaseException:
+            yield real, partial
+        finally:
             with contextlib.suppress(OSError):
                 partial.unlink()
-            raise
     except OSError as error:
         rule, text = "be one that can be written", Unquoted(error.strerror or error)
         raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None

@@ -220,6 +220,60 @@ def test_a_wrong_file_name_gets_the_nearest(model: str):
     assert "did you mean 'model.json'?" in result.stderr
 
 
+@pytest.mark.parametrize("words", [["bench", "--limit"], ["bench", "--seconds"], ["run", "-t"]])
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_numbers_are_finite(words: list[str], number: str, model: str):
+    result = invoke(*words, number, *[model] * (words[0] == "run"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Invalid value for '{words[1]}'" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["--json", "."], ["--json", "/"], ["-o", "x.svg/y.svg"]])
+def test_what_cannot_be_written_is_said_before_measuring(words: list[str], model: str):
+    if words[0] == "-o":
+        pytest.importorskip("matplotlib")
+    Path("x.svg").write_text("kept")
+    result = invoke("bench", "--operator", "TILE", *words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"'{words[1]}' to be one that can be written" in result.stderr
+    assert sorted(path.name for path in Path().iterdir()) == ["model.json", "x.svg"]
+    assert Path("x.svg").read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["run model.json", "run -s", "bench --quick"])
+def test_a_platform_that_is_not_there(command: str, model: str):
+    settings = {**os.environ, "JAX_PLATFORMS": "martian"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dml_jax", *command.split()],
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("expected JAX_PLATFORMS to name platforms that start here")
+    assert line.endswith("got 'martian'")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize("command", ["operators", "operators JOIN --json", "-h", "--version"])
+def test_a_report_that_cannot_be_written(command: str):
+    words = [sys.executable, "-m", "dml_jax", *command.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "The report cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows' shell closes no output")
+def test_nobody_reads_the_report(model: str):
+    command = f"'{sys.executable}' -m dml_jax check {model} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("words", "incomplete", "expected"),
     [

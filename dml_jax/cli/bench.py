@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.terminal import console, find_device, name_of, progress, reporting
+from dml_jax.cli.terminal import Finite, console, find_device, name_of, progress, reporting
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault
 
@@ -75,14 +75,14 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 @click.option("--quick", is_flag=True, help="One cell in nine.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.001),
+    type=Finite(min=0.001),
     default=0.5,
     show_default=True,
     help="Of samples for each cell, about.",
 )
 @click.option(
     "--limit",
-    type=click.FloatRange(min=0.001),
+    type=Finite(min=0.001),
     help="MB of the largest tensor; larger ones are cut. By default 200 on a CPU, else 2148.",
 )
 @click.option(
@@ -129,10 +129,14 @@ def bench(
     from dml_jax.bench.cells import small_cells
     from dml_jax.bench.overhead import measure_overhead
     from dml_jax.bench.roofline import Bench, environment
+    from dml_jax.files import check_writable
 
     with reporting(json_file == "-"):
         if output is not None:
             report.check_picture(output)
+            check_writable(output)
+        if json_file not in (None, "-"):
+            check_writable(Path(json_file))
         chosen = find_device(device, "--device")
         most = int((limit or (200 if chosen.platform == "cpu" else 2148)) * 1e6)
         cells = _cells(operators, types, shapes, model, most, quick)

@@ -8,6 +8,7 @@ import click
 
 from dml_jax.cli.check import load, show_model
 from dml_jax.cli.terminal import (
+    Finite,
     devices,
     find_device,
     json_option,
@@ -47,13 +48,13 @@ from dml_jax.enums import FeatureLevel
 @click.option(
     "-t",
     "--milliseconds_to_run",
-    type=click.FloatRange(0),
+    type=Finite(0),
     help="Iterate for this long instead of a number of times.",
 )
 @click.option(
     "-I",
     "--dispatch_interval",
-    type=click.FloatRange(0),
+    type=Finite(0),
     default=0,
     show_default=True,
     help="Least milliseconds from one iteration to the next.",

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ import click
 import jax
 
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.executor import Device
@@ -83,6 +84,16 @@ def say_json(value: Any) -> None:
     click.echo(json.dumps(finite(value), indent=1 if sys.stdout.isatty() else None))
 
 
+class Finite(click.FloatRange):
+    """A number within the range, and no NaN."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 def level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
     try:
         return None if value is None else FeatureLevel.of(value)
@@ -147,7 +158,12 @@ def as_values(name: str, kind: str, shown: "Bindable | TensorDesc") -> dict[str,
 
 def devices() -> "list[Device]":
     """The devices of every platform, those of the default one first."""
-    found = list(jax.devices())
+    try:
+        found = list(jax.devices())
+    except (RuntimeError, AssertionError):  # which of them is the plugin's
+        rule = "name platforms that start here (cpu; cuda needs `pip install 'jax[cuda13]'`)"
+        asked = os.environ.get("JAX_PLATFORMS", NOTHING)
+        raise DmlError([Fault("", "JAX_PLATFORMS", rule, asked)]) from None
     if all(device.platform != "cpu" for device in found):
         found += jax.devices("cpu")
     return found
