@@ -121,6 +121,7 @@ def test_faults_for_machines(words: list[str], model: str):
     faults = values(*words, model, status=1)["faults"]
     assert [fault["field"] for fault in faults] == ["Minn", "resource"]
     assert faults[0]["context"] == ["Dispatchable 'clip'"]
+    assert [fault["value"] for fault in faults] == ["1", "'z'"]
     shown = invoke(*words, model)
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert shown.stderr.splitlines() == [fault["message"] for fault in faults]

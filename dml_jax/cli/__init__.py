@@ -49,7 +49,7 @@ def cli() -> None:
     dml-jax operators                  the operators that are built
     dml-jax operators REDUCE           one of them: fields, ranks and types, gradient
 
-    Every command takes --json, and -h for examples of its own.
+    Every command but completion takes --json, and all -h for examples of their own.
     """  # noqa: D301  (click reads \b as a control character)
     # DirectML has 64-bit types, so the command line has them too.
     jax.config.update("jax_enable_x64", True)

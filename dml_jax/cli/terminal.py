@@ -13,7 +13,7 @@ import click
 import jax
 
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.executor import Device
@@ -61,6 +61,7 @@ def _plain(fault: Fault) -> dict[str, Any]:
         "operator": fault.operator,
         "field": fault.field,
         "rule": fault.rule,
+        "value": abbreviate(fault.value),
         "message": str(fault),
     }
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# e^r - 1 over r, for r in [-ln(2)/2, ln(2)/2], so that the relative error of e^r is least (2e-9).
+# e^r - 1 over r, for r in [-ln(2)/2, ln(2)/2], so that the relative error of e^r is least (2e-8).
 _POWERS = (
     1.0,
     0.4999999403953552,
