@@ -35,7 +35,10 @@ class Buffer:
 
     @classmethod
     def of(cls, tensor: TensorDesc) -> "Buffer":
-        """Zeros, as many as a tensor needs."""
+        """Zeros, as many as a tensor needs. Raises `DmlError` for anything but a `TensorDesc`."""
+        if not isinstance(tensor, TensorDesc):
+            rule = "be a TensorDesc (Buffer itself takes an array)"
+            raise DmlError([Fault("", "a buffer's tensor", rule, shown_array(tensor))])
         size = tensor.data_type.element_size or 1
         count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
         return cls(np.zeros(count, tensor.dtype))

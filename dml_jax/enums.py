@@ -1,5 +1,6 @@
 """DirectML's enumerations, with the values of DirectML.h 1.15."""
 
+import contextlib
 import enum
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -32,9 +33,13 @@ class Enumeration(enum.IntEnum):
             if found is not None:
                 return found
         names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))
-        suffix = value.removeprefix(cls.prefix + "_") if isinstance(value, str) else ""
-        hint = nearest(suffix, cls.by_name())
-        raise DmlError([Fault(cls.prefix, "", f"be one of {names}{hint}", value)])
+        raise DmlError([Fault(cls.prefix, "", f"be one of {names}{cls.hint(value)}", value)])
+
+    @classmethod
+    def hint(cls, value: object) -> str:
+        """The member that is most likely meant, as an error message says it."""
+        word = value.removeprefix(cls.prefix + "_") if isinstance(value, str) else value
+        return nearest(word, cls.by_name())
 
     @classmethod
     def by_name(cls) -> Mapping[str, Self]:
@@ -92,6 +97,14 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     def dtype(self) -> np.dtype:
         """The NumPy type of the same layout (ml_dtypes' for the 4-bit types)."""
         return _DTYPES[self]
+
+    @classmethod
+    def hint(cls, value: object) -> str:
+        """The member of a dtype, too."""
+        if isinstance(value, (np.dtype, type)):
+            with contextlib.suppress(DmlError):
+                return f" (did you mean {cls.of_dtype(value).name!r}?)"
+        return super().hint(value)
 
     @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":

@@ -39,12 +39,16 @@ def _described(dtype: Any, shape: tuple[int, ...]) -> TensorDesc:
     return TensorDesc(TensorDataType.of_dtype(dtype), shape)
 
 
-def _desc(value: Any) -> TensorDesc:
+def _desc(operator: type[Operator], value: Any, field: str = "InputTensor") -> TensorDesc:
     if isinstance(value, Expression):
         return value.desc
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-        raise DmlError([Fault("", "the input", "be an array or an Expression", shown_array(value))])
-    return _described(value.dtype, value.shape)
+        rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+        raise DmlError([Fault(operator.c_name, field, rule, shown_array(value))])
+    try:
+        return _described(value.dtype, value.shape)
+    except DmlError as error:
+        raise DmlError(error.moved(operator.c_name, field)) from None
 
 
 _descriptors: dict[Any, Operator] = {}
@@ -85,7 +89,7 @@ def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
     """The consecutive pieces of `input` along `axis`, of the given sizes. DML_OPERATOR_SPLIT."""
     pieces = _listed(Split, "OutputTensors", output_axis_sizes)
-    return _kept(_split, tensor=_desc(input), axis=axis, pieces=pieces)(input)
+    return _kept(_split, tensor=_desc(Split, input), axis=axis, pieces=pieces)(input)
 
 
 def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
@@ -106,20 +110,20 @@ def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
 def join(inputs: Sequence[Value], axis: int) -> Value:
     """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
     inputs = _listed(Join, "InputTensors", inputs)
-    op = _kept(Join.infer, input_tensors=tuple(map(_desc, inputs)), axis=axis)
-    return op(*inputs)
+    tensors = tuple(_desc(Join, x, f"InputTensors[{i}]") for i, x in enumerate(inputs))
+    return _kept(Join.infer, input_tensors=tensors, axis=axis)(*inputs)
 
 
 def tile(input: Value, repeats: Sequence[int]) -> Value:
     """`input` repeated along each dimension. DML_OPERATOR_TILE."""
     repeats = _listed(Tile, "Repeats", repeats)
-    return _kept(Tile.infer, input_tensor=_desc(input), repeats=repeats)(input)
+    return _kept(Tile.infer, input_tensor=_desc(Tile, input), repeats=repeats)(input)
 
 
 def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
     """`max(min, min(g(input), max))`, `g(x) = x * scale + bias`. DML_OPERATOR_ELEMENT_WISE_CLIP."""
     fields = {"scale_bias": scale_bias, "min": min, "max": max}
-    return _kept(ElementWiseClip.infer, input_tensor=_desc(input), **fields)(input)
+    return _kept(ElementWiseClip.infer, input_tensor=_desc(ElementWiseClip, input), **fields)(input)
 
 
 def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Value:
@@ -127,7 +131,10 @@ def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Va
 
     DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD.
     """
-    tensors = {"input_tensor": _desc(input), "input_gradient_tensor": _desc(input_gradient)}
+    tensors = {
+        "input_tensor": _desc(ElementWiseClipGrad, input),
+        "input_gradient_tensor": _desc(ElementWiseClipGrad, input_gradient, "InputGradientTensor"),
+    }
     op = _kept(ElementWiseClipGrad.infer, **tensors, min=min, max=max)
     return op(input, input_gradient)
 
@@ -139,7 +146,7 @@ def depth_to_space(
 ) -> Value:
     """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1."""
     fields = {"block_size": block_size, "order": order}
-    return _kept(DepthToSpace1.infer, input_tensor=_desc(input), **fields)(input)
+    return _kept(DepthToSpace1.infer, input_tensor=_desc(DepthToSpace1, input), **fields)(input)
 
 
 def space_to_depth(
@@ -149,7 +156,7 @@ def space_to_depth(
 ) -> Value:
     """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1."""
     fields = {"block_size": block_size, "order": order}
-    return _kept(SpaceToDepth1.infer, input_tensor=_desc(input), **fields)(input)
+    return _kept(SpaceToDepth1.infer, input_tensor=_desc(SpaceToDepth1, input), **fields)(input)
 
 
 def reduce(
@@ -159,16 +166,9 @@ def reduce(
 
     ARGMAX and ARGMIN give UINT32, as in DirectMLX.
     """
-    tensor, function = _desc(input), ReduceFunction.of(function)
-    indices = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
-    op = _kept(
-        Reduce.infer,
-        output_data_type="UINT32" if indices else None,
-        function=function,
-        input_tensor=tensor,
-        axes=_axes(Reduce, axes, tensor),
-    )
-    return op(input)
+    tensor = _desc(Reduce, input)
+    fields = {"function": function, "axes": _axes(Reduce, axes, tensor)}
+    return _kept(Reduce.infer, input_tensor=tensor, **fields)(input)
 
 
 def _axes(operator: type[Operator], axes: Any, tensor: TensorDesc) -> tuple[Any, ...]:
@@ -197,7 +197,7 @@ def argmin(
 
 
 def _arg(cls: Any, input: Any, axes: Any, axis_direction: Any, output_data_type: Any) -> Any:
-    tensor = _desc(input)
+    tensor = _desc(cls, input)
     op = _kept(
         cls.infer,
         output_data_type=output_data_type,

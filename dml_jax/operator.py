@@ -294,6 +294,10 @@ class Operator(Descriptor, Bindable):
         """The tensor fields that share one data type: all of them, if not overridden."""
         return self._tensor_fields
 
+    def inferred_data_type(self) -> TensorDataType:
+        """Of the outputs that `infer` makes: the first input's, if not overridden."""
+        return self.inputs[0].data_type
+
     def lower(self, *arrays: Any, **_: Any) -> Any:
         """The function: one array for each input, one array or several out."""
         raise NotImplementedError
@@ -305,7 +309,7 @@ class Operator(Descriptor, Bindable):
         """The descriptor whose outputs follow from the other fields: packed, of the right sizes.
 
         Args:
-            output_data_type: of the outputs; None is the first input's.
+            output_data_type: of the outputs; None is what `inferred_data_type` says.
             fields: all fields but the outputs.
 
         Raises `DmlError` as the constructor does. Not for operators whose outputs choose their own
@@ -343,7 +347,7 @@ class Operator(Descriptor, Bindable):
             faults += expect.faults
         if faults:
             raise DmlError(faults)
-        data_type = output_data_type or partial.inputs[0].data_type
+        data_type = output_data_type or partial.inferred_data_type()
         sizes = partial.expected_sizes()
         return cls(**given, **{f.name: TensorDesc(data_type, sizes[f.name]) for f in outputs})
 

@@ -67,7 +67,16 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.clip(X, np.nan, 1), "Min to not be NaN"),
         (lambda: wrong.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
         (lambda: wrong.space_to_depth(X[0], 2), "InputTensor.DimensionCount to be 4, got 3"),
+        (lambda: wrong.reduce(X, "SUMM"), "REDUCE: expected Function to be one of ARGMAX"),
         (lambda: wrong.reduce(X, "SUMM"), "did you mean 'SUM'"),
+        (
+            lambda: wrong.clip([1, 2], 0, 1),
+            "ELEMENT_WISE_CLIP: expected InputTensor to be an array",
+        ),
+        (lambda: wrong.join([X, 3], 0), "JOIN: expected InputTensors[1] to be an array"),
+        (lambda: wrong.clip_grad(X, None, 0, 1), "expected InputGradientTensor to be an array"),
+        (lambda: wrong.tile(X > 0, [1]), "TILE: expected InputTensor.dtype to be one that"),
+        (lambda: wrong.argmax(jnp.float32(3)), "ARGMAX: expected InputTensor.DimensionCount to"),
         (lambda: wrong.reduce(X, "SUM", [4]), "Axes[0] to be in [0, 3]"),
         (lambda: wrong.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
         (lambda: wrong.argmax(X, [0], "UP"), "AxisDirection to be one of"),
@@ -104,7 +113,7 @@ def test_what_does_not_fit_is_refused(call, message: str):
 def test_arrays_of_numpy_are_arrays_too():
     result = wrong.clip(N, 0, 1)
     np.testing.assert_array_equal(result, np.clip(N, 0, 1))
-    with pytest.raises(DmlError, match="an array or an Expression, got a list"):
+    with pytest.raises(DmlError, match="or an Expression, got a list"):
         wrong.clip([1.0], 0, 1)
 
 

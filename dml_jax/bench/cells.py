@@ -210,20 +210,17 @@ def _axes(rank: int) -> list[list[int]]:
 
 def _reduce(tensor: TensorDesc) -> Any:
     for function in ReduceFunction:
-        arg = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
-        fields = {"function": function, "output_data_type": "UINT32" if arg else None}
-        make = functools.partial(Reduce.infer, input_tensor=tensor, **fields)
+        make = functools.partial(Reduce.infer, input_tensor=tensor, function=function)
         for axes in _axes(tensor.dimension_count):
             yield f"{function} {axes}", functools.partial(make, axes=axes)
 
 
 def _arg(cls: Any) -> Variants:
     def variants(tensor: TensorDesc) -> Any:
-        fields = {"input_tensor": tensor, "output_data_type": "UINT32"}
         for direction in AxisDirection:
+            make = functools.partial(cls.infer, input_tensor=tensor, axis_direction=direction)
             for axes in _axes(tensor.dimension_count):
-                make = functools.partial(cls.infer, **fields, axis_direction=direction, axes=axes)
-                yield f"{direction} {axes}", make
+                yield f"{direction} {axes}", functools.partial(make, axes=axes)
 
     return variants
 

@@ -59,6 +59,10 @@ class _OverAxes(Operator):
             return f"since dimension {dimension} is reduced"
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
 
+    def inferred_data_type(self) -> TensorDataType:
+        """Of indices UINT32, as in DirectMLX."""
+        return super().inferred_data_type() if self.same_data_type() else TensorDataType.UINT32
+
     @property
     def _axes(self) -> Sequence[int]:
         return self.__dict__["axes"]
