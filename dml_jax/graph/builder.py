@@ -59,8 +59,7 @@ class GraphBuilder:
     def __init__(self):
         self._inputs: list[str] = []
         self._nodes: list[OperatorNode | ConstantNode] = []
-        self._input_edges: list[InputEdge] = []
-        self._intermediate_edges: list[IntermediateEdge] = []
+        self._edges: list[tuple[Source, int, int]] = []  # what is read, by which node's which slot
 
     def __repr__(self) -> str:
         return f"<GraphBuilder: {len(self._inputs)} inputs, {len(self._nodes)} nodes>"
@@ -108,11 +107,7 @@ class GraphBuilder:
         index = len(self._nodes)
         self._nodes.append(node)
         for (slot, _, _), given in zip(slots, expressions, strict=True):
-            source, output = given.source
-            if source < 0:
-                self._input_edges.append(InputEdge(output, index, slot))
-            else:
-                self._intermediate_edges.append(IntermediateEdge(source, output, index, slot))
+            self._edges.append((given.source, index, slot))
         results = tuple(
             Expression(tensor, self, (index, slot))
             for slot, (_, tensor) in enumerate(node.slots(output=True))
@@ -125,29 +120,46 @@ class GraphBuilder:
         outputs: Expression | Sequence[Expression] | Mapping[str, Expression],
         names: Sequence[str] | None = None,
     ) -> Graph:
-        """The graph that gives these outputs. Raises `DmlError` with all that is wrong with it."""
+        """The graph that gives these outputs, of the nodes that they need.
+
+        Raises `DmlError` with all that is wrong with it.
+        """
         if isinstance(outputs, Mapping):
             names, outputs = list(outputs), list(outputs.values())
         elif isinstance(outputs, Expression):
             outputs = [outputs]
-        expect, edges = Expect(Graph.c_name), []
+        expect, sources = Expect(Graph.c_name), []
         for index, given in enumerate(outputs):
             if self._check_own(expect, f"outputs[{index}]", given):
                 rule = "be computed by a node"
                 value = Unquoted("a graph input")
                 if expect(given.source[0] >= 0, f"outputs[{index}]", rule, value):
-                    edges.append(OutputEdge(*given.source, index))
+                    sources.append(given.source)
         _raise(expect)
+        places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
+        edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
         return Graph(
             len(self._inputs),
             len(outputs),
-            self._nodes,
-            self._input_edges,
-            self._intermediate_edges,
-            edges,
+            [self._nodes[node] for node in places],
+            [InputEdge(i, n, slot) for (source, i), n, slot in edges if source < 0],
+            [
+                IntermediateEdge(places[source], i, n, slot)
+                for (source, i), n, slot in edges
+                if source >= 0
+            ],
+            [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
             self._inputs,
             names,
         )
+
+    def _needed(self, sources: Sequence[Source]) -> set[int]:
+        """The nodes that these are computed by."""
+        needed = {node for node, _ in sources}
+        for (source, _), node, _ in reversed(self._edges):  # what reads stands behind what is read
+            if node in needed and source >= 0:
+                needed.add(source)
+        return needed
 
     def _check_own(self, expect: Expect, path: str, given: Any) -> bool:
         if not expect(isinstance(given, Expression), path, "be an Expression", shown_array(given)):

@@ -157,6 +157,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         path = Path(path)
         try:
             value = json.loads(path.read_bytes(), object_pairs_hook=distinct_keys)
+            if isinstance(value, dict) and "dispatchables" in value:
+                rule = "hold a graph (`dml-jax run` takes models)"
+                raise DmlError([Fault("", "the file", rule, Unquoted("a model"))])
             nodes = value.get("Nodes") if isinstance(value, dict) else None
             for node in nodes if isinstance(nodes, list) else ():
                 stored = node.get("Array") if isinstance(node, dict) else None
