@@ -331,7 +331,7 @@ TOP = [
         "dispatchables-text", put("dispatchables", "x"), "Model", "dispatchables", "object", "'x'"
     ),
     case("commands-object", put("commands", {}), "Model", "commands", "list", "{}"),
-    case("command-number", put("commands/1", 7), "Model", "commands[1]", "object", "7"),
+    case("command-number", put("commands/1", 7), "Command 1", "object", "7"),
     case("resource-number", put("resources/input", 7), IN, "object", "7"),
     case("dispatchable-null", put("dispatchables/sum", None), SUM, "object", "None"),
 ]

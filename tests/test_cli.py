@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 from facts import DOCUMENTED
 
-from dml_jax import FeatureLevel, GraphBuilder, TensorDesc, clip, reduce
+from dml_jax import DmlError, FeatureLevel, Graph, GraphBuilder, TensorDesc, clip, reduce
 from dml_jax.cli import cli
 
 COMMANDS = list(cli.commands)
@@ -207,6 +207,7 @@ def test_an_operator_by_any_of_its_names(name: str):
         (["operators", "DEPTH_TO_SPAC"], "DEPTH_TO_SPACE"),
         (["operators", "clp"], "ELEMENT_WISE_CLIP"),
         (["completion", "bsh"], "'bash'"),
+        (["model.json"], "'run model.json'"),
     ],
 )
 def test_a_typo_gets_the_nearest_name(words: list[str], hint: str):
@@ -227,6 +228,55 @@ def test_numbers_are_finite(words: list[str], number: str, model: str):
     result = invoke(*words, number, *[model] * (words[0] == "run"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"Invalid value for '{words[1]}'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run", "Missing argument 'MODEL'"),
+        ("run model.json -m other.json", "MODEL and --model exclude each other"),
+        ("run model.json --check --hlo", "--check and --hlo exclude each other"),
+    ],
+)
+def test_a_wrong_command_line(line: str, message: str, model: str):
+    result = invoke(*line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_files_are_read_and_written_where_the_options_say(model: str):
+    source = {"initialValues": {"sourcePath": "values.npy"}}
+    resources = {**MODEL["resources"], "x": source}
+    Path(model).write_text(json.dumps({**MODEL, "resources": resources}))
+    Path("data").mkdir()
+    np.save("data/values.npy", np.arange(4, dtype=np.float32))
+    failed = invoke("run", model)
+    assert "'values.npy' to exist, in the folder '.' or the current one" in failed.stderr
+    done = invoke("run", "-m", model, "--input_path", "data", "--output_path", "results/new")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "written to 'results/new/y.npy'" in done.stdout
+    assert np.load("results/new/y.npy").tolist() == [2, 2, 2, 3]
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_runs(model: str):
+    Path("y.npy").mkdir()
+    result = invoke("run", model)
+    assert result.exit_code == 1
+    assert "Dispatch" not in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Resource 'y': expected targetPath 'y.npy' to be one that can be")
+
+
+def test_a_graph_is_no_model(model: str):
+    saved = json.dumps({"Nodes": []})
+    Path("graph.json").write_text(saved)
+    for command in ("run", "check"):
+        result = invoke(command, "graph.json")
+        (line,) = result.stderr.splitlines()
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert line.startswith("expected the file to hold a model")
+    with pytest.raises(DmlError, match="expected the file to hold a graph"):
+        Graph.load(model)
 
 
 @pytest.mark.parametrize("words", [["--json", "."], ["--json", "/"], ["-o", "x.svg/y.svg"]])

@@ -91,11 +91,10 @@ def test_ten_thousand_dispatches_leak_nothing():
         gc.collect()
         return len(jax.live_arrays()), resident()
 
-    arrays, held = work(500, 5)
+    arrays, held = work(10_000, 30)  # what JAX's threads keep is more where they are more
     arrays_after, held_after = work(10_000, 30)
     assert arrays_after == arrays
-    # The results are 40 MB for each way to call; JAX's threads keep some, of 16 cores 17 MB.
-    assert held_after - held < 20 * MB
+    assert held_after - held < 10 * MB  # the results are 40 MB for each way to call
     assert target.array.tolist() == [1] * 1000
 
 
@@ -337,6 +336,29 @@ def test_interrupted_while_dispatching(name: str, tmp_path: Path):
     assert "written" not in out
     assert err == ("Interrupted.\n" if name == "SIGINT" else "")
     assert names(tmp_path) == ["model.json"]
+
+
+@linux
+def test_interrupted_while_measuring(tmp_path: Path):
+    """What is measured is reported, and the file of it is written."""
+    pytest.importorskip("rich")
+    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", "bench.json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    before = "import dml_jax.bench.roofline as r\nrun = r.Bench.run\n"
+    before += "def told(*args):\n  for m in run(*args): yield m; print('DONE', flush=True)\n"
+    before += "r.Bench.run = told\n"
+    program = f"{before}import sys; sys.argv = ['dml-jax', *{command}]\n"
+    program += "from dml_jax.__main__ import main; main()"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, **pipes) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "DONE\n":  # a cell is measured
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "Interrupted.")
+    cells = json.loads((tmp_path / "bench.json").read_text())["cells"]
+    assert 1 <= len(cells) < 48  # twelve functions over two axes and both, and more
+    assert f"{len(cells)} cells, bound: " in out
 
 
 # Files that change between the check and the run.

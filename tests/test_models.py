@@ -1139,12 +1139,24 @@ def test_the_median_is_one_of_the_samples():
     assert average == pytest.approx(sum(samples) / 6, abs=1e-4)
 
 
-@pytest.mark.parametrize("milliseconds", ["0", "20"])
-def test_milliseconds_to_run(milliseconds: str):
-    lines = lines_of("-t", milliseconds, "-i", "100000")
-    match = re.fullmatch(rf"Dispatch 'sum': (\d+) iterations, {MS} median", lines[1])
+def iterations_of(*options: str) -> int:
+    match = re.fullmatch(rf"Dispatch 'sum': (\d+) iterations, {MS} median", lines_of(*options)[1])
     assert match
-    assert 1 <= int(match[1]) < 100000
+    return int(match[1])
+
+
+def test_milliseconds_to_run():
+    """DxDispatch's help: at least so many milliseconds, and at least so many iterations."""
+    assert iterations_of("-t", "0") == 1
+    assert iterations_of("-t", "0", "-i", "3") == 3
+    assert iterations_of("-t", "1", "-I", "10", "-i", "4") == 4
+    assert 2 <= iterations_of("-t", "100", "-I", "10") <= 10
+
+
+def test_milliseconds_to_run_are_run():
+    start = time.perf_counter()
+    lines_of("-t", "200", "-i", "2")
+    assert time.perf_counter() - start >= 0.2
 
 
 def test_interval():

@@ -28,6 +28,8 @@ class _Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             hint = nearest(args[0], self.list_commands(ctx))
+            if args[0].endswith(".json"):
+                hint = f" (did you mean 'run {args[0]}'?)"
             raise click.UsageError(f"{error.message.rstrip('.')}{hint}", ctx) from None
 
 

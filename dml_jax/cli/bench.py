@@ -2,14 +2,23 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.terminal import Finite, console, find_device, name_of, progress, reporting
+from dml_jax.cli.terminal import (
+    Finite,
+    find_device,
+    name_of,
+    progress,
+    reporting,
+    say_table,
+    used_rightly,
+)
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault
+from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from dml_jax.bench.cells import Cell
@@ -24,25 +33,23 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     from dml_jax.bench.cells import chosen
 
-    try:
+    with used_rightly():
         chosen(values)
-    except DmlError as error:
-        raise click.BadParameter(str(error)) from None
     return values
 
 
 def _types(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    try:
+    with used_rightly():
         return [TensorDataType.of(value.upper()) for value in values]
-    except DmlError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     try:
-        return [tuple(int(size) for size in value.strip("[]").split(",")) for value in values]
+        found = [tuple(int(size) for size in value.strip("[]").split(",")) for value in values]
     except ValueError:
         raise click.BadParameter(f"expected sizes such as 8,64,256,256, got {values}") from None
+    with used_rightly():
+        return [TensorDesc(TensorDataType.FLOAT32, sizes).sizes for sizes in found]
 
 
 @click.command()
@@ -86,7 +93,9 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     help="MB of the largest tensor; larger ones are cut. By default 200 on a CPU, else 2148.",
 )
 @click.option(
-    "--overhead/--no-overhead", default=True, help="Also the calls of small cells, and compiling."
+    "--overhead/--no-overhead",
+    default=True,
+    help="Also the calls of small cells, and compiling; not with --shape or --model.",
 )
 @click.option(
     "--json",
@@ -131,6 +140,8 @@ def bench(
     from dml_jax.bench.roofline import Bench, environment
     from dml_jax.files import check_writable
 
+    if model is not None and (operators or types or shapes):
+        raise click.UsageError("--model stands without --operator, --dtype and --shape.")
     with reporting(json_file == "-"):
         if output is not None:
             report.check_picture(output)
@@ -147,20 +158,20 @@ def bench(
             click.echo(f"{name_of(chosen)}, {known['cpu']}, jax {known['jax']}")
         bandwidth = run.bandwidth(cells)
         if to_stdout:
-            console().print(report.bandwidth_table(bandwidth))
-        measuring = run.run(cells)
-        measured = [next(measuring) for _ in progress(None)(range(len(cells)), "Measuring")]
-        small = []
-        if overhead and model is None and not shapes:
-            kinds = {cell.kind for cell in cells}
-            few = [cell for cell in small_cells() if cell.kind in kinds][:: 3 if quick else 1]
-            calling = measure_overhead(few, chosen, min(seconds, 0.3))
-            small = [next(calling) for _ in progress(None)(range(len(few)), "Calling")]
-        if to_stdout:
-            console().print(report.cell_table(measured))
+            say_table(report.bandwidth_table(bandwidth))
+        kinds = {cell.kind for cell in cells} if overhead and model is None and not shapes else ()
+        few = [cell for cell in small_cells() if cell.kind in kinds][:: 3 if quick else 1]
+        measured, small, interrupted = [], [], False
+        try:
+            _each(run.run(cells), measured, len(cells), "Measuring")
+            _each(measure_overhead(few, chosen, min(seconds, 0.3)), small, len(few), "Calling")
+        except KeyboardInterrupt:  # what is measured is reported
+            interrupted = True
+        if to_stdout and measured:
+            say_table(report.cell_table(measured))
             click.echo(report.summary(measured))
         if to_stdout and small:
-            console().print(report.overhead_table(small))
+            say_table(report.overhead_table(small))
         if json_file is not None:
             _write_json(
                 json_file,
@@ -171,9 +182,17 @@ def bench(
                     "overhead": [o.to_json() for o in small],
                 },
             )
-        if output is not None:
+        if output is not None and measured:
             report.draw(known, bandwidth, measured, output)
             click.echo(f"Drawn to '{output}'", err=not to_stdout)
+        if interrupted:
+            raise KeyboardInterrupt
+
+
+def _each(measuring: Iterator[Any], found: list[Any], count: int, title: str) -> None:
+    """Puts each that is measured into a list, so that it is there when the next is interrupted."""
+    for _ in progress()(range(count), title):
+        found.append(next(measuring))
 
 
 def _cells(
@@ -188,9 +207,6 @@ def _cells(
 
     if model is None:
         return cells(operators, types, shapes, limit, every=9 if quick else 1)
-    if operators or types or shapes:
-        rule = "stand without --operator, --dtype and --shape"
-        raise DmlError([Fault("", "--model", rule, str(model))])
     from dml_jax.dispatch.model import load_model
 
     found = load_model(model).dispatchables.items()

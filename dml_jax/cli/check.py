@@ -39,11 +39,11 @@ def check(model: Path, feature_level: FeatureLevel | None, as_json: bool) -> Non
         show_model(load(model, feature_level), as_json)
 
 
-def load(path: Path, feature_level: FeatureLevel | None) -> "Model":
+def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = None) -> "Model":
     """The model of a file; refused where the feature level does not take all of its operators."""
     from dml_jax.dispatch.model import load_model
 
-    model = load_model(path)
+    model = load_model(path, folder)
     if feature_level is not None:
         faults: list[Fault] = []
         for dispatchable in model.dispatchables.values():

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import console, json_option, say_json
+from dml_jax.cli.terminal import console, json_option, say_json, say_table
 from dml_jax.operator import OPERATORS, Operator
 
 
@@ -77,7 +77,7 @@ def _list() -> None:
         summary = Documentation.of(op).summary.replace("`", "")
         level = op.support.introduced.suffix
         table.add_row(name, level, in_place, summary)
-    console().print(table)
+    say_table(table)
     click.echo("\nEach from its level on. More of one: dml-jax operators NAME")
 
 

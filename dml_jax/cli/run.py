@@ -23,6 +23,19 @@ from dml_jax.enums import FeatureLevel
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
+@click.option("-m", "--model", "named", type=click.Path(path_type=Path), help="The same as MODEL.")
+@click.option(
+    "--input_path",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the model's files are, in place of its own folder.",
+)
+@click.option(
+    "--output_path",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where files are written, in place of the current folder.",
+)
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option
@@ -35,7 +48,7 @@ from dml_jax.enums import FeatureLevel
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Timed iterations of each dispatch.",
+    help="Timed iterations of each dispatch, at least.",
 )
 @click.option(
     "-r",
@@ -49,7 +62,7 @@ from dml_jax.enums import FeatureLevel
     "-t",
     "--milliseconds_to_run",
     type=Finite(0),
-    help="Iterate for this long instead of a number of times.",
+    help="Iterate for this long, at least.",
 )
 @click.option(
     "-I",
@@ -78,6 +91,9 @@ from dml_jax.enums import FeatureLevel
 @json_option
 def run(
     model: Path | None,
+    named: Path | None,
+    input_path: Path | None,
+    output_path: Path | None,
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
@@ -105,9 +121,13 @@ def run(
         if show_adapters or show_dependencies:
             _show_machine(show_adapters, show_dependencies, as_json)
             return
-        if model is None:
+        path = model or named
+        if path is None:
             raise click.UsageError("Missing argument 'MODEL'.")
-        loaded = load(model, feature_level)
+        if (model and named) or (check and hlo):
+            which = "MODEL and --model" if model and named else "--check and --hlo"
+            raise click.UsageError(f"{which} exclude each other.")
+        loaded = load(path, feature_level, input_path)
         if check:
             show_model(loaded, as_json)
             return
@@ -135,7 +155,7 @@ def run(
                 done.setdefault(kind, []).append(_plain(facts))
 
         track = progress(milliseconds_to_run)
-        executor = Executor(loaded, device, say, timing, track, record)
+        executor = Executor(loaded, device, say, timing, track, record, output_path or Path())
         if hlo:
             for name, text in executor.hlo():
                 say(f"Dispatchable '{name}':\n{text}")

@@ -86,7 +86,7 @@ def say_json(value: Any) -> None:
 
 
 class Finite(click.FloatRange):
-    """A number within the range, and no NaN."""
+    """A number within the range, neither infinite nor NaN."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         number = super().convert(value, param, ctx)
@@ -96,10 +96,8 @@ class Finite(click.FloatRange):
 
 
 def level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    try:
+    with used_rightly():
         return None if value is None else FeatureLevel.of(value)
-    except DmlError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def _levels(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -135,7 +133,23 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
             table.add_row(name, kind, *tensors, str(shown.minimum_feature_level))
         else:
             table.add_row(name, kind, "", shown.shown(), "")
+    say_table(table)
+
+
+def say_table(table: Any) -> None:
+    """Prints a table; what its columns have no room for goes on below."""
+    for column in table.columns:
+        column.overflow = "fold"
     console().print(table)
+
+
+@contextlib.contextmanager
+def used_rightly() -> Iterator[None]:
+    """What is wrong with options is a wrong command line, of status 2."""
+    try:
+        yield
+    except DmlError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def as_values(name: str, kind: str, shown: "Bindable | TensorDesc") -> dict[str, Any]:
@@ -185,7 +199,9 @@ def find_device(substring: str, option: str) -> "Device":
     raise DmlError([Fault("", option, f"be part of a device's name ({names})", substring)])
 
 
-def progress(milliseconds_to_run: float | None) -> Callable[[Iterable[int], str], Iterable[int]]:
+def progress(
+    milliseconds_to_run: float | None = None,
+) -> Callable[[Iterable[int], str], Iterable[int]]:
     """A progress bar on stderr for what takes longer than a second, on a terminal only."""
 
     def track(iterations: Iterable[int], name: str) -> Iterator[int]:

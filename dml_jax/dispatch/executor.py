@@ -1,5 +1,6 @@
 """Runs a model's commands on one device, in order; buffers keep their state between them."""
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +17,15 @@ from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.files import write_npy, write_whole
+from dml_jax.files import check_writable, write_npy, write_whole
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How often a dispatch runs, and what is reported of it, as DxDispatch's options have it."""
+    """How often a dispatch runs, and what is reported of it, as DxDispatch's options have it.
+
+    It runs until it has run `iterations` times, and for `milliseconds_to_run`.
+    """
 
     iterations: int = 1
     repeat: int = 1
@@ -44,6 +48,7 @@ class Executor:
         say: takes each part of the report, a line or several.
         track: wraps the iterations of a dispatch, for a progress bar.
         record: takes (kind, facts) of each thing done, for machines.
+        folder: where files are written.
 
     Raises `DmlError` where the resources do not fit into the device's memory.
     """
@@ -56,6 +61,7 @@ class Executor:
         timing: Timing = Timing(),
         track: Track = lambda iterations, _: iterations,
         record: Record = lambda kind, facts: None,
+        folder: Path = Path(),
     ):
         self.model = model
         self.device = device
@@ -63,6 +69,7 @@ class Executor:
         self.timing = timing
         self.track = track
         self.record = record
+        self.folder = folder
         _check_memory(model, device)
         self.buffers = {
             name: Buffer(jax.device_put(_typed(resource.bytes(), resource), device))
@@ -92,7 +99,14 @@ class Executor:
             yield table.name, table.as_text()
 
     def run(self) -> None:
-        """Executes the commands. Raises `DmlError` where one fails."""
+        """Executes the commands. Raises `DmlError` where one fails.
+
+        A file that cannot be written is found before anything runs.
+        """
+        for command in self.model.commands:
+            if isinstance(command, WriteFile):
+                with self._writing(command) as target:
+                    check_writable(target, "targetPath")
         for command in self.model.commands:
             match command:
                 case Dispatch():
@@ -101,9 +115,18 @@ class Executor:
                     self._print(command)
                 case WriteFile():
                     resource = self.model.resources[command.resource]
-                    write_file(resource, self._values(resource), command)
-                    self.say(f"Resource '{resource.name}' written to '{command.target_path}'")
-                    self.record("files", {"resource": resource.name, "path": command.target_path})
+                    with self._writing(command) as target:
+                        write_file(target, self._values(resource), command.dimensions)
+                    self.say(f"Resource '{resource.name}' written to '{target}'")
+                    self.record("files", {"resource": resource.name, "path": str(target)})
+
+    @contextlib.contextmanager
+    def _writing(self, command: WriteFile) -> Iterator[Path]:
+        """The file to be written; what goes wrong with it is the resource's."""
+        try:
+            yield self.folder / command.target_path
+        except DmlError as error:
+            raise error.within(self.model.resources[command.resource].context) from None
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.bound]
@@ -126,7 +149,7 @@ class Executor:
 
         def until() -> Iterator[int]:
             count = 0
-            while count == 0 or (time.perf_counter() - begin) * 1e3 < limit:
+            while count < self.timing.iterations or (time.perf_counter() - begin) * 1e3 < limit:
                 yield count
                 count += 1
 
@@ -224,25 +247,21 @@ def streamed(values: np.ndarray) -> Iterator[str]:
     return map(show, values.tolist())
 
 
-def write_file(resource: Resource, values: np.ndarray, command: WriteFile) -> None:
+def write_file(target: Path, values: np.ndarray, dimensions: tuple[int, ...]) -> None:
     """Writes a resource's elements: .npy, a picture, or raw bytes, by the target's name."""
-    target = Path(command.target_path)
     suffix = target.suffix.lower()
 
     def write(file: IO[bytes]) -> None:
         if suffix == ".npy":
-            write_npy(file, values.reshape(command.dimensions or -1))
+            write_npy(file, values.reshape(dimensions or -1))
         elif suffix in IMAGE_TYPES:
             kind = "PNG" if suffix == ".png" else "JPEG"
-            picture = _picture(values.reshape(command.dimensions), kind == "JPEG")
+            picture = _picture(values.reshape(dimensions), kind == "JPEG")
             picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
         else:
             file.write(values.data)
 
-    try:
-        write_whole(target, write, "targetPath")
-    except DmlError as error:
-        raise error.within(resource.context) from None
+    write_whole(target, write, "targetPath")
 
 
 def _picture(tensor: np.ndarray, opaque: bool) -> Any:

@@ -109,9 +109,12 @@ class Model:
     commands: tuple[Command, ...]
 
 
-def load_model(path: Path) -> Model:
-    """The model that a file holds. Raises one `DmlError` with all that is wrong with it."""
-    return parse_model(read_json(path), path.parent)
+def load_model(path: Path, folder: Path | None = None) -> Model:
+    """The model that a file holds. Raises one `DmlError` with all that is wrong with it.
+
+    The files that it names are looked for in `folder` first; None is the model's own.
+    """
+    return parse_model(read_json(path), path.parent if folder is None else folder)
 
 
 def parse_model(value: Any, folder: Path) -> Model:
@@ -129,10 +132,13 @@ def parse_model(value: Any, folder: Path) -> Model:
                 faults.extend(error.faults)
         return parsed
 
+    if isinstance(value, Mapping) and "Nodes" in value:
+        rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
+        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
     with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
         resource_items = fields.take("resources", _object)
         dispatchable_items = fields.take("dispatchables", _object)
-        command_items = fields.take("commands", list_of(_object))
+        command_items = fields.take("commands", list_of(lambda item: item))
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
         dispatchable_items, lambda name, item: _parse_dispatchable(name, item, folder)
@@ -174,18 +180,15 @@ def _known(name: str, names: set[str], kind: str) -> str:
     return name
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object(value: Any, *context: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise refused("be an object", value)
+        raise DmlError([Fault("", "", "be an object", value, context)])
     return value
 
 
 def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
     context = f"Dispatchable '{name}'"
-    try:
-        kind = _object(value).get("type", value.get("Type", NOTHING))
-    except DmlError as error:
-        raise error.within(context) from None
+    kind = _object(value, context).get("type", value.get("Type", NOTHING))
     if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
         rule = f"be a DML_OPERATOR_ name ({_OTHER_KINDS[kind.lower()]})"
         raise DmlError([Fault("", "type", rule, kind, (context,))])
@@ -271,9 +274,9 @@ def _parse_source(value: Any) -> Binding:
         )
 
 
-def _parse_command(value: Mapping[str, Any], context: str, names: _Names) -> Command | None:
+def _parse_command(value: Any, context: str, names: _Names) -> Command | None:
     kinds = {"dispatch": _parse_dispatch, "print": _parse_print, "writefile": _parse_write_file}
-    kind = value.get("type", NOTHING)
+    kind = _object(value, context).get("type", NOTHING)
     if not isinstance(kind, str) or kind.lower() not in kinds:
         rule = f"be dispatch, print or writeFile{nearest(kind, kinds)}"
         raise DmlError([Fault("", "type", rule, kind, (context,))])

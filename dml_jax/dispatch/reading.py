@@ -65,10 +65,10 @@ def _placed(message: str, text: bytes) -> str:
 
 
 def find_file(folder: Path, source: str) -> Path:
-    """A file of a model in `folder`: found there, or else in the current directory."""
+    """A file of a model: found in `folder`, or else in the current one."""
     path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
     if path is None:
-        raise refused("exist, in the model's folder or the current one", NOTHING)
+        raise refused(f"exist, in the folder '{folder}' or the current one", NOTHING)
     if not path.is_file():
         raise refused("be a file", Unquoted("a folder or a device"))
     return path
