@@ -73,7 +73,7 @@ def scaled(x: jax.Array) -> jax.Array:
     ],
 )
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
-    monkeypatch.setattr(matrices, "LITTLE_ON_CPU", 0)
+    monkeypatch.setattr(matrices, "CACHED", 0)
     monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
     for module, name in FORMS:
         form, full = getattr(module, name), f"{module.__name__.split('.')[-1]}.{name}"
@@ -130,7 +130,7 @@ def halved(x: jax.Array) -> jax.Array:
     ],
 )
 def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
-    for name in ("LITTLE_ON_CPU", "UNROLLED", "WIDE"):
+    for name in ("CACHED", "UNROLLED", "WIDE"):
         monkeypatch.setattr(matrices, name, 0)
     join_blocks, loops = matrices.join_blocks, []
     monkeypatch.setattr(matrices, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))

@@ -95,7 +95,7 @@ def test_they_answer_what_the_function_does(
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
-        mock.patch.multiple(matrices, LITTLE_ON_CPU=0, LONG=3, UNROLLED=0, WIDE=0),
+        mock.patch.multiple(matrices, CACHED=0, LONG=3, UNROLLED=0, WIDE=0),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):

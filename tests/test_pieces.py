@@ -119,7 +119,7 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
 def test_neighbours_of_one_size_are_split_by_one_loop(
     monkeypatch, shape, axis: int, sizes, loops: list[int], dtype: str
 ):
-    for name, value in {"LITTLE_ON_CPU": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
+    for name, value in {"CACHED": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
         monkeypatch.setattr(matrices, name, value)
     (array,) = numbers([shape], dtype)
     with jax.enable_x64(True):

@@ -181,7 +181,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 6)}
     with (
         mock.patch.multiple(pieces, LITTLE_ON_GPU=0, ALIGNED=1, EVEN=1),
-        mock.patch.multiple(matrices, LONG=3, LITTLE_ON_CPU=0),
+        mock.patch.multiple(matrices, LONG=3, CACHED=0),
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
     ):

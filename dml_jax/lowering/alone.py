@@ -90,7 +90,7 @@ def _last(form_of: _FormOf, program: Any, xs: Sequence[jax.Array]) -> Sequence[j
     def step(eqn: Any, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
         return form(*operands) if eqn is last else bound(eqn, operands)
 
-    return evaluated(program, program.consts, xs, lambda value: value, step)
+    return evaluated(program, xs, step)
 
 
 def _joined_in_rows(eqn: Any) -> Function | None:

@@ -49,7 +49,7 @@ from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces import (
     LITTLE_ON_GPU,
-    MOST,
+    MOST_PIECES,
     alike,
     elements_of,
     in_quarters,
@@ -101,9 +101,8 @@ def _written(made: _Made, platform: str) -> jax.Array:
 
 
 def _evaluate(program: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:
-    consts = [_Made(x, True, None) for x in program.consts]
     step = functools.partial(_step, platform)
-    return evaluated(program, consts, xs, lambda value: _Made(value, False, None), step)
+    return evaluated(program, xs, step, lambda value: _Made(value, True, None))
 
 
 def _step(platform: str, eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
@@ -273,10 +272,10 @@ def _repeated(x: Pending) -> jax.Array | None:
         return None
     first = next(k for k, factor in enumerate(x.factors) if factor.axis is None)
     count, narrow = x.factors[first].size, x.array.dtype.itemsize < 4
-    aligned, few = x.factors[-1].size % 4 == 0, count <= MOST
-    if not aligned and (count == 2 or (few and narrow) or (count == MOST and first == 0)):
+    aligned, few = x.factors[-1].size % 4 == 0, count <= MOST_PIECES
+    if not aligned and (count == 2 or (few and narrow) or (count == MOST_PIECES and first == 0)):
         return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
-    if not aligned and count == MOST:
+    if not aligned and count == MOST_PIECES:
         return None
     return _concatenated(x).reshape(x.shape)
 
@@ -292,7 +291,7 @@ def _words(words: Pending) -> jax.Array:
 
     def copies(count: int) -> list[jax.Array]:
         # Which of them XLA makes one kernel of: UINT8 1.7, 3.4, the others 3.6, 2.6.
-        if math.prod(factor.size for factor in inner) > MOST:
+        if math.prod(factor.size for factor in inner) > MOST_PIECES:
             return [_word(words.array, outer, inner, zero) for zero in zeros(words.array, count)]
         return [_word(array, outer, inner) for array in alike(words.array, count)]
 
@@ -312,7 +311,7 @@ def _copies(
     sizes = [factor.size for factor in factors]
     kept = [k for k, factor in enumerate(factors) if factor.axis is not None]
     at = next(k for k, factor in enumerate(factors) if factor.axis is None)
-    count = min(sizes[at], MOST)
+    count = min(sizes[at], MOST_PIECES)
     for i, array in enumerate(copies(count)):
         within = [*sizes[:at], (sizes[at] + i) // count, *sizes[at + 1 :]]
         yield within, lax.broadcast_in_dim(array, within, kept)

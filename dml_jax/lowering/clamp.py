@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.elementwise import unsigned, where
 from dml_jax.lowering.wide import wide
 
 
@@ -31,7 +31,7 @@ def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
 def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float | int) -> jax.Array:
     """`gradient` where x lies strictly between the bounds, else 0; where x is NaN, `gradient`."""
     if low < high:
-        low_, high_ = (lax.full_like(x, bound, x.dtype) for bound in (low, high))
+        low_, high_ = (lax.full_like(x, bound) for bound in (low, high))
         return _kept(~(x <= low_) & ~(x >= high_), gradient)
     # All numbers are at a bound or beyond one, which the compiler for the H200 (jax 0.11.2,
     # float32) takes to be true of NaN too.
@@ -56,7 +56,7 @@ def _kept_bits(there: jax.Array, x: jax.Array) -> jax.Array:
     Of a select LLVM makes a masked load, which waits for the mask. 2 cores, jax 0.10.2, ms, select
     and so, CLIP_GRAD of [8, 64, 256, 256] FLOAT32 13.5, 10.1; FLOAT16 7.2, 5.9; INT32 11.3, 10.8.
     """
-    bits = np.dtype(f"u{x.dtype.itemsize}")
+    bits = unsigned(x)
     ones = lax.full(x.shape, np.iinfo(bits).max, bits)
     kept = lax.min(lax.bitcast_convert_type(x, bits), where(there, ones, 0))
     return lax.bitcast_convert_type(kept, x.dtype)

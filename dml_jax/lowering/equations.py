@@ -22,25 +22,23 @@ ELEMENTWISE = frozenset(
 
 def evaluated(
     program: Any,
-    consts: Sequence[T],
     xs: Sequence[T],
-    literal: Callable[[Any], T],
     step: Callable[[Any, Sequence[T]], Sequence[T]],
+    constant: Callable[[Any], Any] = lambda value: value,
 ) -> list[T]:
-    """What a traced program gives of values that stand for its constants, inputs and literals.
+    """What a traced program gives of values that stand for its inputs.
 
     Args:
         program: a closed jaxpr.
-        consts: as its `consts`.
         xs: as its inputs.
-        literal: what stands for a number in an equation.
         step: what an equation gives of its operands.
+        constant: what stands for one of its constants, or a number in an equation.
     """
-    jaxpr = program.jaxpr
+    jaxpr, consts = program.jaxpr, map(constant, program.consts)
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *xs], strict=True))
 
     def of(var: Any) -> T:
-        return literal(var.val) if isinstance(var, Literal) else values[var]
+        return constant(var.val) if isinstance(var, Literal) else values[var]
 
     for eqn in jaxpr.eqns:
         with as_part_of(eqn):

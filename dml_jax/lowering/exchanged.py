@@ -24,10 +24,10 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.pending import Pending
-from dml_jax.lowering.pieces import MOST, elements_of, words_of
+from dml_jax.lowering.pieces import MOST_PIECES, elements_of, words_of
 
 # Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
-WIDEST = 3 * MOST
+WIDEST = 3 * MOST_PIECES
 # Bytes of a word; and of one of a block up to `NARROW` wide, where rows are a multiple of it (block
 # 2 of UINT8 with 4 bytes 3.2; block 8 with 8 1.9), and of 64-bit elements.
 WORD, LONG_WORD, NARROW = 4, 8, 3
@@ -85,7 +85,7 @@ def _elements_of_word(x: Pending, n: int, block: int) -> int:
 
 def _pieces(block: int) -> int:
     """Of how many pieces, of as many words each, a concatenation is; 0 if of none of 2 to 4."""
-    return next((n for n in range(MOST, 1, -1) if block % n == 0), 0)
+    return next((n for n in range(MOST_PIECES, 1, -1) if block % n == 0), 0)
 
 
 def _without(x: Pending, axis: int) -> list[int]:

@@ -165,10 +165,12 @@ def piece(kind: Fold, parts: Parts, start: int, stop: int) -> Parts:
     Made of each piece, not cut from the whole: XLA would compute and store that.
     """
     parts = taken(parts, start, stop)
-    if kind.is_started(parts):
-        return parts
-    (x,) = parts
-    return moved(kind, kind.started(x, [1]), start)
+    return parts if kind.is_started(parts) else moved(kind, as_started(kind, parts), start)
+
+
+def as_started(kind: Fold, parts: Parts) -> Parts:
+    """The parts; of elements, (x,), what is kept of them, located within axis 1."""
+    return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
 def moved(kind: Fold, parts: Parts, start: int) -> Parts:
@@ -191,7 +193,7 @@ def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     return tuple(part.reshape(shape) for part in parts)
 
 
-def reduced(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
+def reduced_shape(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
     """The shape of what is reduced along axes, which become 1."""
     return tuple(1 if a in axes else n for a, n in enumerate(shape))
 

@@ -18,12 +18,12 @@ from dml_jax.lowering.fold import (
     Fold,
     InTurn,
     Parts,
+    as_started,
     at_once,
     by_pairs,
     ends_in_rows,
     joined,
     moved,
-    piece,
     restored,
     run_by_run,
     runs_of,
@@ -290,8 +290,7 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
 
 
 def _in_one_pass(kind: Fold, parts: Parts, _: Combine) -> Parts:
-    k, n = parts[0].shape[:2]
-    return kind.one_pass(shaped(piece(kind, parts, 0, n), (k, n)), (1,))
+    return kind.one_pass(shaped(as_started(kind, parts), parts[0].shape[:2]), (1,))
 
 
 def _length_of_pieces(sizes: Sequence[int], most: int, whole: int) -> int:

@@ -37,13 +37,10 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
         y = wide(x)
         integer = jnp.dtype(f"int{y.dtype.itemsize * 8}")
         limits = jnp.iinfo(integer)
-        key = _flipped(lax.bitcast_convert_type(y, integer))
-        nan = lax.full_like(key, limits.max if largest else limits.min)
-        key = reduce(lax.select(x != x, nan, key))
-        is_nan = key == (limits.max if largest else limits.min)
+        nan = limits.max if largest else limits.min
+        key = reduce(where(x != x, nan, _flipped(lax.bitcast_convert_type(y, integer))))
         value = lax.bitcast_convert_type(_flipped(key), y.dtype)
-        value = lax.convert_element_type(value, x.dtype)
-        return where(is_nan, np.nan, value)
+        return where(key == nan, np.nan, lax.convert_element_type(value, x.dtype))
 
     return ordered
 
@@ -70,18 +67,15 @@ def extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.A
 
 def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
     """Of floats, what is NaN apart: half the instructions."""
-    dtype = pieces[0].dtype
     if not is_float(pieces[0]):
         return pairwise(lax.max if largest else lax.min, pieces)
-    if dtype == jnp.float16:
+    if pieces[0].dtype == jnp.float16:
         keys = [_key(piece) for piece in pieces]
         return _of_keys(pairwise(lax.min, keys), pairwise(lax.max, keys), largest)
-    values = [wide(piece) for piece in pieces]
     beats = lax.gt if largest else lax.lt
-    top = pairwise(lambda a, b: lax.select(beats(a, b), a, b), values)
-    is_nan = pairwise(lax.bitwise_or, [value != value for value in values])
-    top = lax.select(is_nan, lax.full_like(top, np.nan), top)
-    return lax.convert_element_type(top, dtype)
+    top = pairwise(lambda a, b: lax.select(beats(a, b), a, b), pieces)
+    is_nan = pairwise(lax.bitwise_or, [piece != piece for piece in pieces])
+    return where(is_nan, np.nan, top)
 
 
 def _extreme_bits(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:

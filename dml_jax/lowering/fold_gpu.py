@@ -39,6 +39,7 @@ from dml_jax.lowering.fold import (
     Combine,
     Fold,
     Parts,
+    as_started,
     ends_in_rows,
     joined,
     piece,
@@ -131,7 +132,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Short ones at once; others by threads, whole or in blocks, and then what these have left."""
     k, n, c = parts[0].shape
     if n <= AT_ONCE:
-        flat = shaped(_started(kind, parts), (k, n * c))
+        flat = shaped(as_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     x, packing = parts[0], kind.packing
     in_bytes = x.dtype.itemsize == 1 and x.size >= BYTES_FROM and c % BYTES == 0
@@ -142,10 +143,6 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     return _by_threads(kind, tuple(map(wide, parts)), many, narrow=narrow)
-
-
-def _started(kind: Fold, parts: Parts) -> Parts:
-    return parts if kind.is_started(parts) else kind.started(parts[0], [1])
 
 
 def _by_threads(
@@ -166,13 +163,12 @@ def _by_threads(
     k, n, c = parts[0].shape
     count, size = _blocks(many, narrow, k, n, c // abreast)
     end = min(count * size, n)
-    are_full, are_new = end == count * size, not kind.is_started(parts)
-    in_order = are_full and are_new
+    are_full = end == count * size
+    in_order = are_full and not kind.is_started(parts)
     shape = (k * count, size, c // abreast) if are_full else (k, n, c // abreast)
     columns = [_every(abreast, i, parts) for i in range(abreast)]
     blocks = [shaped(taken(column, 0, end), shape) for column in columns]
-    if are_new:
-        blocks = [kind.started(x, [1]) for (x,) in blocks]
+    blocks = [as_started(kind, block) for block in blocks]
     blocks = _looped(kind, blocks, size, in_order)
     if count > 1:
         blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
@@ -264,7 +260,7 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
     k, n, _ = parts[0].shape
     parts = shaped(parts, (k, n))
     if n <= kind.row:
-        parts = _started(kind, parts)
+        parts = as_started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
         return _by_threads(kind, shaped(tuple(map(wide, parts)), (k, n, 1)), MANY)

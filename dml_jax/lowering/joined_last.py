@@ -49,7 +49,7 @@ def _joins_blocks(eqn: Any) -> bool:
 
 
 def _evaluate(program: Any, xs: Sequence[Any]) -> list[Any]:
-    return evaluated(program, program.consts, xs, lambda value: value, _step)
+    return evaluated(program, xs, _step)
 
 
 def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:

@@ -137,8 +137,10 @@ def _mapped(
         ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
         return [lax.slice(x, start, list(ends))]
 
-    consts = [jnp.reshape(x, shaped(jnp.shape(x))) for x in program.consts]
-    return evaluated(program, consts, xs, lambda value: value, step)
+    def constant(x: Any) -> Any:
+        return jnp.reshape(x, shaped(jnp.shape(x))) if jnp.shape(x) else x
+
+    return evaluated(program, xs, step, constant)
 
 
 def _survey(program: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
@@ -166,7 +168,5 @@ def _is_known(eqn: Any, platform: str, shapes: set[tuple[int, ...]], along: set[
         return True
     if name in ELEMENTWISE:
         return True
-    operands_are_numbers = all(var.aval.shape == () for var in eqn.invars)
-    if name == "broadcast_in_dim":
-        return operands_are_numbers
-    return operands_are_numbers and all(var.aval.shape == () for var in eqn.outvars)
+    made = [] if name == "broadcast_in_dim" else eqn.outvars
+    return all(var.aval.shape == () for var in (*eqn.invars, *made))

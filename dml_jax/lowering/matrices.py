@@ -16,7 +16,7 @@ from dml_jax.lowering.stored import all_reshaped, reshaped
 LONG = 2**8
 # Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
 # not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
-LITTLE_ON_CPU = 2**21
+CACHED = 2**21
 # Elements of a piece's row up to which it is worth a loop for several pieces.
 NEAR = 2**15
 # Pieces of one such loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
@@ -58,7 +58,7 @@ def has_equal_neighbours(x: Any, sizes: Sequence[int], axis: int) -> bool:
     """Whether a CPU gains by `split`, of an array or its type."""
     unit = math.prod(x.shape[axis + 1 :])
     near = any(n > 1 and size * unit <= NEAR for size, n in _neighbours(sizes))
-    return near and math.prod(x.shape) >= LITTLE_ON_CPU
+    return near and math.prod(x.shape) >= CACHED
 
 
 def _neighbours(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -83,7 +83,7 @@ def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
         bits = [lax.bitcast_convert_type(y, unsigned(y)) for y in (a, b)]
         return lax.bitcast_convert_type(bits[0] | bits[1], a.dtype)
 
-    nothing = (np.zeros((), x.dtype)[()],) * count
+    nothing = (x.dtype.type(0),) * count
     return lax.reduce(among_zeros, nothing, lambda a, b: (*map(either, a, b),), [1])
 
 
@@ -134,7 +134,7 @@ def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
     count = sum(x.shape[axis] for x in types) // size
     shape[axis] = size
     row, width = shape[-1], types[0].dtype.itemsize
-    if count * math.prod(shape) < LITTLE_ON_CPU or math.prod(shape[axis:]) > NEAR:
+    if count * math.prod(shape) < CACHED or math.prod(shape[axis:]) > NEAR:
         return False
     is_wide = width >= 4 or row >= WIDE or count > FEW_BLOCKS
     return row > UNROLLED and is_wide and count <= MOST_AT_ONCE

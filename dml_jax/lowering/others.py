@@ -13,7 +13,7 @@ from jax.core import ShapedArray
 
 from dml_jax.lowering import across
 from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts, reduced, restored
+from dml_jax.lowering.fold import Axes, Fold, Parts, reduced_shape, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.placement import by_platform
 from dml_jax.lowering.slope_sum import sloped
@@ -33,7 +33,7 @@ def product_of_others(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
 
 def sum_by_others(dx: jax.Array, x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
     """The sum of dx times the product of the others along `axes`, which become 1."""
-    out = ShapedArray(reduced(x.shape, axes), x.dtype)
+    out = ShapedArray(reduced_shape(x.shape, axes), x.dtype)
     return sloped(_Slope(tuple(axes), product), _transposed, out, dx, x)
 
 

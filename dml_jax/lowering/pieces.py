@@ -20,12 +20,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import arrangement
 from dml_jax.lowering.elementwise import unsigned
 from dml_jax.lowering.matrices import rows_of, shapes_of
 
 # More are written element by element.
-MOST = 4
+MOST_PIECES = 4
 # Elements below which the launch is what counts.
 LITTLE_ON_GPU = 2**20
 # Elements that a piece is a multiple of.
@@ -57,7 +56,7 @@ def in_quarters(
 
     For rows that are not aligned, whose neighbours XLA has a thread move one by one.
     """
-    results = [function(copy) for copy in alike(x, MOST)]
+    results = [function(copy) for copy in alike(x, MOST_PIECES)]
     return [_one_of(same) for same in zip(*results, strict=True)]
 
 
@@ -71,8 +70,8 @@ def _one_of(same: Sequence[jax.Array]) -> jax.Array:
 
 def _quarters(size: int) -> list[tuple[int, int]]:
     """Where they begin and end; the last ones may have less, or nothing."""
-    step = -(-size // (MOST * ALIGNED)) * ALIGNED
-    return [(min(i * step, size), min((i + 1) * step, size)) for i in range(MOST)]
+    step = -(-size // (MOST_PIECES * ALIGNED)) * ALIGNED
+    return [(min(i * step, size), min((i + 1) * step, size)) for i in range(MOST_PIECES)]
 
 
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
@@ -93,7 +92,7 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     UINT8 0.8, 1.2; over 3 2.6, 3.0; 1.6, 2.6; 0.8, 2.0.
     """
     if x.size < LITTLE_ON_GPU:
-        return arrangement.split(x, sizes, axis)
+        return lax.split(x, sizes, axis)
     in_words = _fill_words(x, sizes, axis)
     rows = _words(x, axis) if in_words else rows_of(x, axis)
     widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
@@ -121,15 +120,15 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
     count = math.prod(shape)
     if count < LITTLE_ON_GPU or not _fill_words(first, sizes, axis):
-        return arrangement.join(xs, axis)
+        return lax.concatenate(xs, axis)
     words = [_words(x, axis) for x in xs]
-    halves = len(xs) > MOST and min(x.shape[1] for x in words) >= RUN
+    halves = len(xs) > MOST_PIECES and min(x.shape[1] for x in words) >= RUN
     even = count * first.dtype.itemsize % (EVEN * WORD) == 0
     if even and (halves or len(xs) <= MOST_SHORT):
         return elements_of(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
     # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
-        return arrangement.join(xs, axis)
+        return lax.concatenate(xs, axis)
     return elements_of(lax.concatenate(words, 1), shape, first.dtype)
 
 

@@ -33,7 +33,7 @@ from jax.interpreters import ad, batching, mlir
 
 from dml_jax.lowering import placement
 from dml_jax.lowering.fold import Axes, restored
-from dml_jax.lowering.pieces import MOST
+from dml_jax.lowering.pieces import MOST_PIECES
 from dml_jax.lowering.wide import wide
 
 Slope = Callable[..., jax.Array]
@@ -97,7 +97,7 @@ def _transposed_in_pieces(
     def in_pieces(y: jax.Array, x: jax.Array, shared: jax.Array) -> jax.Array:
         axis = _first(x.shape)
         n = x.shape[axis]
-        step = -(-n // MOST)
+        step = -(-n // MOST_PIECES)
         cut = (lax.slice_in_dim(x, i, min(i + step, n), axis=axis) for i in range(0, n, step))
         return lax.concatenate([whole(y, piece, shared) for piece in cut], axis)
 

@@ -16,7 +16,7 @@ from jax import lax
 
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.exponential import exp_of_negative
-from dml_jax.lowering.fold import Axes, Parts, reduced, restored
+from dml_jax.lowering.fold import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
 from dml_jax.lowering.fold_extreme import COUNTED
@@ -85,7 +85,7 @@ def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
 
     def of_rows(x: jax.Array) -> Parts:
         divided = slopes.of_rows(x, axes)
-        return divided, lax.full(reduced(x.shape, axes), 1, divided.dtype)
+        return divided, lax.full(reduced_shape(x.shape, axes), 1, divided.dtype)
 
     def other(x: jax.Array) -> Parts:
         shared, divisor = slopes.shared(x, axes)

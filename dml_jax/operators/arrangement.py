@@ -186,7 +186,8 @@ class _Blocks(Operator):
     @property
     def depth_first(self) -> bool:
         """Whether channels are numbered [block, block, channel], or [channel, block, block]."""
-        return True
+        only = DepthSpaceOrder.DEPTH_COLUMN_ROW
+        return getattr(self, "order", only) == only
 
     def expect_multiples(self, expect: Expect, dimensions: Sequence[int], of: int) -> None:
         sizes, block = self.input_tensor.sizes, self.block_size
@@ -287,10 +288,6 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
         ("2_1", 4, TO_32_BITS),
     )
 
-    @property
-    def depth_first(self) -> bool:
-        return self.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
-
 
 class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     """SPACE_TO_DEPTH with a choice of how channels are numbered; the inverse of DEPTH_TO_SPACE1.
@@ -311,7 +308,3 @@ class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     order: DepthSpaceOrder = field(converter=DepthSpaceOrder.of)
 
     support = DepthToSpace1.support
-
-    @property
-    def depth_first(self) -> bool:
-        return self.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
