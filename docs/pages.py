@@ -49,6 +49,7 @@ GUIDES = {  # in the order of the site; those that are there
 }
 RESULTS = {
     "measurements.md": "Measurements",
+    "forms.md": "Forms, and what they gain",
     "conformance.md": "Conformance",
 }
 REFERENCE = {
