@@ -18,7 +18,9 @@ from dml_jax.lowering import matrices, pieces
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
 FORMS = [(matrices, name) for name in ("split", "join", "join_blocks")]
-FORMS += [(pieces, name) for name in ("split", "join", "elementwise")]
+FORMS += [
+    (pieces, name) for name in ("split", "split_computed", "join", "join_computed", "elementwise")
+]
 
 
 def halves(x: jax.Array) -> Sequence[jax.Array]:
@@ -50,11 +52,16 @@ def scaled(x: jax.Array) -> jax.Array:
         (halves, "matrices.split", "pieces.split"),
         (uneven, "", "pieces.split"),
         (both, "matrices.join", "pieces.join"),
-        (lambda x: halves(small(x)), "matrices.split", ""),
-        (lambda x: uneven(small(x)), "", ""),
-        (lambda x: both(small(x)), "", ""),
-        (lambda x: lax.concatenate([small(x), x, x, small(x)], 1), "matrices.join_blocks", ""),
-        (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", ""),
+        (lambda x: halves(small(x)), "matrices.split", "pieces.split_computed"),
+        (lambda x: uneven(small(x)), "", "pieces.split_computed"),
+        (lambda x: both(small(x)), "", "pieces.join_computed"),
+        (
+            lambda x: lax.concatenate([small(x), x, x, small(x)], 1),
+            "matrices.join_blocks",
+            "pieces.join_computed",
+        ),
+        (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", "pieces.join_computed"),
+        (lambda x: small(both(x)), "", "pieces.join_computed"),
         (lambda x: halves(x)[::-1], "", ""),
         (lambda x: halves(x)[:1], "", ""),
         (lambda x: [small(half) for half in halves(x)], "", ""),
@@ -66,7 +73,7 @@ def scaled(x: jax.Array) -> jax.Array:
         (lambda x: x + x[:1], "", ""),
         (lambda x: x.sum(dtype=np.uint8), "", ""),
         (lambda x: lax.broadcast(x, (2,)), "", ""),
-        (lambda x: lax.split(small(x), (8,), 1), "", ""),
+        (lambda x: lax.split(small(x), (8,), 1), "", "pieces.split_computed"),
         (lambda x: x * FACTOR, "", "pieces.elementwise"),
         (lambda x: x, "", ""),
         (lambda x: jnp.zeros(3), "", ""),

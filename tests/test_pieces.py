@@ -50,7 +50,7 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int
         monkeypatch.setattr(pieces, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        for form in (pieces.join, matrices.join):
+        for form in (pieces.join, pieces.join_computed, matrices.join):
             joined = jax.jit(form, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
             np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
@@ -98,9 +98,10 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
         whole = jnp.asarray(np.concatenate(arrays, axis))
-        split = jax.jit(pieces.split, static_argnums=(1, 2))(whole, sizes, axis)
-    for piece, array in zip(split, arrays, strict=True):
-        np.testing.assert_array_equal(bits(piece), bits(array))
+        for form in (pieces.split, pieces.split_computed):
+            split = jax.jit(form, static_argnums=(1, 2))(whole, sizes, axis)
+            for piece, array in zip(split, arrays, strict=True):
+                np.testing.assert_array_equal(bits(piece), bits(array))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -127,18 +127,26 @@ def _in_words(eqn: Any) -> Function | None:
     return None
 
 
+def _split_computed(eqn: Any) -> Function | None:
+    if eqn.primitive.name != "split":
+        return None
+    return lambda x: pieces.split_computed(x, eqn.params["sizes"], eqn.params["axis"])
+
+
 _FORMS = {
     "cpu": (
         functools.partial(_only, _joined_in_rows),
         functools.partial(_only, _split_at_once),
         mapped.in_long_rows,
         functools.partial(_last, _split_at_once),
-        joined_last.rewritten,
+        functools.partial(joined_last.rewritten, "cpu"),
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
     "cuda": (
         functools.partial(_only, _in_words),
         mapped.in_pieces,
+        functools.partial(_last, _split_computed),
+        functools.partial(joined_last.rewritten, "cuda"),
         functools.partial(arranged_last.rewritten, "cuda"),
     ),
 }

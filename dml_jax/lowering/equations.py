@@ -1,7 +1,7 @@
 """Equations of a traced program, for what evaluates it once more."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -45,6 +45,11 @@ def evaluated(
             results = step(eqn, [of(var) for var in eqn.invars])
         values.update(zip(eqn.outvars, results, strict=True))
     return [of(var) for var in jaxpr.outvars]
+
+
+def variables(atoms: Iterable[Any]) -> Iterator[Any]:
+    """Those that are no numbers."""
+    return (atom for atom in atoms if not isinstance(atom, Literal))
 
 
 def body_of(eqn: Any, operands: Sequence[T], platform: str) -> tuple[Any, Sequence[T]] | None:

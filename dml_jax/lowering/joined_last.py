@@ -1,14 +1,16 @@
-"""Whole programs on a CPU in which pieces are joined last, by a loop over blocks of one size.
+"""Whole programs in which pieces are joined last, each mapped by itself before.
 
-Of a concatenation XLA asks for each element in which piece it is, and LLVM vectorises nothing of
-what is computed in the same loop. So what is mapped behind it is mapped before it, piece by piece,
-and where the program ends an axis's number says which block it is (`matrices.join_blocks`).
+What is mapped behind a concatenation is mapped before it, piece by piece, and they are joined where
+the program ends, in the form of the platform.
 
-2 cores, jax 0.10.2, ms, JOIN along the last axis of two of [8, 64, 256, 128] and CLIP, as XLA has
-it and so: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5; over axis 2 7.3, 5.0; 5.8, 3.6; 2.1,
-1.1.
+Of a concatenation XLA's CPU asks for each element in which piece it is, and LLVM vectorises nothing
+of what is computed in the same loop: there an axis's number says which block it is, if they are few
+(`matrices.join_blocks`). 2 cores, jax 0.10.2, ms, JOIN along the last axis of two of
+[8, 64, 256, 128] and CLIP, as XLA has it and so: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5;
+over axis 2 7.3, 5.0; 5.8, 3.6; 2.1, 1.1. A GPU joins rows, or quarters (`pieces.join_computed`).
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,8 +18,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import matrices
-from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
+from dml_jax.lowering import matrices, pieces
+from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated, variables
 
 
 class _Joined(NamedTuple):
@@ -31,39 +33,51 @@ class _Joined(NamedTuple):
         return [part.shape[self.axis] for part in self.parts]
 
 
-def rewritten(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
+def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The results of a traced program; None where none of them is so joined."""
-    # What is evaluated and not used is lowered all the same.
-    if not any(map(_joins_blocks, program.jaxpr.eqns)):
+    if not _may_be_joined(platform, program.jaxpr):  # what is evaluated in vain is lowered, too
         return None
-    results = _evaluate(program, xs)
+    results = _evaluate(platform, program, xs)
     if not any(isinstance(y, _Joined) for y in results):
         return None
-    return [matrices.join_blocks(*y) if isinstance(y, _Joined) else y for y in results]
+    join = matrices.join_blocks if platform == "cpu" else pieces.join_computed
+    return [join(*y) if isinstance(y, _Joined) else y for y in results]
 
 
-def _joins_blocks(eqn: Any) -> bool:
-    if eqn.primitive.name != "concatenate":
-        return False
-    return matrices.are_few_blocks([var.aval for var in eqn.invars], eqn.params["dimension"])
+def _may_be_joined(platform: str, jaxpr: Any) -> bool:
+    """Whether a result is, if all calls map elements."""
+    joined = set[Any]()
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "concatenate":
+            types = [var.aval for var in eqn.invars]
+            found = _gains(platform, types, eqn.params["dimension"])
+        else:
+            maps = eqn.primitive.name in ELEMENTWISE or body_of(eqn, eqn.invars, platform)
+            found = maps and not joined.isdisjoint(variables(eqn.invars))
+        joined.update(eqn.outvars if found else ())
+    return not joined.isdisjoint(variables(jaxpr.outvars))
 
 
-def _evaluate(program: Any, xs: Sequence[Any]) -> list[Any]:
-    return evaluated(program, xs, _step)
+def _gains(platform: str, parts: Sequence[Any], axis: int) -> bool:
+    return platform != "cpu" or matrices.are_few_blocks(parts, axis)
 
 
-def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
+def _evaluate(platform: str, program: Any, xs: Sequence[Any]) -> list[Any]:
+    return evaluated(program, xs, functools.partial(_step, platform))
+
+
+def _step(platform: str, eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     name, joined = eqn.primitive.name, [x for x in operands if isinstance(x, _Joined)]
     if name == "concatenate":
         axis = eqn.params["dimension"]
         parts = [part for x in operands for part in _along(x, axis)]
-        if matrices.are_few_blocks(parts, axis):
+        if _gains(platform, parts, axis):
             return [_Joined(parts, axis)]
     if not joined:
         return bound(eqn, operands)
-    body, first = body_of(eqn, operands, "cpu"), joined[0]
+    body, first = body_of(eqn, operands, platform), joined[0]
     if body is not None:
-        return _evaluate(*body)
+        return _evaluate(platform, *body)
     alike = all((x.axis, x.sizes) == (first.axis, first.sizes) for x in joined)
     if alike and name in ELEMENTWISE:
         apart = zip(*(_apart(x, first) for x in operands), strict=True)
