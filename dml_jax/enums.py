@@ -101,7 +101,8 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @classmethod
     def hint(cls, value: object) -> str:
         """The member of a dtype, too."""
-        if isinstance(value, (np.dtype, type)):
+        known = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
+        if known or isinstance(value, np.dtype):
             with contextlib.suppress(DmlError):
                 return f" (did you mean {cls.of_dtype(value).name!r}?)"
         return super().hint(value)

@@ -49,7 +49,9 @@ def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
             with contextlib.suppress(OSError):
                 partial.unlink()
     except OSError as error:
-        rule, text = "be one that can be written", Unquoted(error.strerror or error)
+        # `mkdir` found a file where a folder should be.
+        known = os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror
+        rule, text = "be one that can be written", Unquoted(known or error)
         raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None
 
 

@@ -349,7 +349,14 @@ class Operator(Descriptor, Bindable):
             raise DmlError(faults)
         data_type = output_data_type or partial.inferred_data_type()
         sizes = partial.expected_sizes()
-        return cls(**given, **{f.name: TensorDesc(data_type, sizes[f.name]) for f in outputs})
+        for f in outputs:
+            try:
+                given[f.name] = TensorDesc(data_type, sizes[f.name])
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f.c_name)
+        if faults:
+            raise DmlError(faults)
+        return cls(**given)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.

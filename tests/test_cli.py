@@ -236,6 +236,8 @@ def test_numbers_are_finite(words: list[str], number: str, model: str):
         ("run", "Missing argument 'MODEL'"),
         ("run model.json -m other.json", "MODEL and --model exclude each other"),
         ("run model.json --check --hlo", "--check and --hlo exclude each other"),
+        ("run model.json --input_path nowhere", "Directory 'nowhere' does not exist"),
+        ("run model.json --output_path model.json", "Directory 'model.json' is a file"),
     ],
 )
 def test_a_wrong_command_line(line: str, message: str, model: str):

@@ -91,6 +91,7 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
         ({"data_type": jnp.float32}, "DataType", "did you mean 'FLOAT32'"),
         ({"data_type": np.dtype("uint8")}, "DataType", "did you mean 'UINT8'"),
         ({"data_type": None}, "DataType", "UINT4, INT4, got None"),
+        ({"data_type": float}, "DataType", "UINT4, INT4, got <class 'float'>"),
         ({"sizes": []}, "DimensionCount", "be in [1, 8], got 0"),
         ({"sizes": [1] * 9}, "DimensionCount", "be in [1, 8], got 9"),
         ({"sizes": [2, 0]}, "Sizes[1]", "be in [1, 4294967295], got 0"),

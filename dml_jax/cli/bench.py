@@ -172,7 +172,8 @@ def bench(
             click.echo(report.summary(measured))
         if to_stdout and small:
             say_table(report.overhead_table(small))
-        if json_file is not None:
+        # A file of an earlier run is worth more than nothing.
+        if json_file is not None and (measured or json_file == "-"):
             _write_json(
                 json_file,
                 {
@@ -180,6 +181,7 @@ def bench(
                     "bandwidth": bandwidth.to_json(),
                     "cells": [m.to_json() for m in measured],
                     "overhead": [o.to_json() for o in small],
+                    **({"interrupted": True} if interrupted else {}),
                 },
             )
         if output is not None and measured:

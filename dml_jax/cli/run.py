@@ -26,13 +26,13 @@ from dml_jax.enums import FeatureLevel
 @click.option("-m", "--model", "named", type=click.Path(path_type=Path), help="The same as MODEL.")
 @click.option(
     "--input_path",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Where the model's files are, in place of its own folder.",
 )
 @click.option(
     "--output_path",
-    type=click.Path(path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Where files are written, in place of the current folder.",
 )
