@@ -69,6 +69,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures, merges, reports."""
     given = parsed(arguments)
+    if given.report and not given.results.exists():
+        sys.exit(f"{given.results} is not there")
     results = load(given.results)
     if not given.report:
         measure(given, results)
@@ -136,7 +138,7 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     for name, why in contestants.absent.items():
         say(f"without {name}: {why}")
     if not chosen:
-        return
+        sys.exit("no cell is chosen, or none is missing")
     bandwidth = run.bandwidth(chosen)
     found = bandwidth.to_json()
     for type_name, rates in found["gb_s"].items():

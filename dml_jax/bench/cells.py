@@ -273,6 +273,7 @@ VIDEO = (32, 3, 1080, 1920)
 SQUARE = (1, 1, 4096, 4096)
 ODD_SQUARE = (1, 1, 4093, 4099)
 PRIMES = (5, 13, 509, 521)
+ODD = (65, 13, 509, 521)
 LOGITS = (1, 129280)
 TALL, WIDE = (4096, 7), (7, 4096)
 
@@ -314,9 +315,11 @@ _PIECES = (
     Rows([MAIN], F16, "axis [3]"),
     Rows([VIDEO], F32, "axis 1"),
     Rows([PRIMES], F32, "axis [13]"),
+    Rows([ODD], (*F16, *U8), "axis [13]"),
     Rows([LARGE], F32, "axis [03]"),
 )
 _CHAINS = (Rows([MAIN], (*F32, *F16, *U8)),)
+_CHAINS_OF_PIECES = (*_CHAINS, Rows([VIDEO, ODD], (*F16, *U8), "axis 1"))
 
 PLANS: dict[str, Plan] = {
     "DML_OPERATOR_ELEMENT_WISE_CLIP": Plan(_clip, (*_ELEMENT_WISE, Rows([LARGE], F32, "^$"))),
@@ -378,7 +381,7 @@ PLANS: dict[str, Plan] = {
 CHAINS: dict[str, Plan] = {
     "CLIP -> DEPTH_TO_SPACE1 -> TILE": Plan(_pictures, _CHAINS),
     "CLIP -> REDUCE": Plan(_clip_reduce, (Rows([MAIN], (*F32, *F16), r"\[(0|1|3|2, 3)\]"),)),
-    "SPLIT -> CLIP -> JOIN": Plan(_split_join, _CHAINS),
+    "SPLIT -> CLIP -> JOIN": Plan(_split_join, _CHAINS_OF_PIECES),
 }
 
 

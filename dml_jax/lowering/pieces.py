@@ -156,12 +156,13 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` of what is computed or not aligned: of rows, narrow ones in quarters.
+    """`arrangement.join` of what is computed or not aligned: of rows, two narrow ones in quarters.
 
     TB/s of two clips, joined, as XLA has it and of rows, [32, 3, 1080, 1920] over 1: FLOAT32 3.2,
     4.0; FLOAT16 1.6, 4.0; UINT8 0.8, 3.1; [32, 3, 1081, 1921] over 0: 2.7, 3.9; 1.9, 3.6; 2.3, 2.7.
     In quarters, over 1: FLOAT16 1.6, 1.9; UINT8 0.8, 1.0; over 3: 1.6, 2.3; 0.8, 1.1; of what is
-    given, over 1: 1.6, 2.6; 0.8, 1.5; over 3: 1.6, 3.5; 0.8, 2.3. (FLOAT32 3.2, 3.0.)
+    given, over 1: 1.6, 2.6; 0.8, 1.5; over 3: 1.6, 3.5; 0.8, 2.3. (FLOAT32 3.2, 3.0. Of three as
+    they are, [65, 13, 509, 521] over 3: FLOAT16 1.9, 1.7; with clips, over 1: 1.7, 1.5; 0.9, 0.8.)
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
     shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
@@ -172,9 +173,8 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     def joined(*rows: jax.Array) -> Sequence[jax.Array]:
         return [lax.concatenate(rows, 1).reshape(shape)]
 
-    is_wide = first.dtype.itemsize >= WORD or len(xs) > MOST_PIECES
-    aligned = is_wide or _are_even([x.shape[1] for x in rows])
-    return (joined(*rows) if aligned else in_quarters(joined, *rows))[0]
+    narrow = first.dtype.itemsize < WORD and not _are_even([x.shape[1] for x in rows])
+    return (in_quarters(joined, *rows) if narrow and len(xs) == 2 else joined(*rows))[0]
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
