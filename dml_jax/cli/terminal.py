@@ -46,10 +46,6 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        raise  # click's: who read the report has left
-    except OSError as error:
-        raise Failure(f"The report cannot be written: {error.strerror or error}") from None
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise Failure(f"The device failed: {lines[0]}") from None
