@@ -27,8 +27,9 @@ import report
 from dml_jax import DmlError, release_host_memory, reuse_host_memory
 from dml_jax.bench.cells import Cell, cells, small_cells
 from dml_jax.bench.overhead import measure_overhead
-from dml_jax.bench.roofline import Bench, Programs, best_copy, environment, wide
+from dml_jax.bench.roofline import Bench, Programs, best_copy, default_limit, environment, wide
 from dml_jax.enums import TensorDataType
+from dml_jax.files import write_whole
 
 
 def say(line: str = "") -> None:
@@ -87,11 +88,9 @@ def load(path: Path) -> dict[str, Any]:
 
 def save(path: Path, results: dict[str, Any]) -> None:
     """Whole or not at all; a line for each cell."""
-    partial = path.with_suffix(".partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
     parts = (f"{json.dumps(name)}: {_lines(part)}" for name, part in results.items())
-    partial.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-    partial.replace(path)
+    text = "{\n" + ",\n".join(parts) + "\n}\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _lines(part: dict[str, Any]) -> str:
@@ -115,7 +114,7 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
         if was != known[name] and not given.keep_going:
             sys.exit(f"{given.results} is of {name} {was}, not {known[name]}")
     kinds = given.operator
-    limit = int((given.limit or (200 if device.platform == "cpu" else 2148)) * 1e6)
+    limit = int(given.limit * 1e6) if given.limit else default_limit(device)
     run = Bench(device, seconds, limit)
     types = [TensorDataType.of(name) for name in given.dtype]
     sizes = [tuple(map(int, shape.split(","))) for shape in given.shape]

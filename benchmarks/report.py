@@ -19,6 +19,10 @@ BACKWARD_TARGET = 0.67
 """One and a half times as long as a copy."""
 SMALLEST = {"cpu": 1e6, "gpu": 64e6}
 """Bytes of the largest tensor, from which a cell counts."""
+CLIFF = 1.5
+"""How many times as slow as a neighbour is a cliff."""
+WORST = 12
+"""So many of the worst cells are named."""
 
 
 def with_ratios(cell: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def overhead_line(found: dict[str, Any]) -> str:
     )
 
 
-def lines(results: dict[str, Any], worst: int = 12) -> Iterator[str]:
+def lines(results: dict[str, Any]) -> Iterator[str]:
     """The report."""
     found = list(results["cells"].values())
     yield ""
@@ -80,15 +84,15 @@ def lines(results: dict[str, Any], worst: int = 12) -> Iterator[str]:
         yield f"{len(found)} cells, {len(counted)} of a size that counts"
         plain = [c for c in counted if c["kind"] not in TRANSFORMED]
         for way in WAYS:
-            yield from _against_peers(plain, way, worst)
-        yield from _against_memory(plain, on_cpu, worst)
+            yield from _against_peers(plain, way)
+        yield from _against_memory(plain, on_cpu)
         yield from _cliffs(plain)
         for kind in TRANSFORMED:
             transformed = [c for c in counted if c["kind"] == kind]
-            yield from _against_peers(transformed, "bound", worst, of=f"{kind}, ")
+            yield from _against_peers(transformed, "bound", of=f"{kind}, ")
             target = BACKWARD_TARGET if kind == "BACKWARD" else TARGET[on_cpu]
             title = f"{kind}, target {target}"
-            yield from _below(title, transformed, FRACTION[on_cpu], target, worst)
+            yield from _below(title, transformed, FRACTION[on_cpu], target)
         yield from _disagreements(found)
     if results["overhead"]:
         yield from _overheads(list(results["overhead"].values()))
@@ -102,9 +106,7 @@ def _mean(values: list[float]) -> float:
     return statistics.geometric_mean(values) if values else math.nan
 
 
-def _against_peers(
-    cells: list[dict[str, Any]], way: str, worst: int, of: str = ""
-) -> Iterator[str]:
+def _against_peers(cells: list[dict[str, Any]], way: str, of: str = "") -> Iterator[str]:
     ratios = [(c["ratios"][way]["ratio"], c) for c in cells if way in c["ratios"]]
     if not ratios:
         return
@@ -126,11 +128,11 @@ def _against_peers(
             f"  {name:<14} {_mean(against):6.2f} times as fast over {len(against)} cells, "
             f"slower in {won}; it is the best peer of {best}"
         )
-    for ratio, c in ratios[:worst]:
+    for ratio, c in ratios[:WORST]:
         yield f"  {ratio:.2f} of {c['ratios'][way]['best_peer']:<14} {c['name']}"
 
 
-def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> Iterator[str]:
+def _against_memory(cells: list[dict[str, Any]], on_cpu: bool) -> Iterator[str]:
     target = TARGET[on_cpu]
     groups = {"all": (cells, target)}
     if on_cpu:
@@ -146,15 +148,13 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool, worst: int) -> It
             ),
         }
     for title, (group, target) in groups.items():
-        yield from _below(title, group, FRACTION[on_cpu], target, worst)
+        yield from _below(title, group, FRACTION[on_cpu], target)
     like_copies = [c for c in cells if c["limit"] == "copy"] if on_cpu else cells
     beside = [c for c in like_copies if EQUAL in c["times"]["bound"]]
-    yield from _below("of a copy of as many bytes", beside, EQUAL, TARGET[on_cpu], worst)
+    yield from _below("of a copy of as many bytes", beside, EQUAL, TARGET[on_cpu])
 
 
-def _below(
-    title: str, cells: list[dict[str, Any]], fraction: str, target: float, worst: int
-) -> Iterator[str]:
+def _below(title: str, cells: list[dict[str, Any]], fraction: str, target: float) -> Iterator[str]:
     """What cells take of the memory's limit, and the lowest of those below the target."""
     shares = sorted(((c["times"]["bound"][fraction], c) for c in cells), key=lambda p: p[0])
     if not shares:
@@ -165,13 +165,13 @@ def _below(
         f"bound, {title}: {_mean([s for s, _ in shares]):.2f} (geometric mean of {len(shares)}"
         f" cells), {len(below)} below {target}"
     )
-    for share, c in below[:worst]:
+    for share, c in below[:WORST]:
         best = c["times"]["bound"]["of_best_copy"]
         yield f"  {share:.2f} ({best:.2f} of the best copy) {c['name']}"
 
 
-def _cliffs(cells: list[dict[str, Any]], factor: float = 1.5) -> Iterator[str]:
-    """Neighbours, axis to axis or even to odd, whose GB/s differ by more than the factor."""
+def _cliffs(cells: list[dict[str, Any]]) -> Iterator[str]:
+    """Neighbours, axis to axis or even to odd, whose GB/s differ by more than `CLIFF`."""
     families: dict[Any, list[dict[str, Any]]] = {}
     for c in cells:
         words = c["variant"].partition("[")[0].partition("axis")[0]
@@ -183,11 +183,11 @@ def _cliffs(cells: list[dict[str, Any]], factor: float = 1.5) -> Iterator[str]:
     for family in families.values():
         rates = {c["name"]: c["times"]["bound"]["gb_s"] for c in family}
         slow, fast = (pick(rates, key=rates.__getitem__) for pick in (min, max))
-        if len(rates) > 1 and rates[fast] > factor * rates[slow]:
+        if len(rates) > 1 and rates[fast] > CLIFF * rates[slow]:
             apart.append((rates[fast] / rates[slow], slow, fast))
     yield ""
-    yield f"bound, neighbours further apart than {factor}: {len(apart)} of {len(families)} families"
-    for ratio, slow, fast in sorted(apart, reverse=True)[:12]:
+    yield f"bound, neighbours further apart than {CLIFF}: {len(apart)} of {len(families)} families"
+    for ratio, slow, fast in sorted(apart, reverse=True)[:WORST]:
         yield f"  {ratio:.1f}: {slow}; {fast}"
 
 

@@ -4,7 +4,7 @@ Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -12,11 +12,9 @@ import numpy as np
 from jax import lax
 
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import Unquoted
+from dml_jax.errors import Expect, Unquoted
 from dml_jax.lowering import memory
 from dml_jax.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
-
-Expect = Callable[[bool, str, str, object], bool]
 
 
 @dataclass(frozen=True)

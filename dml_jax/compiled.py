@@ -9,8 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
-from dml_jax.operator import Bindable, Expect, compiler_options, whole_program
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
+from dml_jax.operator import Bindable, compiler_options, whole_program
 from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -228,8 +228,7 @@ class Compiled:
         try:
             import flatbuffers  # noqa: F401  (jax.export serializes with it)
         except ImportError:
-            rule = 'be installed to export: pip install "dml-jax[export]"'
-            raise DmlError([Fault(self.name, "the package flatbuffers", rule, NOTHING)]) from None
+            raise missing_extra("flatbuffers", "export", "export", self.name) from None
         from jax import export
 
         return bytes(export.export(self._jitted, platforms=platforms)(*self._shapes).serialize())
@@ -284,8 +283,7 @@ class Compiled:
                 bounds.append(Bound(path, tensor, output, name, offset))
                 check_range(bounds[-1], whole - offset if size is None else size, expect)
         check_overlaps(bounds, getattr(self._function, "in_place", False), expect)
-        if expect.faults:
-            raise DmlError(expect.faults)
+        expect.check()
         return BindingTable(self.name, self._function, bounds, buffers)
 
 
@@ -313,8 +311,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     if device is not None:
         expect(isinstance(device, jax.Device), "device", "be a jax.Device", device)
         expect(in_shardings is None, "in_shardings", "be left out where there is a device", device)
-    if expect.faults:
-        raise DmlError(expect.faults)
+    expect.check()
     if device is not None:
         in_shardings = jax.sharding.SingleDeviceSharding(device)
     options: dict[str, Any] = {}
@@ -336,8 +333,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         described = [(f"inputs[{i}]", t) for i, t in enumerate(tensors)]
         for path, tensor in described:
             expect(not needs_x64(tensor.data_type), path, X64_RULE, tensor.data_type.shown())
-        if expect.faults:
-            raise DmlError(expect.faults)
+        expect.check()
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in tensors]
         leaves = jax.tree.leaves(jax.eval_shape(function, *shapes))
         results = [(f"outputs[{i}]", TensorDesc.of(leaf)) for i, leaf in enumerate(leaves)]

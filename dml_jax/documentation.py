@@ -109,11 +109,6 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if text else ""
 
 
-def short_name(op: type[Operator]) -> str:
-    """`REDUCE`."""
-    return op.c_name.removeprefix("DML_OPERATOR_")
-
-
 def takes(field: Field) -> str:
     """What a field takes, in words: `a list of UINT`."""
     kind: Any = field.kind

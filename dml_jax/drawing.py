@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dml_jax.dispatch.model import Dispatch, Model, Print
-from dml_jax.dispatch.reading import missing_extra
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
-from dml_jax.files import write_whole
 from dml_jax.graph import ConstantNode, Graph, Source
-from dml_jax.operator import Bindable
+from dml_jax.operator import Bindable, Operator
+from dml_jax.pictures import check_picture, save_picture
 from dml_jax.tensor import TensorDesc
 
 _COLOURS = {  # of a box, inside and around
@@ -52,7 +51,8 @@ def kind_of(operator: Bindable) -> str:
     """`REDUCE`, or `graph of 3 nodes`."""
     if isinstance(operator, Graph):
         return f"graph of {len(operator.nodes)} nodes"
-    return operator.c_name.removeprefix("DML_OPERATOR_")
+    assert isinstance(operator, Operator)
+    return operator.short_name
 
 
 def graph_picture(graph: Graph) -> Picture:
@@ -133,17 +133,16 @@ def _words(tensor: TensorDesc) -> str:
     return TensorDesc(tensor.data_type, tensor.sizes).shown()
 
 
+def check_drawing(target: Path) -> None:
+    """Raises what `draw` would, before there is anything to draw."""
+    check_picture(target, "networkx")
+
+
 def draw(picture: Picture, target: Path) -> None:
     """Writes a .svg or .png file. Raises `DmlError` where it cannot, or a package is missing."""
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in ("svg", "png"):
-        raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
-    try:
-        import matplotlib
-        import networkx  # noqa: F401
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra(error.name or "matplotlib", "draw pictures", "show") from None
+    check_drawing(target)
+    from matplotlib.figure import Figure
+
     if not picture.boxes:
         raise DmlError([Fault("", "the commands", "be at least one, to be drawn", NOTHING)])
     layout = _Layout(picture)
@@ -153,10 +152,7 @@ def draw(picture: Picture, target: Path) -> None:
     axes.set_axis_off()
     _draw_lines(axes, layout)
     _draw_boxes(axes, layout)
-    dots = min(150, _MOST_PIXELS / max(figure.get_size_inches()))
-    date = {"Date": None} if kind == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "dml-jax"}):
-        write_whole(target, lambda file: figure.savefig(file, format=kind, dpi=dots, metadata=date))
+    save_picture(figure, target, min(150, _MOST_PIXELS / max(figure.get_size_inches())))
 
 
 class _Layout:

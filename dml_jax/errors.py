@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 FAULTS_MAX = 100
-"""What lists of any length are looked through for, and what a message shows."""
+"""The faults of a list after which a search stops, and the most that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,24 @@ class DmlError(ValueError):
         return DmlError(replace(f, context=(context, *f.context)) for f in self.faults)
 
 
+class Expect:
+    """Collects what is wrong: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
+
+    def __init__(self, operator: str):
+        self.operator = operator
+        self.faults: list[Fault] = []
+
+    def __call__(self, holds: bool, field: str, rule: str, value: object) -> bool:
+        if not holds:
+            self.faults.append(Fault(self.operator, field, rule, value))
+        return holds
+
+    def check(self) -> None:
+        """Raises `DmlError` where anything was wrong."""
+        if self.faults:
+            raise DmlError(self.faults)
+
+
 def _join(path: str, field: str) -> str:
     return f"{path}{'' if not field or field[0] == '[' else '.'}{field}"
 
@@ -104,3 +122,14 @@ def nearest(word: object, known: Iterable[str]) -> str:
         return ""  # the search takes the product of these
     found = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f" (did you mean {by_case[found[0]]!r}?)" if found else ""
+
+
+def refused(rule: str, value: object) -> DmlError:
+    """The error of a value; its place in a description is added on the way out."""
+    return DmlError([Fault("", "", rule, value)])
+
+
+def missing_extra(package: str, purpose: str, extra: str, operator: str = "") -> DmlError:
+    """The error of a package that an extra brings."""
+    rule = f'be installed to {purpose}: pip install "dml-jax[{extra}]"'
+    return DmlError([Fault(operator, f"the package {package}", rule, NOTHING)])

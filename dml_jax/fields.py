@@ -15,13 +15,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import FAULTS_MAX, DmlError, Fault
+from dml_jax.errors import FAULTS_MAX, DmlError, Fault, refused
 from dml_jax.tensor import UINT_MAX, TensorDesc
-
-
-def refuse(rule: str, value: object) -> DmlError:
-    """The error of a value; its place in a descriptor is added on the way out."""
-    return DmlError([Fault("", "", rule, value)])
 
 
 class Kind:
@@ -62,7 +57,7 @@ class Integer(Kind):
         except TypeError:
             number = None
         if number is None or isinstance(value, bool) or not self.least <= number <= self.most:
-            raise refuse(f"be an integer in [{self.least}, {self.most}]", value)
+            raise refused(f"be an integer in [{self.least}, {self.most}]", value)
         return number
 
 
@@ -77,7 +72,7 @@ class Real(Kind):
         except (struct.error, TypeError, OverflowError) as error:
             large = isinstance(error, OverflowError) or type(value) is int
             rule = "fit a FLOAT (at most 3.4028235e+38 in magnitude)" if large else "be a number"
-            raise refuse(rule, value) from None
+            raise refused(rule, value) from None
 
     def key(self, value: float) -> bytes:
         return struct.pack("<f", value)
@@ -117,9 +112,9 @@ class Scalar(Kind):
         if isinstance(value, (np.integer, np.floating)):
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise refuse("be a number", value)
+            raise refused("be a number", value)
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            raise refuse("fit 64 bits", value)
+            raise refused("fit 64 bits", value)
         return value
 
     def key(self, value: float | int) -> Any:
@@ -139,7 +134,7 @@ class Scalar(Kind):
         name = str(siblings.get(self.type_field)).removeprefix("DML_TENSOR_DATA_TYPE_")
         member = _UNION_MEMBERS.get(name)
         if list(value) != [member]:
-            raise refuse(f"be a number, or an object with {member} ({self.type_field})", value)
+            raise refused(f"be a number, or an object with {member} ({self.type_field})", value)
         number = self.from_json(value[member], {}) if name != "FLOAT16" else value[member]
         if name == "FLOAT16":
             bits = Integer(0, 2**16 - 1).convert(number)
@@ -171,7 +166,7 @@ class Tensor(Kind):
 
     def convert(self, value: Any) -> TensorDesc:
         if not isinstance(value, TensorDesc):
-            raise refuse("be a TensorDesc", value)
+            raise refused("be a TensorDesc", value)
         return value
 
     def to_json(self, value: TensorDesc) -> dict[str, Any]:
@@ -204,7 +199,7 @@ class Array(Kind):
 
     def _each(self, convert: Any, values: Any) -> tuple[Any, ...]:
         if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-            raise refuse("be a list", values)
+            raise refused("be a list", values)
         faults: list[Fault] = []
         elements: list[Any] = []
         for index, value in enumerate(values):
@@ -228,7 +223,7 @@ class Structure(Kind):
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):
             name = self.descriptor.__name__
-            raise refuse(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}", value)
+            raise refused(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}", value)
         return value
 
     def to_json(self, value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.lowering.alone import alone
 from dml_jax.support import Support
 from dml_jax.tensor import (
@@ -36,19 +36,6 @@ class BindPoint(NamedTuple):
     tensors: tuple[TensorDesc, ...]
     output: bool
     is_array: bool
-
-
-class Expect:
-    """Collects what is wrong: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
-
-    def __init__(self, operator: str):
-        self.operator = operator
-        self.faults: list[Fault] = []
-
-    def __call__(self, holds: bool, field: str, rule: str, value: object) -> bool:
-        if not holds:
-            self.faults.append(Fault(self.operator, field, rule, value))
-        return holds
 
 
 class Placeholder:
@@ -255,6 +242,7 @@ class Operator(Descriptor, Bindable):
     is silent, "Gradient:", "Fields:" and "Source:" (`dml_jax.documentation` reads them).
     """
 
+    short_name: ClassVar[str]  # "REDUCE"
     support: ClassVar[Support]
     _tensor_fields: ClassVar[tuple[str, ...]]
 
@@ -263,6 +251,7 @@ class Operator(Descriptor, Bindable):
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
         if op is not None:
+            cls.short_name = op
             missing = [
                 part
                 for part in ("support", "expected_sizes", "lower")
@@ -481,7 +470,7 @@ def operator_type(name: Any) -> type[Operator]:
     """The operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
     full = name if str(name).startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
     if full not in OPERATORS:
-        known = [known.removeprefix("DML_OPERATOR_") for known in OPERATORS]
+        known = [op.short_name for op in OPERATORS.values()]
         hint = nearest(full.removeprefix("DML_OPERATOR_"), known)
         rule = f"be an operator that is built ({', '.join(known)}){hint}"
         raise DmlError([Fault("", "type", rule, name)])

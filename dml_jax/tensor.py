@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.lowering import memory
 
 Sizes = tuple[int, ...]
@@ -95,12 +95,7 @@ class TensorDesc:
         total_tensor_size_in_bytes: int | None = None,
         guaranteed_base_offset_alignment: int = 0,
     ):
-        faults: list[Fault] = []
-
-        def expect(holds: bool, field: str, rule: str, value: object) -> bool:
-            if not holds:
-                faults.append(Fault(_STRUCT, field, rule, value))
-            return holds
+        expect = Expect(_STRUCT)
 
         def integers(field: str, values: Any) -> Sizes | None:
             try:
@@ -117,12 +112,12 @@ class TensorDesc:
             data_type = TensorDataType.of(data_type)
             expect(data_type != TensorDataType.UNKNOWN, "DataType", "be known", data_type.shown())
         except DmlError as error:
-            faults += error.moved(_STRUCT, "DataType")
+            expect.faults += error.moved(_STRUCT, "DataType")
             data_type = TensorDataType.UNKNOWN
         try:
             flags = TensorFlags.of(flags)
         except DmlError as error:
-            faults += error.moved(_STRUCT, "Flags")
+            expect.faults += error.moved(_STRUCT, "Flags")
 
         shape = integers("Sizes", sizes)
         if shape is not None:
@@ -141,7 +136,7 @@ class TensorDesc:
                     expect(False, f"Strides[{d}]", f"be in [0, {UINT_MAX}]", stride)
 
         element_size = data_type.element_size
-        if not faults and shape is not None:
+        if not expect.faults and shape is not None:
             elements = span(shape, strides)
             least = round_up(elements * element_size, 4)
             total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
@@ -165,8 +160,7 @@ class TensorDesc:
             good = good and (alignment == 0 or element_size <= alignment <= UINT_MAX)
             if expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment):
                 alignment = operator.index(alignment)
-        if faults:
-            raise DmlError(faults)
+        expect.check()
 
         put = object.__setattr__
         put(self, "data_type", data_type)
@@ -380,10 +374,11 @@ _JSON_FIELDS = (
 DISTINCT_ADDRESSES = "give every element of an output an address of its own"
 
 
-def is_uint(value: object, limit: int = 2**64) -> bool:
+def is_uint(value: object) -> bool:
+    """Whether it is a UINT64."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False
-    return 0 <= int(value) < limit
+    return 0 <= int(value) < 2**64
 
 
 def shown_array(array: Any) -> Unquoted:

@@ -19,7 +19,6 @@ from dml_jax.documentation import (
     Documentation,
     Matrix,
     matrices,
-    short_name,
     shown_ranks,
     shown_types,
     takes,
@@ -117,7 +116,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
 
 
 def page_of(op: type[Operator]) -> str:
-    return f"operators/{short_name(op).lower()}.md"
+    return f"operators/{op.short_name.lower()}.md"
 
 
 def home() -> str:
@@ -137,7 +136,7 @@ def navigation() -> str:
             f"    * [{title}]({path})" for path, title in pages.items() if (here / path).exists()
         ]
 
-    ops = [f"    * [{short_name(op)}]({page_of(op)})" for op in OPERATORS.values()]
+    ops = [f"    * [{op.short_name}]({page_of(op)})" for op in OPERATORS.values()]
     lines = [
         "* [Home](index.md)",
         "* Guides",
@@ -201,7 +200,7 @@ def catalogue() -> str:
 
 
 def _link(op: type[Operator]) -> str:
-    return f"[{short_name(op)}]({page_of(op).removeprefix('operators/')})"
+    return f"[{op.short_name}]({page_of(op).removeprefix('operators/')})"
 
 
 def _level_table() -> str:
@@ -240,7 +239,7 @@ def _summary(by_type: Any) -> str:
 
 
 def operator_page(op: type[Operator], shown: list[tuple[str, Example]], pictures: list[str]) -> str:
-    text, name = Documentation.of(op), short_name(op)
+    text, name = Documentation.of(op), op.short_name
     function = _function(op)
     facts = [
         f"In Python `dml_jax.{op.__name__}`{f', as a function {function}' if function else ''}."
@@ -368,11 +367,11 @@ def _shown(
         plain = re.sub(r"^Example( \w+)?(: )?", "", title) or "from the documentation"
         yield f"### {plain[:1].upper()}{plain[1:]}"
         picture = Path(pictures[number]).name
-        yield f"![{short_name(op)} of {sizes}: where each element goes]({picture}){{ .tensors }}"
+        yield f"![{op.short_name} of {sizes}: where each element goes]({picture}){{ .tensors }}"
         yield snippet(example)
     if not shown and pictures:
         picture = Path(pictures[0]).name
-        yield f"![{short_name(op)} as a curve: its result for each x]({picture}){{ .tensors }}"
+        yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     if text.example:
         names = f">>> from dml_jax import {op.__name__}, TensorDesc"
         yield f"```python\n{names}\n{text.example}\n\n```"

@@ -8,7 +8,6 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from dml_jax import Operator
-from dml_jax.documentation import short_name
 
 CELL, GAP, WIDTH, LINE = 30, 14, 420, 22  # pixels; no wider, so that a phone shows it whole
 INK, FAINT = "#1c2733", "#52606d"
@@ -41,7 +40,7 @@ def example_picture(
     for (path, t, x), colours, marks in zip(tensors, above, chosen, strict=True):
         y = _tensor(drawn, y, Cells(f"{path}: {t.shown()}", x, colours, marks))
     y += 4
-    drawn.append(_text(0, y + 16, f"↓ {short_name(type(op))}", 15, INK, weight="600"))
+    drawn.append(_text(0, y + 16, f"↓ {op.short_name}", 15, INK, weight="600"))
     y += 28
     for (path, t, x), colours in zip(results, below, strict=True):
         plain = np.zeros(x.shape, bool)

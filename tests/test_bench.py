@@ -17,7 +17,7 @@ from samples import SAMPLES
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import cells as table
 from dml_jax.bench.cells import CHAINS, PLANS, TRANSFORMED, Cell, cells, small_cells
-from dml_jax.bench.plain import expression
+from dml_jax.bench.plain import EXPRESSIONS, expression
 from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, Times, interleaved
 from dml_jax.bench.transformed import Backward
@@ -39,9 +39,10 @@ def all_cells() -> list[Cell]:
 
 
 def test_every_operator_has_cells(all_cells: list[Cell]):
-    assert set(PLANS) == set(OPERATORS)
+    names = {op.short_name for op in OPERATORS.values()}
+    assert set(PLANS) == set(EXPRESSIONS) == names
     kinds = {cell.kind for cell in all_cells}
-    untransformed = {name.removeprefix("DML_OPERATOR_") for name in OPERATORS} | set(CHAINS)
+    untransformed = names | set(CHAINS)
     assert kinds == untransformed | set(TRANSFORMED)
     assert {cell.kind for cell in small_cells()} == untransformed
     assert len({cell.name for cell in all_cells}) == len(all_cells)
@@ -71,7 +72,7 @@ def test_no_tensor_is_larger_than_the_limit(limit: int):
     for cell in found:
         for tensor in (*cell.function.inputs, *cell.function.outputs):
             assert math.prod(tensor.sizes) * tensor.dtype.itemsize <= limit
-    assert {cell.kind for cell in found} >= {n.removeprefix("DML_OPERATOR_") for n in OPERATORS}
+    assert {cell.kind for cell in found} >= {op.short_name for op in OPERATORS.values()}
 
 
 def test_bytes_are_those_of_the_arrays():

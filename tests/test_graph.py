@@ -225,7 +225,7 @@ def test_one_input_feeds_two_nodes_and_one_node_two_outputs():
     x = builder.input_tensor("x", HALF)
     low, high = builder.apply(clip(HALF, -9, 1), x), builder.apply(clip(HALF, 6, 9), x)
     pair = builder.apply(PAIR, low, high)
-    g = builder.build([pair, high, pair], names=["a", "b", "c"])
+    g = builder.build({"a": pair, "b": high, "c": pair})
     right = np.hstack([np.minimum(KEPT, 1), np.maximum(KEPT, 6)])
     for result, array in zip(g(KEPT), (right, right[:, 2:], right), strict=True):
         np.testing.assert_array_equal(result, array)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, Programs, jax_contenders, programs, sets_of
+from dml_jax.bench.roofline import Data, Programs, as_tuple, jax_contenders, programs, sets_of
 from peers.common import (
     Entries,
     Entry,
@@ -20,7 +20,6 @@ from peers.common import (
     bound_nodes,
     is_arg,
     last_node,
-    many,
     tile_shapes,
     writing,
 )
@@ -44,7 +43,7 @@ def jax_entries(cell: Cell, inputs: Inputs, data: Data, compiled: Programs) -> E
     """Of programs compiled both ways."""
 
     def results(index: int) -> Any:
-        return many(compiled.allocated(*inputs[index]))
+        return as_tuple(compiled.allocated(*inputs[index]))
 
     contenders = jax_contenders(compiled, inputs, cell.function.outputs, data)
     # A donated output's values are gone with the next call: ask the other program.
@@ -85,7 +84,7 @@ class NumPy:
 
     def bound(self, op: Any) -> Callable[..., None]:
         """`call(outs, *xs)`."""
-        name = op.c_name.removeprefix("DML_OPERATOR_")
+        name = op.short_name
         if is_arg(op):
             return self._arg(op)
         if name == "REDUCE":

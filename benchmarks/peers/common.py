@@ -8,6 +8,7 @@ import jax
 
 from dml_jax import AxisDirection, ReduceFunction
 from dml_jax.bench import plain
+from dml_jax.bench.roofline import as_tuple
 from dml_jax.bench.timing import Contender
 from dml_jax.bench.transformed import Transformed
 from dml_jax.graph import Graph
@@ -31,10 +32,6 @@ class Entry:
 Entries = dict[str, Entry]
 
 
-def many(results: Any) -> tuple[Any, ...]:
-    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
-
-
 def allocating(function: Callable[..., Any], inputs: Any, **options: Any) -> Entry:
     held: list[Any] = [None]
 
@@ -43,7 +40,7 @@ def allocating(function: Callable[..., Any], inputs: Any, **options: Any) -> Ent
 
     def results(index: int) -> Any:
         call(index)
-        return many(held[0])
+        return as_tuple(held[0])
 
     return Entry(Contender(call, **options), results)
 

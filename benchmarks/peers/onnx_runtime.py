@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data
+from dml_jax.bench.roofline import Data, as_tuple
 from dml_jax.host import cores
 from peers.common import (
     Entries,
@@ -21,7 +21,6 @@ from peers.common import (
     block_steps,
     is_arg,
     last_node,
-    many,
     writing,
 )
 
@@ -94,7 +93,9 @@ class _Model:
         made: Any = plain.compose(function, self._of)(*self.names)
         self.outputs = [
             _Output(name, tuple(t.sizes), np.dtype(np.int64) if is_arg(op) else t.dtype)
-            for name, t, op in zip(many(made), function.outputs, last_node(function), strict=True)
+            for name, t, op in zip(
+                as_tuple(made), function.outputs, last_node(function), strict=True
+            )
         ]
 
     def serialized(self) -> bytes:
@@ -133,7 +134,7 @@ class _Model:
 
     def _node(self, op: Any, names: Sequence[str]) -> Any:
         add, constant = self.add, self.constant
-        name, dtype = op.c_name.removeprefix("DML_OPERATOR_"), op.inputs[0].dtype
+        name, dtype = op.short_name, op.inputs[0].dtype
         x = names[0]
         if is_arg(op):
             return self._arg(op, x)
@@ -170,9 +171,9 @@ class _Model:
         if name == "TILE":
             return add("Tile", x, constant(list(op.repeats)))
         if name.startswith("DEPTH"):
-            mode = "DCR" if plain.is_depth_first(op) else "CRD"
+            mode = "DCR" if op.depth_first else "CRD"
             return add("DepthToSpace", x, blocksize=op.block_size, mode=mode)
-        if plain.is_depth_first(op):
+        if op.depth_first:
             return add("SpaceToDepth", x, blocksize=op.block_size)
         shape, order, out = block_steps(op)
         moved = add("Transpose", add("Reshape", x, constant(shape)), perm=order)

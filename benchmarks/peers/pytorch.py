@@ -8,7 +8,7 @@ import numpy as np
 from dml_jax import TensorDesc
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data
+from dml_jax.bench.roofline import Data, as_tuple
 from dml_jax.bench.timing import Contender
 from dml_jax.host import cores
 from peers.common import (
@@ -22,7 +22,6 @@ from peers.common import (
     bound_nodes,
     is_arg,
     last_node,
-    many,
     tile_shapes,
     writing,
 )
@@ -65,7 +64,7 @@ class Torch:
         torch = self.torch
 
         def into(outs: Any, *xs: Any) -> None:
-            for out, result in zip(outs, many(allocated(*xs)), strict=True):
+            for out, result in zip(outs, as_tuple(allocated(*xs)), strict=True):
                 out.copy_(result)
 
         make: Any = torch.compile
@@ -112,7 +111,7 @@ class Torch:
 
     def allocated(self, op: Any) -> Callable[..., Any]:
         """`call(*xs)`."""
-        torch, name = self.torch, op.c_name.removeprefix("DML_OPERATOR_")
+        torch, name = self.torch, op.short_name
         dtype = op.inputs[0].dtype
         if is_arg(op):
             return self._arg(op)
@@ -139,7 +138,7 @@ class Torch:
             return lambda *xs: torch.cat(xs, op.axis)
         if name == "TILE":
             return lambda x: x.repeat(*op.repeats)
-        if not plain.is_depth_first(op):
+        if not op.depth_first:
             deep = name.startswith("DEPTH")
             shuffle = torch.pixel_shuffle if deep else torch.pixel_unshuffle
             return lambda x: shuffle(x, op.block_size)
@@ -192,7 +191,7 @@ class Torch:
 
     def bound(self, op: Any) -> Callable[..., None]:
         """`call(outs, *xs)`."""
-        torch, name = self.torch, op.c_name.removeprefix("DML_OPERATOR_")
+        torch, name = self.torch, op.short_name
         if is_arg(op):
             return self._bound_arg(op)
         if name == "REDUCE":

@@ -15,7 +15,7 @@ from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault, nearest
 from dml_jax.graph import GraphBuilder
-from dml_jax.operator import OPERATORS, Bindable
+from dml_jax.operator import Bindable
 from dml_jax.operators import (
     Argmax,
     Argmin,
@@ -74,7 +74,7 @@ class Cell:
         """The kind; of REDUCE with the function, of a transformation with the operator."""
         if isinstance(self.function, Transformed):
             operator = self.function.operator
-            words = (self.kind, _short(operator.c_name), str(getattr(operator, "function", "")))
+            words = (self.kind, operator.short_name, str(getattr(operator, "function", "")))
             return " ".join(filter(None, words))
         return f"{self.kind} {self.variant.split()[0]}" if self.kind == "REDUCE" else self.kind
 
@@ -322,21 +322,21 @@ _CHAINS = (Rows([MAIN], (*F32, *F16, *U8)),)
 _CHAINS_OF_PIECES = (*_CHAINS, Rows([VIDEO, ODD], (*F16, *U8), "axis 1"))
 
 PLANS: dict[str, Plan] = {
-    "DML_OPERATOR_ELEMENT_WISE_CLIP": Plan(_clip, (*_ELEMENT_WISE, Rows([LARGE], F32, "^$"))),
-    "DML_OPERATOR_ELEMENT_WISE_CLIP1": Plan(_clip1, (Rows([MAIN], (*F32, *I32)),)),
-    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD": Plan(
+    "ELEMENT_WISE_CLIP": Plan(_clip, (*_ELEMENT_WISE, Rows([LARGE], F32, "^$"))),
+    "ELEMENT_WISE_CLIP1": Plan(_clip1, (Rows([MAIN], (*F32, *I32)),)),
+    "ELEMENT_WISE_CLIP_GRAD": Plan(
         _clip_grad(ElementWiseClipGrad), (Rows([MAIN], (*F32, *OTHERS)), Rows([PRIMES], F32))
     ),
-    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD1": Plan(
+    "ELEMENT_WISE_CLIP_GRAD1": Plan(
         _clip_grad(ElementWiseClipGrad1, min_max_data_type=lambda t: t.data_type), _ONE
     ),
-    "DML_OPERATOR_DEPTH_TO_SPACE": Plan(_blocks(DepthToSpace, True), _ONE),
-    "DML_OPERATOR_SPACE_TO_DEPTH": Plan(_blocks(SpaceToDepth, False), _ONE),
-    "DML_OPERATOR_DEPTH_TO_SPACE1": Plan(
+    "DEPTH_TO_SPACE": Plan(_blocks(DepthToSpace, True), _ONE),
+    "SPACE_TO_DEPTH": Plan(_blocks(SpaceToDepth, False), _ONE),
+    "DEPTH_TO_SPACE1": Plan(
         _blocks(DepthToSpace1, True), (*_BLOCKS, Rows([LARGE], F32, "block 2 DEPTH"))
     ),
-    "DML_OPERATOR_SPACE_TO_DEPTH1": Plan(_blocks(SpaceToDepth1, False), _BLOCKS),
-    "DML_OPERATOR_TILE": Plan(
+    "SPACE_TO_DEPTH1": Plan(_blocks(SpaceToDepth1, False), _BLOCKS),
+    "TILE": Plan(
         _tile,
         (
             Rows([MAIN], F32),
@@ -345,9 +345,9 @@ PLANS: dict[str, Plan] = {
             Rows([SQUARE], F32, "trailing|x16"),
         ),
     ),
-    "DML_OPERATOR_SPLIT": Plan(_split, _PIECES),
-    "DML_OPERATOR_JOIN": Plan(_join, _PIECES),
-    "DML_OPERATOR_REDUCE": Plan(
+    "SPLIT": Plan(_split, _PIECES),
+    "JOIN": Plan(_join, _PIECES),
+    "REDUCE": Plan(
         _reduce,
         (
             Rows([MAIN], F32, r"^(SUM|MAX|LOG_SUM_EXP|ARGMAX) "),
@@ -362,7 +362,7 @@ PLANS: dict[str, Plan] = {
             Rows([LARGE], F32, r"^(SUM|LOG_SUM_EXP) \[[13]\]"),
         ),
     ),
-    "DML_OPERATOR_ARGMAX": Plan(
+    "ARGMAX": Plan(
         _arg(Argmax),
         (
             Rows([MAIN], F32, "INC"),
@@ -374,7 +374,7 @@ PLANS: dict[str, Plan] = {
             Rows([LARGE], F32, r"INC.* \[[13]\]"),
         ),
     ),
-    "DML_OPERATOR_ARGMIN": Plan(_arg(Argmin), (Rows([MAIN], F32, r"\[[013]\]"),)),
+    "ARGMIN": Plan(_arg(Argmin), (Rows([MAIN], F32, r"\[[013]\]"),)),
 }
 """Every operator's plan; one that is declared needs an entry here."""
 
@@ -385,15 +385,11 @@ CHAINS: dict[str, Plan] = {
 }
 
 
-def _short(name: str) -> str:
-    return name.removeprefix("DML_OPERATOR_")
-
-
 def _all_variants(tensor: TensorDesc, of: Callable[[Any], Transformed]) -> Any:
     """Every operator's, transformed."""
     for name, plan in PLANS.items():
         for label, make in _made(plan, tensor):
-            yield f"{_short(name)} {label}".strip(), functools.partial(_transformed, of, make)
+            yield f"{name} {label}".strip(), functools.partial(_transformed, of, make)
 
 
 def _transformed(of: Callable[[Any], Transformed], make: Callable[[], Bindable]) -> Transformed:
@@ -433,7 +429,7 @@ TRANSFORMED: dict[str, Plan] = {
 
 def plans() -> dict[str, Plan]:
     """Every operator's plan, the chains' and the transformations', by their cells' kinds."""
-    return {**{_short(name): PLANS[name] for name in OPERATORS}, **CHAINS, **TRANSFORMED}
+    return {**PLANS, **CHAINS, **TRANSFORMED}
 
 
 def cells(
@@ -488,14 +484,14 @@ def _taken(row: Rows, types: Sequence[TensorDataType]) -> list[str]:
 
 def named_kinds() -> list[str]:
     """What `chosen` knows, the chains by one name."""
-    return [*map(_short, OPERATORS), "CHAINS", *TRANSFORMED]
+    return [*PLANS, "CHAINS", *TRANSFORMED]
 
 
 def chosen(kinds: Iterable[str]) -> list[str]:
     """The kinds of these names; of none, all. Raises `DmlError` for one that there is not."""
     known, names = plans(), []
     for kind in kinds:
-        name = _short(kind.upper())
+        name = kind.upper().removeprefix("DML_OPERATOR_")
         meant = list(CHAINS) if name == "CHAINS" else [name]
         if not set(meant) <= set(known):
             listed = named_kinds()

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bench.transformed import Transformed
-from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction
+from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable
 
@@ -27,7 +27,7 @@ def expression(function: Bindable | Transformed, xp: Any = jnp) -> Expression:
     """
     if isinstance(function, Transformed) and xp is jnp:
         return function.of(expression(function.operator))
-    return compose(function, lambda op: _EXPRESSIONS[op.c_name](op, xp))
+    return compose(function, lambda op: EXPRESSIONS[op.short_name](op, xp))
 
 
 def compose(function: Bindable | Transformed, of: Callable[[Any], Expression]) -> Expression:
@@ -72,18 +72,11 @@ def _clip_grad(op: Any, xp: Any) -> Expression:
     return lambda x, g: xp.where((x > low) & (x < high), g, xp.zeros_like(g))
 
 
-def is_depth_first(op: Any) -> bool:
-    """Whether channels are [b, b, c]."""
-    return getattr(op, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW) == (
-        DepthSpaceOrder.DEPTH_COLUMN_ROW
-    )
-
-
 def depth_to_space_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     """The shape, the transposition of it, and the shape of that."""
     (n, depth, h, w), b = op.inputs[0].sizes, op.block_size
     c = depth // b**2
-    if is_depth_first(op):
+    if op.depth_first:
         return [n, b, b, c, h, w], [0, 3, 4, 1, 5, 2], [n, c, h * b, w * b]
     return [n, c, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, c, h * b, w * b]
 
@@ -92,7 +85,7 @@ def space_to_depth_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     """The shape, the transposition of it, and the shape of that."""
     (n, c, height, width), b = op.inputs[0].sizes, op.block_size
     h, w = height // b, width // b
-    order = [0, 3, 5, 1, 2, 4] if is_depth_first(op) else [0, 1, 3, 5, 2, 4]
+    order = [0, 3, 5, 1, 2, 4] if op.depth_first else [0, 1, 3, 5, 2, 4]
     return [n, c, h, b, w, b], order, [n, c * b * b, h, w]
 
 
@@ -183,19 +176,19 @@ def _direction(largest: bool) -> Any:
     return lambda op, xp: _arg(op, xp, largest, op.axis_direction == AxisDirection.DECREASING)
 
 
-_EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
-    "DML_OPERATOR_ELEMENT_WISE_CLIP": _clip,
-    "DML_OPERATOR_ELEMENT_WISE_CLIP1": _clip,
-    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD": _clip_grad,
-    "DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD1": _clip_grad,
-    "DML_OPERATOR_DEPTH_TO_SPACE": _moved(depth_to_space_steps),
-    "DML_OPERATOR_DEPTH_TO_SPACE1": _moved(depth_to_space_steps),
-    "DML_OPERATOR_SPACE_TO_DEPTH": _moved(space_to_depth_steps),
-    "DML_OPERATOR_SPACE_TO_DEPTH1": _moved(space_to_depth_steps),
-    "DML_OPERATOR_TILE": lambda op, xp: lambda x: xp.tile(x, op.repeats),
-    "DML_OPERATOR_SPLIT": _split,
-    "DML_OPERATOR_JOIN": lambda op, xp: lambda *xs: xp.concatenate(xs, axis=op.axis),
-    "DML_OPERATOR_REDUCE": _reduce,
-    "DML_OPERATOR_ARGMAX": _direction(True),
-    "DML_OPERATOR_ARGMIN": _direction(False),
+EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
+    "ELEMENT_WISE_CLIP": _clip,
+    "ELEMENT_WISE_CLIP1": _clip,
+    "ELEMENT_WISE_CLIP_GRAD": _clip_grad,
+    "ELEMENT_WISE_CLIP_GRAD1": _clip_grad,
+    "DEPTH_TO_SPACE": _moved(depth_to_space_steps),
+    "DEPTH_TO_SPACE1": _moved(depth_to_space_steps),
+    "SPACE_TO_DEPTH": _moved(space_to_depth_steps),
+    "SPACE_TO_DEPTH1": _moved(space_to_depth_steps),
+    "TILE": lambda op, xp: lambda x: xp.tile(x, op.repeats),
+    "SPLIT": _split,
+    "JOIN": lambda op, xp: lambda *xs: xp.concatenate(xs, axis=op.axis),
+    "REDUCE": _reduce,
+    "ARGMAX": _direction(True),
+    "ARGMIN": _direction(False),
 }

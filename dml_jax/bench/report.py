@@ -8,8 +8,7 @@ from typing import Any
 from dml_jax.bench.overhead import Overhead
 from dml_jax.bench.roofline import Bandwidth, Measured
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault
-from dml_jax.files import write_whole
+from dml_jax.pictures import check_picture, save_picture
 
 COLOURS = {"FLOAT32": "#1f77b4", "FLOAT16": "#ff7f0e", "INT32": "#2ca02c", "UINT8": "#d62728"}
 
@@ -101,8 +100,7 @@ def draw(
     a line a kind, or a cell where they are few, beside the copy (and, for reductions, the read) of
     large arrays. Bound is filled and allocated hollow.
     """
-    kind = check_picture(target)
-    import matplotlib
+    check_picture(target)
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -154,9 +152,7 @@ def draw(
         Line2D([], [], color="black", label="best copy"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7)
-    date = {"Date": None} if kind == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "dml-jax"}):
-        write_whole(target, lambda file: figure.savefig(file, format=kind, dpi=150, metadata=date))
+    save_picture(figure, target)
 
 
 def roof(
@@ -169,17 +165,3 @@ def roof(
             rates.setdefault(m.cell.bytes, []).append(m.equal_copy / 1e9)
     sizes = sorted(rates)
     return [size / 1e6 for size in sizes], [statistics.median(rates[size]) for size in sizes]
-
-
-def check_picture(target: Path) -> str:
-    """The kind of picture a name asks for. Raises `DmlError` where it cannot be drawn."""
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in ("svg", "png"):
-        raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        from dml_jax.dispatch.reading import missing_extra
-
-        raise missing_extra("matplotlib", "draw pictures", "show") from None
-    return kind

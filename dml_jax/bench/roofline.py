@@ -59,9 +59,9 @@ def wide(cell: Cell) -> Any:
 class Data:
     """Random arrays on a device, made there: cut out of one array a type, each elsewhere."""
 
-    def __init__(self, device: Any, seed: int = 0):
+    def __init__(self, device: Any):
         self.device = device
-        self._key = jax.device_put(jax.random.key(seed), device)
+        self._key = jax.device_put(jax.random.key(0), device)
         self._bases: dict[np.dtype, jax.Array] = {}
         self._cut = jax.jit(
             lambda base, start, sizes: lax.dynamic_slice_in_dim(
@@ -365,6 +365,11 @@ class Measured:
         }
 
 
+def default_limit(device: Any) -> int:
+    """Bytes of the largest tensor that is measured, where the user does not say."""
+    return 200_000_000 if device.platform == "cpu" else 2_148_000_000
+
+
 class Bench:
     """A device under measurement.
 
@@ -374,10 +379,10 @@ class Bench:
         limit: most bytes of the references' arrays, which are of 64 MB on a CPU, else 256 MB.
     """
 
-    def __init__(self, device: Any, seconds: float, limit: int, seed: int = 0):
+    def __init__(self, device: Any, seconds: float, limit: int):
         self.device = device
         self.seconds = seconds
-        self.data = Data(device, seed)
+        self.data = Data(device)
         size = 2 ** (26 if device.platform == "cpu" else 28)
         self.references = References(self.data, min(limit, size))
         self._bandwidth: Bandwidth | None = None

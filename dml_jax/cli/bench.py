@@ -137,19 +137,20 @@ def bench(
     from dml_jax.bench import report
     from dml_jax.bench.cells import small_cells
     from dml_jax.bench.overhead import measure_overhead
-    from dml_jax.bench.roofline import Bench, environment
+    from dml_jax.bench.roofline import Bench, default_limit, environment
     from dml_jax.files import check_writable
+    from dml_jax.pictures import check_picture
 
     if model is not None and (operators or types or shapes):
         raise click.UsageError("--model stands without --operator, --dtype and --shape.")
     with reporting(json_file == "-"):
         if output is not None:
-            report.check_picture(output)
+            check_picture(output)
             check_writable(output)
         if json_file not in (None, "-"):
             check_writable(Path(json_file))
         chosen = find_device(device, "--device")
-        most = int((limit or (200 if chosen.platform == "cpu" else 2148)) * 1e6)
+        most = int(limit * 1e6) if limit else default_limit(chosen)
         cells = _cells(operators, types, shapes, model, most, quick)
         run = Bench(chosen, seconds, most)
         known = environment(chosen)

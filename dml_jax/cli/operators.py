@@ -16,7 +16,7 @@ def _plain(name: str) -> str:
 
 
 def _names() -> dict[str, type[Operator]]:
-    return {name.removeprefix("DML_OPERATOR_"): op for name, op in OPERATORS.items()}
+    return {op.short_name: op for op in OPERATORS.values()}
 
 
 def _near(word: str, names: list[str]) -> list[str]:
@@ -85,7 +85,7 @@ def _describe(op: type[Operator]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dml_jax.documentation import Documentation, matrices, short_name, shown_ranks, takes
+    from dml_jax.documentation import Documentation, matrices, shown_ranks, takes
 
     out = console()
     text = Documentation.of(op)
@@ -99,7 +99,7 @@ def _describe(op: type[Operator]) -> None:
         out.print(Text(f"\n{title}", "bold"))
         return Table(*head, box=None, pad_edge=False)
 
-    out.print(Text(f"{short_name(op)}: {text.summary.replace('`', '')}", "bold"))
+    out.print(Text(f"{op.short_name}: {text.summary.replace('`', '')}", "bold"))
     out.print(f"dml_jax.{op.__name__}, from feature level {op.support.introduced} on")
     say("Formula", *text.formula)
     fields = table("Fields", "Field", "DirectML.h", "Takes", "What it is")

@@ -32,6 +32,10 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
     from dml_jax.graph import Graph
 
     with reporting(as_json):
+        if output is not None:
+            from dml_jax.drawing import check_drawing
+
+            check_drawing(output)
         value = read_json(file)
         if isinstance(value, dict) and "Nodes" in value:
             shown = Graph.load(file)

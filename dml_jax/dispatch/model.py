@@ -16,7 +16,6 @@ from dml_jax.dispatch.reading import (
     find_file,
     list_of,
     read_json,
-    refused,
     string,
     unsigned,
 )
@@ -29,7 +28,7 @@ from dml_jax.dispatch.resources import (
     reading,
 )
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Expect, Fault, Unquoted, nearest, refused
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable, operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
@@ -372,13 +371,8 @@ def _bind(
     """Each tensor of the operator with the bytes it lies in, by DirectML's binding rules."""
     operator = dispatchable.operator
     points = {point.name: point for point in operator.bind_points()}
-    faults: list[Fault] = []
+    expect = Expect(operator.c_name)
     bound: list[Bound] = []
-
-    def expect(holds: bool, field: str, rule: str, value: object) -> bool:
-        if not holds:
-            faults.append(Fault(operator.c_name, field, rule, value))
-        return holds
 
     for name in {**dispatchable.bindings, **at_dispatch}:
         hint = nearest(name, points)
@@ -411,13 +405,12 @@ def _bind(
                 bound.append(Bound(place, tensor, point.output, resource.name, offset))
                 _check_source(bound[-1], source, size, resource, expect)
     check_overlaps(bound, operator.in_place, expect)
-    if faults:
-        raise DmlError(faults)
+    expect.check()
     return tuple(bound) if complete else None
 
 
 def _check_source(
-    bound: Bound, source: Binding, size: int, resource: Resource, expect: Callable[..., bool]
+    bound: Bound, source: Binding, size: int, resource: Resource, expect: Expect
 ) -> None:
     """The part of a resource that a binding names exists, and takes the tensor."""
     if source.element_offset or source.element_count:

@@ -4,14 +4,17 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import (
+    FAULTS_MAX,
+    NOTHING,
+    DmlError,
+    Fault,
+    Unquoted,
+    missing_extra,
+    nearest,
+    refused,
+)
 from dml_jax.files import distinct_keys
-
-
-def missing_extra(package: str, purpose: str, extra: str = "cli") -> DmlError:
-    """The error of a package that an extra brings."""
-    rule = f'be installed to {purpose}: pip install "dml-jax[{extra}]"'
-    return DmlError([Fault("", f"the package {package}", rule, NOTHING)])
 
 
 def read_json(path: Path) -> Any:
@@ -22,7 +25,7 @@ def read_json(path: Path) -> Any:
     try:
         import rapidjson
     except ImportError:
-        raise missing_extra("python-rapidjson", "read models") from None
+        raise missing_extra("python-rapidjson", "read models", "cli") from None
 
     class Decoder(rapidjson.Decoder):
         def start_object(self) -> list[tuple[str, Any]]:
@@ -121,10 +124,6 @@ class Reader:
                 operator = fault.operator if fault.operator.startswith("DML_OPERATOR_") else ""
                 self.faults += DmlError([fault]).moved(operator, name)
             return None if default is NOTHING else default
-
-
-def refused(rule: str, value: object) -> DmlError:
-    return DmlError([Fault("", "", rule, value)])
 
 
 def string(value: Any) -> str:

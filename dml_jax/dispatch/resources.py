@@ -15,13 +15,11 @@ from dml_jax.dispatch.reading import (
     Reader,
     find_file,
     list_of,
-    missing_extra,
-    refused,
     string,
     unsigned,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate
+from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
 from dml_jax.files import read_npy
 from dml_jax.tensor import UINT_MAX, round_up
 
@@ -317,5 +315,5 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise missing_extra("pillow", "read and write pictures") from None
+        raise missing_extra("pillow", "read and write pictures", "cli") from None
     return Image

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import DmlError, Unquoted
+from dml_jax.errors import Expect, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
     ConstantNode,
@@ -19,7 +19,7 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.operator import Expect, Operator, Placeholder
+from dml_jax.operator import Operator, Placeholder
 from dml_jax.tensor import TensorDesc, shown_array
 
 
@@ -70,7 +70,7 @@ class GraphBuilder:
         expect(isinstance(name, str) and bool(name), "the input's name", "be a name", name)
         expect(name not in self._inputs, "the input's name", "differ from the others", name)
         expect(isinstance(desc, TensorDesc), "the input's tensor", "be a TensorDesc", desc)
-        _raise(expect)
+        expect.check()
         self._inputs.append(name)
         return Expression(desc, self, (-1, len(self._inputs) - 1))
 
@@ -103,7 +103,7 @@ class GraphBuilder:
                     strides = layout_of(given.desc)
                     rule = f"have strides {strides}, as graph input {given.source[1]} has"
                     expect(layout_of(tensor) == strides, path, rule, layout_of(tensor))
-        _raise(expect)
+        expect.check()
         index = len(self._nodes)
         self._nodes.append(node)
         for (slot, _, _), given in zip(slots, expressions, strict=True):
@@ -118,12 +118,12 @@ class GraphBuilder:
     def build(
         self,
         outputs: Expression | Sequence[Expression] | Mapping[str, Expression],
-        names: Sequence[str] | None = None,
     ) -> Graph:
-        """The graph that gives these outputs, of the nodes that they need.
+        """The graph that gives these outputs (a mapping's, by its names), of the nodes they need.
 
         Raises `DmlError` with all that is wrong with it.
         """
+        names = None
         if isinstance(outputs, Mapping):
             names, outputs = list(outputs), list(outputs.values())
         elif isinstance(outputs, Expression):
@@ -135,7 +135,7 @@ class GraphBuilder:
                 value = Unquoted("a graph input")
                 if expect(given.source[0] >= 0, f"outputs[{index}]", rule, value):
                     sources.append(given.source)
-        _raise(expect)
+        expect.check()
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
         return Graph(
@@ -165,8 +165,3 @@ class GraphBuilder:
         if not expect(isinstance(given, Expression), path, "be an Expression", shown_array(given)):
             return False
         return expect(given.builder is self, path, "be of this builder", Unquoted("another's"))
-
-
-def _raise(expect: Expect) -> None:
-    if expect.faults:
-        raise DmlError(expect.faults)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.descriptor import Descriptor
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest
-from dml_jax.fields import UINT, Kind, UInt, refuse
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused
+from dml_jax.fields import UINT, Kind, UInt
 from dml_jax.files import read_npy
 from dml_jax.operator import Operator, operator_from_json
 from dml_jax.tensor import TensorDesc, shown_array
@@ -27,7 +27,7 @@ Source = tuple[int, int]
 class Name(Kind):
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not value:
-            raise refuse("be a name", value)
+            raise refused("be a name", value)
         return value
 
 
@@ -41,7 +41,7 @@ class _Reference(Kind):
 class _Operator(Kind):
     def convert(self, value: Any) -> Operator:
         if not isinstance(value, Operator):
-            raise refuse("be an operator", value)
+            raise refused("be an operator", value)
         return value
 
     def to_json(self, value: Operator) -> Any:
@@ -60,7 +60,7 @@ class _Constant(Kind):
 
     def convert(self, value: Any) -> np.ndarray:
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-            raise refuse("be an array", shown_array(value))
+            raise refused("be an array", shown_array(value))
         array = np.array(value, TensorDesc.of(value).dtype, order="C")
         array.setflags(write=False)
         return array
@@ -82,7 +82,7 @@ class _Constant(Kind):
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> np.ndarray:
         known = ("DataType", "Sizes", "Data", "SourcePath")
         if not isinstance(value, Mapping):
-            raise refuse(f"be an object with {', '.join(known[:3])} or {known[3]}", value)
+            raise refused(f"be an object with {', '.join(known[:3])} or {known[3]}", value)
         faults = [
             Fault("", str(name), f"be a field of a constant{nearest(name, known)}", value[name])
             for name in value
@@ -130,7 +130,7 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
 class Node(Kind):
     def convert(self, value: Any) -> Any:
         if not isinstance(value, (OperatorNode, ConstantNode)):
-            raise refuse("be an OperatorNode or a ConstantNode", value)
+            raise refused("be an OperatorNode or a ConstantNode", value)
         return value
 
     def to_json(self, value: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import NOTHING, Unquoted, nearest
+from dml_jax.errors import NOTHING, Expect, Unquoted, nearest
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -17,7 +17,6 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.operator import Expect
 from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:

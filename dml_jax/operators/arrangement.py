@@ -5,9 +5,10 @@ from typing import Annotated, ClassVar
 
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
+from dml_jax.errors import Expect
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
 from dml_jax.lowering import arrangement
-from dml_jax.operator import Expect, Operator
+from dml_jax.operator import Operator
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
 

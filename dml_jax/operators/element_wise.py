@@ -8,9 +8,10 @@ import numpy as np
 
 from dml_jax.descriptor import ScaleBias, field
 from dml_jax.enums import TensorDataType
+from dml_jax.errors import Expect
 from dml_jax.fields import Float, Input, Output, Scalar
 from dml_jax.lowering import clamp
-from dml_jax.operator import Expect, Operator
+from dml_jax.operator import Operator
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
 
 Bound = Annotated[float, Scalar("MinMaxDataType")]

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from dml_jax.descriptor import field
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
+from dml_jax.errors import Expect
 from dml_jax.fields import Axes, Input, Output
 from dml_jax.lowering import reduction
-from dml_jax.operator import Expect, Operator
+from dml_jax.operator import Operator
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, rows
 
 F = ReduceFunction

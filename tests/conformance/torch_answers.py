@@ -188,7 +188,7 @@ def has_corners(op: Any, x: np.ndarray) -> bool:
 
 def answer(op: Operator, inputs: Arrays) -> Answer:
     """Asks torch."""
-    t, name = torch(), op.c_name.removeprefix("DML_OPERATOR_")
+    t, name = torch(), op.short_name
     smooth = op.outputs[0].dtype == np.float32 and not has_corners(op, inputs[0])
     tensors = [t.tensor(x, requires_grad=smooth) for x in inputs]
     results = EXPRESSIONS[name](op, *tensors)
@@ -274,7 +274,7 @@ def random_operators() -> list[Case]:
     return [
         Case(name, f"{name}-{k}", a.check)
         for k, a in enumerate(kept()[1])
-        for name in [a.operator.c_name.removeprefix("DML_OPERATOR_")]
+        for name in [a.operator.short_name]
     ]
 
 
