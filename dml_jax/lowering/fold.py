@@ -42,8 +42,6 @@ class Fold:
         across: what devices agree on, over the named mesh axes.
         row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
             axes that end in rows.
-        by_threads: whether threads of a GPU go through columns, a row after the other; else
-            `default` does well over them.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
             `default`.
         rounds: whether the order of what is combined changes a float.
@@ -66,7 +64,6 @@ class Fold:
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts]
     row: int = 0
-    by_threads: bool = False
     ahead: int = 1
     rounds: bool = False
     locates: bool = False

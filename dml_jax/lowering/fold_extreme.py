@@ -212,7 +212,6 @@ def extreme_and_sum(
         across=agreed,
         rounds=True,
         row=128 if combine else 0,
-        by_threads=True,
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
         twice=True,

@@ -119,7 +119,8 @@ ROW = 2**13
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What `kind` keeps of the elements along `axes`."""
-    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else kind.by_threads):
+    keeps_two = len(kind.types(x.dtype)) == 2
+    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else keeps_two):
         return kind.default(kind.started(x, axes), axes)
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)

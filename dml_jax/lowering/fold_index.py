@@ -95,7 +95,6 @@ def arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         default=functools.partial(by_pairs, combine, nothing),
         across=agreed,
         row=24,
-        by_threads=True,
         locates=True,
         packing=Packing(COMPARED[last], largest, last, index_type),
         twice=True,

@@ -13,49 +13,43 @@ from jax.core import ShapedArray
 
 from dml_jax.lowering import across
 from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts, reduced_shape, restored
+from dml_jax.lowering.fold import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.fold_along import fold
+from dml_jax.lowering.fold_one import PRODUCT
 from dml_jax.lowering.placement import by_platform
 from dml_jax.lowering.slope_sum import sloped
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def product_of_others(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
-    """Of each element along `axes`; of x's shape.
-
-    Args:
-        x: floats.
-        axes: along these.
-        product: the reduction.
-    """
-    return along(x, axes, _Others(product))[0]
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def product_of_others(x: jax.Array, axes: Axes) -> jax.Array:
+    """Of each element of x (floats) along `axes`; of x's shape."""
+    return along(x, axes, _Others())[0]
 
 
-def sum_by_others(dx: jax.Array, x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
+def sum_by_others(dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array:
     """The sum of dx times the product of the others along `axes`, which become 1."""
     out = ShapedArray(reduced_shape(x.shape, axes), x.dtype)
-    return sloped(_Slope(tuple(axes), product), _transposed, out, dx, x)
+    return sloped(_Slope(tuple(axes)), _transposed, out, dx, x)
 
 
 @dataclass(frozen=True)
 class _Slope:
     axes: Axes
-    product: Fold
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return product_of_others(x, self.axes, self.product)
+        return product_of_others(x, self.axes)
 
 
 def _transposed(platforms: Sequence[str], y: jax.Array, x: jax.Array, slope: _Slope) -> jax.Array:
     """Multiplied in the loop of the division, whose result would be stored and read again."""
-    whole = _whole(x, slope.axes, slope.product)
+    whole = _whole(x, slope.axes)
     return _by_division(x, whole, slope.axes, platforms, y)
 
 
 @product_of_others.defjvp
-def _jvp(axes: Axes, product: Fold, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+def _jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     _, slope = jax.jvp(functools.partial(_as_jax_does, axes=axes), primals, tangents)
-    return product_of_others(*primals, axes, product), slope
+    return product_of_others(*primals, axes), slope
 
 
 def _as_jax_does(x: jax.Array, axes: Axes) -> jax.Array:
@@ -66,7 +60,6 @@ def _as_jax_does(x: jax.Array, axes: Axes) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Others(Along):
-    product: Fold
     keeps = True
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
@@ -76,16 +69,16 @@ class _Others(Along):
         return (_as_jax_does(x, axes),)
 
     def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
-        return (_by_division(x, _whole(x, axes, self.product), axes, platforms),)
+        return (_by_division(x, _whole(x, axes), axes, platforms),)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        whole = _whole(part, axes, self.product)
+        whole = _whole(part, axes)
         others = across.product_of_others(whole, layout.over(axes))
         return (_by_division(part, whole, axes, layout.platforms, others),)
 
 
-def _whole(x: jax.Array, axes: Axes, product: Fold) -> jax.Array:
-    return restored(fold(x, product, axes)[0], axes)
+def _whole(x: jax.Array, axes: Axes) -> jax.Array:
+    return restored(fold(x, PRODUCT, axes)[0], axes)
 
 
 def _by_division(

@@ -54,7 +54,7 @@ def _with_slopes(
 
 # JAX's own, which transposes; where it does, nothing is summed.
 _sum = _with_slopes(SUM, lambda dx, x, axes: restored(lax.reduce_sum(dx, axes), axes))
-_product = _with_slopes(PRODUCT, functools.partial(sum_by_others, product=PRODUCT))
+_product = _with_slopes(PRODUCT, sum_by_others)
 
 
 @jax.custom_jvp
