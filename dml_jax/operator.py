@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.lowering.alone import alone
+from dml_jax.lowering.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
@@ -88,7 +88,7 @@ class Bindable:
             return _part(self, *arrays)
         return _program(self._told)(self, *arrays)
 
-    def alone(self, *arrays: ArrayLike) -> Any:
+    def whole(self, *arrays: ArrayLike) -> Any:
         """The same as a call that is a whole program: it neither fuses nor has a derivative."""
         self._check_arrays(arrays)
         return _whole(self, *arrays)
@@ -180,7 +180,7 @@ def _program(options: tuple[tuple[str, Any], ...]) -> Any:
 
 
 def _whole(function: Bindable, *arrays: Any) -> Any:
-    return _given(function, alone(function.compute, *arrays))
+    return _given(function, in_its_form(function.compute, *arrays))
 
 
 def _given(function: Bindable, results: Sequence[Any]) -> Any:
@@ -189,7 +189,7 @@ def _given(function: Bindable, results: Sequence[Any]) -> Any:
 
 def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as all that a program does: an operator or a graph knows how."""
-    return function.alone if isinstance(function, Bindable) else function
+    return function.whole if isinstance(function, Bindable) else function
 
 
 def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from dml_jax.lowering import alone
+from dml_jax.lowering import whole_program
 
 
 def in_form(platform: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,6 +13,7 @@ def in_form(platform: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def form(*xs: Any) -> Any:
         program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-        return jax.tree.unflatten(jax.tree.structure(shape), alone.forms(program)[platform](*xs))
+        results = whole_program.forms(program)[platform](*xs)
+        return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return form

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import arranged_last, arrangement, mapped, matrices
+from dml_jax.lowering import arranged_last, arrangement, mapped, pieces_cpu
 
 Step = Callable[..., Any]
 
@@ -95,7 +95,7 @@ def test_they_answer_what_the_function_does(
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
-        mock.patch.multiple(matrices, CACHED=0, LONG=3, UNROLLED=0, WIDE=0),
+        mock.patch.multiple(pieces_cpu, CACHED=0, LONG=3, UNROLLED=0, WIDE=0),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):

@@ -10,7 +10,7 @@ import pytest
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import matrices, pieces
+from dml_jax.lowering import pieces_cpu, pieces_gpu
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -45,12 +45,12 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("even", "long", "run"), [(1, 10, 32), (4, 1, 32), (1, 10, 1)])
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int):
-    monkeypatch.setattr(matrices, "LONG", long)
+    monkeypatch.setattr(pieces_cpu, "LONG", long)
     for name, value in {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run}.items():
-        monkeypatch.setattr(pieces, name, value)
+        monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        for form in (pieces.join, pieces.join_computed, matrices.join):
+        for form in (pieces_gpu.join, pieces_gpu.join_computed, pieces_cpu.join):
             joined = jax.jit(form, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
             np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
@@ -60,7 +60,7 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int
 def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        form = jax.jit(matrices.join_blocks, static_argnums=1)
+        form = jax.jit(pieces_cpu.join_blocks, static_argnums=1)
         joined = form([jnp.asarray(a) for a in arrays], axis)
         np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
@@ -87,18 +87,18 @@ def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
 )
 def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    assert matrices.are_few_blocks(types, axis) == gains
+    assert pieces_cpu.are_few_blocks(types, axis) == gains
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 def test_split(monkeypatch, shapes, axis: int, dtype: str):
-    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
     arrays = numbers(shapes, dtype)
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
         whole = jnp.asarray(np.concatenate(arrays, axis))
-        for form in (pieces.split, pieces.split_computed):
+        for form in (pieces_gpu.split, pieces_gpu.split_computed):
             split = jax.jit(form, static_argnums=(1, 2))(whole, sizes, axis)
             for piece, array in zip(split, arrays, strict=True):
                 np.testing.assert_array_equal(bits(piece), bits(array))
@@ -121,12 +121,12 @@ def test_neighbours_of_one_size_are_split_by_one_loop(
     monkeypatch, shape, axis: int, sizes, loops: list[int], dtype: str
 ):
     for name, value in {"CACHED": 0, "NEAR": 12, "MOST_AT_ONCE": 3}.items():
-        monkeypatch.setattr(matrices, name, value)
+        monkeypatch.setattr(pieces_cpu, name, value)
     (array,) = numbers([shape], dtype)
     with jax.enable_x64(True):
         x = jnp.asarray(array)
-        assert matrices.has_equal_neighbours(x, sizes, axis) == bool(loops)
-        form = jax.jit(matrices.split, static_argnums=(1, 2))
+        assert pieces_cpu.has_equal_neighbours(x, sizes, axis) == bool(loops)
+        form = jax.jit(pieces_cpu.split, static_argnums=(1, 2))
         split, traced = form(x, sizes, axis), jax.make_jaxpr(form, (1, 2))(x, sizes, axis)
     expected = np.split(array, np.cumsum(sizes)[:-1], axis)
     for piece, part in zip(split, expected, strict=True):
@@ -154,15 +154,15 @@ def test_split_reads_once_and_copies_nothing():
 def test_parts_of_what_several_copies_give(dtype: str, size: int):
     (x,) = numbers([(size,)], dtype)
     with jax.enable_x64(True):
-        form = jax.jit(lambda x: pieces.in_quarters(lambda x: [x, x[::-1]], x))
+        form = jax.jit(lambda x: pieces_gpu.in_quarters(lambda x: [x, x[::-1]], x))
         for result, expected in zip(form(jnp.asarray(x)), (x, x[::-1]), strict=True):
             np.testing.assert_array_equal(bits(result), bits(expected.copy()))
 
 
 def test_narrow_elements_are_joined_as_words(monkeypatch):
-    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
     x = jnp.zeros((8, 4, 16), jnp.uint8)
     for count, way in ((2, "pad"), (20, "concatenate")):
-        text = jax.jit(lambda x, n=count: pieces.join([x] * n, 1)).lower(x).as_text()
+        text = jax.jit(lambda x, n=count: pieces_gpu.join([x] * n, 1)).lower(x).as_text()
         assert "ui32" in text
         assert {name for name in ("pad", "concatenate") if f"stablehlo.{name}" in text} == {way}

@@ -32,7 +32,7 @@ from dml_jax import (
 )
 from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering import arranged_last, mapped, matrices, pieces
+from dml_jax.lowering import arranged_last, mapped, pieces_cpu, pieces_gpu
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -180,8 +180,8 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     )
     little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 6)}
     with (
-        mock.patch.multiple(pieces, LITTLE_ON_GPU=0, ALIGNED=1, EVEN=1),
-        mock.patch.multiple(matrices, LONG=3, CACHED=0),
+        mock.patch.multiple(pieces_gpu, LITTLE_ON_GPU=0, ALIGNED=1, EVEN=1),
+        mock.patch.multiple(pieces_cpu, LONG=3, CACHED=0),
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
     ):

@@ -249,7 +249,7 @@ def test_a_whole_program_has_no_form_of_one_device():
     x = np.random.default_rng(1).integers(0, 200, (24, 16, 40, 17)).astype(np.uint8)
     op = dml_jax.ElementWiseClip.infer(input_tensor=TensorDesc.of(x), min=50, max=150)
     sharded = jax.device_put(x, NamedSharding(mesh((8,)), P(None, "a")))
-    assert collectives(op.alone, sharded) == []
+    assert collectives(op.whole, sharded) == []
     result = op(sharded)
     assert result.sharding == sharded.sharding
     np.testing.assert_array_equal(result, x.clip(50, 150))

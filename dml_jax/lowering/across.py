@@ -51,7 +51,7 @@ def _lowered(ctx: Any, x: Any, *, names: tuple[str, ...]) -> Any:
 mlir.register_lowering(_product, _lowered)
 
 
-def product_of_others(x: jax.Array, names: Sequence[str]) -> jax.Array:
+def product_of_other_devices(x: jax.Array, names: Sequence[str]) -> jax.Array:
     """Of each element, over the other devices along mesh axes.
 
     No division, so that it is exact where there are zeros; the devices along an axis pass on what

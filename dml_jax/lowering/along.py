@@ -69,7 +69,7 @@ class Along(Protocol):
         """The form that XLA partitions well."""
         ...
 
-    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
+    def unsharded(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         """The form that is fastest on one device of such platforms."""
         ...
 
@@ -123,7 +123,7 @@ def _form(ctx: Any, what: Along) -> Callable[..., Parts]:
     if has_explicit_axes(ctx.avals_in[0]):
         return what.plain
     if on_one_device(module):
-        return functools.partial(what.alone, platforms=platforms)
+        return functools.partial(what.unsharded, platforms=platforms)
     if module.lowering_parameters.for_export or getattr(module.axis_context, "manual_axes", None):
         return what.plain
     return functools.partial(_partitioned, what, platforms)
@@ -133,7 +133,7 @@ def _partitioned(
     what: Along, platforms: Sequence[str], x: jax.Array, axes: tuple[int, ...]
 ) -> Parts:
     dropped = () if what.keeps else axes
-    alone = functools.partial(what.alone, axes=axes, platforms=platforms)
+    unsharded = functools.partial(what.unsharded, axes=axes, platforms=platforms)
 
     @custom_partitioning
     def whole(x: jax.Array) -> Parts:
@@ -146,7 +146,7 @@ def _partitioned(
             # Devices without a mesh: JAX replicates over them what it does not shard.
             devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
             alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
-            return mesh, alone, (alike,) * count, (alike,)
+            return mesh, unsharded, (alike,) * count, (alike,)
         spec = [*argument.sharding.spec, *[None] * (len(shape) - len(argument.sharding.spec))]
         names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
         # XLA pads what does not divide evenly, with anything.
@@ -158,7 +158,7 @@ def _partitioned(
         into = NamedSharding(mesh, PartitionSpec(*names))
         out = NamedSharding(mesh, PartitionSpec(*kept(names, dropped)))
         each = functools.partial(what.each, axes=axes, layout=layout)
-        return mesh, each if layout.over(axes) else alone, (out,) * count, (into,)
+        return mesh, each if layout.over(axes) else unsharded, (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
         dimensions = [f"d{a}" for a in range(x.ndim)]

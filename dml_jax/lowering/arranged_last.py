@@ -20,8 +20,9 @@ are merged in a call that XLA does not inline and that costs nothing. 2 cores, j
 
 On an NVIDIA GPU XLA writes narrow elements one by one, at the speed of its copy of their type, and
 stores what is transposed before it is repeated. Here the elements of an input are exchanged within
-words (`exchanged.py`). Of what is computed eight bytes of neighbours are put together in an integer
-first, so that each thread writes as much, and repeats are a concatenation (`pieces.py` says why).
+words (`exchanged_gpu.py`). Of what is computed eight bytes of neighbours are put together in an
+integer first, so that each thread writes as much, and repeats are a concatenation (`pieces_gpu.py`
+says why).
 H200, jax 0.11.2, TB/s moved, the function as it is, this, and a copy:
 
     tile            [8, 64, 256, 256] by (4, 1, 1, 1) FLOAT32 2.4, 3.6, 4.1; FLOAT16 1.9, 3.3, 3.1;
@@ -44,10 +45,10 @@ from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.elementwise import unsigned
 from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
-from dml_jax.lowering.exchanged import exchanged
+from dml_jax.lowering.exchanged_gpu import exchanged
 from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
 from dml_jax.lowering.pending import Factor, Pending
-from dml_jax.lowering.pieces import (
+from dml_jax.lowering.pieces_gpu import (
     LITTLE_ON_GPU,
     MOST_PIECES,
     alike,
@@ -55,7 +56,7 @@ from dml_jax.lowering.pieces import (
     in_quarters,
     zeros,
 )
-from dml_jax.lowering.stored import in_memory, reshaped
+from dml_jax.lowering.stored_cpu import in_memory, reshaped
 
 # On a CPU what is given and ends in rows that LLVM unrolls is repeated as a concatenation, which
 # copies them, where that gives a row of so many elements or they are narrow. 2 cores, jax 0.10.2,

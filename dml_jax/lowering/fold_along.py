@@ -33,7 +33,7 @@ class _Folded(Along):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return self.kind.plain(x, axes)
 
-    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
+    def unsharded(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         kind = self.kind
         if all(x.shape[a] == 1 for a in axes):
             return shaped(kind.started(x, axes), kept(x.shape, axes))
@@ -50,7 +50,7 @@ class _Folded(Along):
         return by_platform(platforms, forms, default)(x)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        parts = self.alone(part, axes, layout.platforms)
+        parts = self.unsharded(part, axes, layout.platforms)
         if self.kind.locates:
             *rest, index = parts
             parts = (*rest, _global(index, part.shape, axes, layout))

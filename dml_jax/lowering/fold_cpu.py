@@ -31,7 +31,7 @@ from dml_jax.lowering.fold import (
     taken,
 )
 from dml_jax.lowering.packed import Packing
-from dml_jax.lowering.stored import in_memory, reshaped, stored
+from dml_jax.lowering.stored_cpu import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 
 # float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's

@@ -5,9 +5,10 @@ the program ends, in the form of the platform.
 
 Of a concatenation XLA's CPU asks for each element in which piece it is, and LLVM vectorises nothing
 of what is computed in the same loop: there an axis's number says which block it is, if they are few
-(`matrices.join_blocks`). 2 cores, jax 0.10.2, ms, JOIN along the last axis of two of
+(`pieces_cpu.join_blocks`). 2 cores, jax 0.10.2, ms, JOIN along the last axis of two of
 [8, 64, 256, 128] and CLIP, as XLA has it and so: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5;
-over axis 2 7.3, 5.0; 5.8, 3.6; 2.1, 1.1. A GPU joins rows, or quarters (`pieces.join_computed`).
+over axis 2 7.3, 5.0; 5.8, 3.6; 2.1, 1.1. A GPU joins rows, or quarters
+(`pieces_gpu.join_computed`).
 """
 
 import functools
@@ -18,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import matrices, pieces
+from dml_jax.lowering import pieces_cpu, pieces_gpu
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated, variables
 
 
@@ -40,7 +41,7 @@ def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.
     results = _evaluate(platform, program, xs)
     if not any(isinstance(y, _Joined) for y in results):
         return None
-    join = matrices.join_blocks if platform == "cpu" else pieces.join_computed
+    join = pieces_cpu.join_blocks if platform == "cpu" else pieces_gpu.join_computed
     return [join(*y) if isinstance(y, _Joined) else y for y in results]
 
 
@@ -59,7 +60,7 @@ def _may_be_joined(platform: str, jaxpr: Any) -> bool:
 
 
 def _gains(platform: str, parts: Sequence[Any], axis: int) -> bool:
-    return platform != "cpu" or matrices.are_few_blocks(parts, axis)
+    return platform != "cpu" or pieces_cpu.are_few_blocks(parts, axis)
 
 
 def _evaluate(platform: str, program: Any, xs: Sequence[Any]) -> list[Any]:

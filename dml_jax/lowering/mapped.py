@@ -34,10 +34,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import pieces
+from dml_jax.lowering import pieces_gpu
 from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
-from dml_jax.lowering.matrices import long_rows
-from dml_jax.lowering.stored import all_reshaped, in_a_call
+from dml_jax.lowering.pieces_cpu import long_rows
+from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 
 # Elements below which the dispatch is what counts.
 LITTLE_ON_CPU = 2**15
@@ -108,7 +108,7 @@ def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
         (y,) = _mapped(program, xs, "cuda", lambda shape: xs[0].shape if shape else ())
         return y
 
-    return [pieces.elementwise(one, *xs)]
+    return [pieces_gpu.elementwise(one, *xs)]
 
 
 def _mapped(

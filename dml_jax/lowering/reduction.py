@@ -21,7 +21,7 @@ from dml_jax.lowering.fold_exponentials import LOG_EXP_SUM
 from dml_jax.lowering.fold_extreme import MAX, MIN
 from dml_jax.lowering.fold_index import arg_fold
 from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
-from dml_jax.lowering.others import sum_by_others
+from dml_jax.lowering.product_of_others import sum_by_others
 from dml_jax.lowering.slope_sum import slope_sum
 from dml_jax.lowering.wide import wide
 

@@ -33,7 +33,7 @@ from jax.interpreters import ad, batching, mlir
 
 from dml_jax.lowering import placement
 from dml_jax.lowering.fold import Axes, restored
-from dml_jax.lowering.pieces import MOST_PIECES
+from dml_jax.lowering.pieces_gpu import MOST_PIECES
 from dml_jax.lowering.wide import wide
 
 Slope = Callable[..., jax.Array]

@@ -21,7 +21,7 @@ from dml_jax.lowering.fold_along import fold
 from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
 from dml_jax.lowering.fold_extreme import COUNTED
 from dml_jax.lowering.slope_sum import slope_sum
-from dml_jax.lowering.stored import stored
+from dml_jax.lowering.stored_cpu import stored
 from dml_jax.lowering.wide import wide
 
 # Rows that a GPU's kernel holds. H200, jax 0.11.2, us of 33554432 elements, in two passes and so, a

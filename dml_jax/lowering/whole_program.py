@@ -2,8 +2,8 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`matrices`, `joined_last`, `pieces`), what only maps elements (`mapped`), what moves
-and repeats them last (`arranged_last`, which has a form of anything).
+joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), what
+moves and repeats them last (`arranged_last`, which has a form of anything).
 """
 
 import functools
@@ -14,7 +14,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 
-from dml_jax.lowering import arranged_last, joined_last, mapped, matrices, pieces
+from dml_jax.lowering import arranged_last, joined_last, mapped, pieces_cpu, pieces_gpu
 from dml_jax.lowering.equations import bound, evaluated
 from dml_jax.lowering.placement import (
     by_platform,
@@ -27,11 +27,11 @@ from dml_jax.lowering.placement import (
 Function = Callable[..., Sequence[jax.Array]]
 _FormOf = Callable[[Any], Function | None]  # of an equation
 
-_alone = Primitive("dml_alone")
-_alone.multiple_results = True
+_whole_program = Primitive("dml_whole_program")
+_whole_program.multiple_results = True
 
 
-def alone(function: Function, *xs: Any) -> list[jax.Array]:
+def in_its_form(function: Function, *xs: Any) -> list[jax.Array]:
     """`function(*xs)`, on one device in the form of its platform, which returns the same.
 
     For what is a whole program: such a form does not fuse with what stands around it, and this has
@@ -39,15 +39,15 @@ def alone(function: Function, *xs: Any) -> list[jax.Array]:
     """
     if any(has_explicit_axes(jax.typeof(x)) for x in xs):
         return list(function(*xs))
-    return _alone.bind(*xs, program=jax.make_jaxpr(function)(*xs))
+    return _whole_program.bind(*xs, program=jax.make_jaxpr(function)(*xs))
 
 
-@_alone.def_impl  # under `jax.disable_jit`
+@_whole_program.def_impl  # under `jax.disable_jit`
 def _as_it_is(*xs: Any, program: ClosedJaxpr) -> list[jax.Array]:
     return jaxpr_as_fun(program)(*xs)
 
 
-@_alone.def_abstract_eval
+@_whole_program.def_abstract_eval
 def _shapes(*_: Any, program: ClosedJaxpr) -> list[Any]:
     return program.out_avals
 
@@ -59,8 +59,8 @@ def _lowered(ctx: Any, *xs: Any, program: ClosedJaxpr) -> Any:
     return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
 
 
-mlir.register_lowering(_alone, _lowered)
-needs_devices(_alone)
+mlir.register_lowering(_whole_program, _lowered)
+needs_devices(_whole_program)
 
 
 def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
@@ -96,7 +96,7 @@ def _last(form_of: _FormOf, program: Any, xs: Sequence[jax.Array]) -> Sequence[j
 def _joined_in_rows(eqn: Any) -> Function | None:
     if eqn.primitive.name != "concatenate":
         return None
-    return lambda *xs: [matrices.join(xs, eqn.params["dimension"])]
+    return lambda *xs: [pieces_cpu.join(xs, eqn.params["dimension"])]
 
 
 def _split_at_once(eqn: Any) -> Function | None:
@@ -109,9 +109,9 @@ def _split_at_once(eqn: Any) -> Function | None:
     if eqn.primitive.name != "split":
         return None
     sizes, axis = eqn.params["sizes"], eqn.params["axis"]
-    if not matrices.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
+    if not pieces_cpu.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
         return None
-    return lambda x: matrices.split(x, sizes, axis)
+    return lambda x: pieces_cpu.split(x, sizes, axis)
 
 
 def _in_words(eqn: Any) -> Function | None:
@@ -121,16 +121,16 @@ def _in_words(eqn: Any) -> Function | None:
     """
     name, params = eqn.primitive.name, eqn.params
     if name == "split":
-        return lambda x: pieces.split(x, params["sizes"], params["axis"])
+        return lambda x: pieces_gpu.split(x, params["sizes"], params["axis"])
     if name == "concatenate":
-        return lambda *xs: [pieces.join(xs, params["dimension"])]
+        return lambda *xs: [pieces_gpu.join(xs, params["dimension"])]
     return None
 
 
 def _split_computed(eqn: Any) -> Function | None:
     if eqn.primitive.name != "split":
         return None
-    return lambda x: pieces.split_computed(x, eqn.params["sizes"], eqn.params["axis"])
+    return lambda x: pieces_gpu.split_computed(x, eqn.params["sizes"], eqn.params["axis"])
 
 
 _FORMS = {

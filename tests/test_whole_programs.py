@@ -13,13 +13,14 @@ from jax import lax
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
-from dml_jax.lowering import matrices, pieces
+from dml_jax.lowering import pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
-FORMS = [(matrices, name) for name in ("split", "join", "join_blocks")]
+FORMS = [(pieces_cpu, name) for name in ("split", "join", "join_blocks")]
 FORMS += [
-    (pieces, name) for name in ("split", "split_computed", "join", "join_computed", "elementwise")
+    (pieces_gpu, name)
+    for name in ("split", "split_computed", "join", "join_computed", "elementwise")
 ]
 
 
@@ -49,39 +50,39 @@ def scaled(x: jax.Array) -> jax.Array:
 @pytest.mark.parametrize(
     ("function", "on_cpu", "on_gpu"),
     [
-        (halves, "matrices.split", "pieces.split"),
-        (uneven, "", "pieces.split"),
-        (both, "matrices.join", "pieces.join"),
-        (lambda x: halves(small(x)), "matrices.split", "pieces.split_computed"),
-        (lambda x: uneven(small(x)), "", "pieces.split_computed"),
-        (lambda x: both(small(x)), "", "pieces.join_computed"),
+        (halves, "pieces_cpu.split", "pieces_gpu.split"),
+        (uneven, "", "pieces_gpu.split"),
+        (both, "pieces_cpu.join", "pieces_gpu.join"),
+        (lambda x: halves(small(x)), "pieces_cpu.split", "pieces_gpu.split_computed"),
+        (lambda x: uneven(small(x)), "", "pieces_gpu.split_computed"),
+        (lambda x: both(small(x)), "", "pieces_gpu.join_computed"),
         (
             lambda x: lax.concatenate([small(x), x, x, small(x)], 1),
-            "matrices.join_blocks",
-            "pieces.join_computed",
+            "pieces_cpu.join_blocks",
+            "pieces_gpu.join_computed",
         ),
-        (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", "pieces.join_computed"),
-        (lambda x: small(both(x)), "", "pieces.join_computed"),
+        (lambda x: lax.concatenate([small(x), x, x, x[:, :5]], 1), "", "pieces_gpu.join_computed"),
+        (lambda x: small(both(x)), "", "pieces_gpu.join_computed"),
         (lambda x: halves(x)[::-1], "", ""),
         (lambda x: halves(x)[:1], "", ""),
         (lambda x: [small(half) for half in halves(x)], "", ""),
-        (small, "", "pieces.elementwise"),
-        (scaled, "", "pieces.elementwise"),
-        (lambda x: small(x) + x, "", "pieces.elementwise"),
+        (small, "", "pieces_gpu.elementwise"),
+        (scaled, "", "pieces_gpu.elementwise"),
+        (lambda x: small(x) + x, "", "pieces_gpu.elementwise"),
         (lambda x: (small(x), x + x), "", ""),
         (lambda x: x + jnp.asarray(X[::-1].copy()), "", ""),
         (lambda x: x + x[:1], "", ""),
         (lambda x: x.sum(dtype=np.uint8), "", ""),
         (lambda x: lax.broadcast(x, (2,)), "", ""),
-        (lambda x: lax.split(small(x), (8,), 1), "", "pieces.split_computed"),
-        (lambda x: x * FACTOR, "", "pieces.elementwise"),
+        (lambda x: lax.split(small(x), (8,), 1), "", "pieces_gpu.split_computed"),
+        (lambda x: x * FACTOR, "", "pieces_gpu.elementwise"),
         (lambda x: x, "", ""),
         (lambda x: jnp.zeros(3), "", ""),
     ],
 )
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
-    monkeypatch.setattr(matrices, "CACHED", 0)
-    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_cpu, "CACHED", 0)
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
     for module, name in FORMS:
         form, full = getattr(module, name), f"{module.__name__.split('.')[-1]}.{name}"
 
@@ -138,9 +139,9 @@ def halved(x: jax.Array) -> jax.Array:
 )
 def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
     for name in ("CACHED", "UNROLLED", "WIDE"):
-        monkeypatch.setattr(matrices, name, 0)
-    join_blocks, loops = matrices.join_blocks, []
-    monkeypatch.setattr(matrices, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
+        monkeypatch.setattr(pieces_cpu, name, 0)
+    join_blocks, loops = pieces_cpu.join_blocks, []
+    monkeypatch.setattr(pieces_cpu, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
     results = jax.tree.leaves(jax.jit(in_form("cpu", function))(X, X[::-1].copy()))
     expected = jax.tree.leaves(function(jnp.asarray(X), jnp.asarray(X[::-1].copy())))
     for result, value in zip(results, expected, strict=True):
@@ -152,7 +153,7 @@ def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any],
 @pytest.mark.parametrize("size", [16411, 16384])
 def test_pieces_of_several_inputs(monkeypatch, size: int):
     """Narrow elements, or any number of others that is no multiple of four, go in quarters."""
-    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
     xs = np.random.default_rng(3).random((2, size), np.float32)
 
     def function(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -164,7 +165,7 @@ def test_pieces_of_several_inputs(monkeypatch, size: int):
 
 
 def test_numbers_that_are_inputs_or_all_there_is(monkeypatch):
-    monkeypatch.setattr(pieces, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
     product = jax.jit(in_form("cuda", lambda x, factor: x * factor))
     np.testing.assert_array_equal(product(X, FACTOR), X * FACTOR)
     np.testing.assert_array_equal(jax.jit(in_form("cuda", lambda: jnp.zeros(3) + 1))(), np.ones(3))
@@ -214,7 +215,7 @@ def test_what_has_no_form_is_lowered_once():
     """No form that is tried leaves something behind in the program."""
     x = jax.ShapeDtypeStruct((64, 512, 80), np.float32)
     for function in functions(x):
-        texts = [jax.jit(f).lower(x).as_text() for f in (function.__call__, function.alone)]
+        texts = [jax.jit(f).lower(x).as_text() for f in (function.__call__, function.whole)]
         plain, alone = (text.count("stablehlo.") for text in texts)
         assert alone == plain
 
@@ -225,7 +226,7 @@ def test_without_jit():
         expected = function(x)
         with jax.disable_jit():
             np.testing.assert_allclose(function(x), expected, rtol=1e-6)
-        np.testing.assert_allclose(function.alone(x), expected, rtol=1e-6)
+        np.testing.assert_allclose(function.whole(x), expected, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -242,7 +243,7 @@ def test_an_export_has_no_form_of_a_platform():
     outputs = [TensorDesc("FLOAT32", [2**13, 64])] * 4
     op = Split(input_tensor=tensor, output_tensors=outputs, axis=1)
     shape = jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype)
-    program = jax.jit(op.alone)
+    program = jax.jit(op.whole)
     for platform, form in {"cpu": "stablehlo.reduce", "cuda": "bitcast_convert"}.items():
         assert form in program.trace(shape).lower(lowering_platforms=(platform,)).as_text()
         exported = jax.export.export(program, platforms=[platform])(shape)
@@ -258,6 +259,6 @@ def test_inside_of_another_program_it_is_a_part_of_that(as_graph: bool):
         builder = GraphBuilder()
         function = builder.build(function(builder.input_tensor("x", tensor)))
     programs = [jax.make_jaxpr(function)(X), jax.make_jaxpr(lambda: function(X))()]
-    assert all("dml_alone" not in str(program) for program in programs)
-    assert "dml_alone" in str(jax.make_jaxpr(function.alone)(X))
+    assert all("dml_whole_program" not in str(program) for program in programs)
+    assert "dml_whole_program" in str(jax.make_jaxpr(function.whole)(X))
     np.testing.assert_array_equal(jax.jit(lambda: function(X))(), X.clip(50, 150))

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.arrangement import joined_shape, rows_of, shapes_of
 from dml_jax.lowering.elementwise import unsigned
-from dml_jax.lowering.matrices import rows_of, shapes_of
 
 # More are written element by element.
 MOST_PIECES = 4
@@ -140,7 +140,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     whose number is no multiple of four. Narrow elements of these are words of a concatenation.
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
-    shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
+    shape = joined_shape(xs, axis)
     count = math.prod(shape)
     if count < LITTLE_ON_GPU or not _fill_words(first, sizes, axis):
         return join_computed(xs, axis)
@@ -165,7 +165,7 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     they are, [65, 13, 509, 521] over 3: FLOAT16 1.9, 1.7; with clips, over 1: 1.7, 1.5; 0.9, 0.8.)
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
-    shape = (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :])
+    shape = joined_shape(xs, axis)
     if math.prod(shape) < LITTLE_ON_GPU or _are_even([*sizes, shape[-1]]):
         return lax.concatenate(xs, axis)
     rows = [rows_of(x, axis) for x in xs]

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.arrangement import joined_shape, rows_of, shapes_of
 from dml_jax.lowering.elementwise import unsigned, where
-from dml_jax.lowering.stored import all_reshaped, reshaped
+from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
 
 # Elements of a row that a CPU copies as fast as any longer one.
 LONG = 2**8
@@ -66,11 +67,6 @@ def _neighbours(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(size, len([*run])) for size, run in itertools.groupby(sizes)]
 
 
-def shapes_of(x: jax.Array, sizes: Sequence[int], axis: int) -> list[tuple[int, ...]]:
-    """Of the pieces along an axis."""
-    return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-
-
 def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
     """[rows, count * width] -> so many of [rows, width], by one loop."""
     if count == 1:
@@ -94,8 +90,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     [8, 64, 256, 256] 23, 29; FLOAT16 25, 32. First axis: FLOAT32 [8, 64, 256, 256] 25, 28 (as one
     row 21); [2, 64, 512, 512] 20, 30 (20); UINT8 (20) 27.
     """
-    shape = [*xs[0].shape]
-    shape[axis] = sum(x.shape[axis] for x in xs)
+    shape = joined_shape(xs, axis)
     behind = long_rows(shape, axis)
     if behind is None or math.prod(shape[:axis]) > 1:
         return lax.concatenate([rows_of(x, axis) for x in xs], 1).reshape(shape)
@@ -149,8 +144,3 @@ def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:
     """The last axis behind this one from which on a row has `LONG` elements, if there is one."""
     axes = range(len(shape) - 1, axis, -1)
     return next((d for d in axes if math.prod(shape[d:]) >= LONG), None)
-
-
-def rows_of(x: jax.Array, axis: int) -> jax.Array:
-    """[before the axis, elements from it on]."""
-    return x.reshape(math.prod(x.shape[:axis]), -1)

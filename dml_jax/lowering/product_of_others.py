@@ -68,12 +68,12 @@ class _Others(Along):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return (_as_jax_does(x, axes),)
 
-    def alone(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
+    def unsharded(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         return (_by_division(x, _whole(x, axes), axes, platforms),)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
         whole = _whole(part, axes)
-        others = across.product_of_others(whole, layout.over(axes))
+        others = across.product_of_other_devices(whole, layout.over(axes))
         return (_by_division(part, whole, axes, layout.platforms, others),)
 
 
