@@ -200,7 +200,12 @@ def argmax(
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str = TensorDataType.UINT32,
 ) -> Value:
-    """The index of the largest element over `axes` (None or empty: all). DML_OPERATOR_ARGMAX."""
+    """The index of the largest element over `axes` (None or empty: all). DML_OPERATOR_ARGMAX.
+
+    Of the input's rank: `axes` stay as size 1. Of elements that are equal, and of NaN, which is the
+    largest, `axis_direction` INCREASING gives the first, DECREASING the last. `output_data_type` is
+    INT32, UINT32, INT64 or UINT64.
+    """
     return _arg(Argmax, input, axes, axis_direction, output_data_type)
 
 
@@ -210,7 +215,10 @@ def argmin(
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str = TensorDataType.UINT32,
 ) -> Value:
-    """The index of the smallest element over `axes` (None or empty: all). DML_OPERATOR_ARGMIN."""
+    """The index of the smallest element over `axes` (None or empty: all). DML_OPERATOR_ARGMIN.
+
+    As `argmax`, with NaN as the smallest.
+    """
     return _arg(Argmin, input, axes, axis_direction, output_data_type)
 
 

@@ -16,6 +16,7 @@ import pytest
 from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
+import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 from dml_jax.lowering import (
     fold_along,
@@ -805,3 +806,15 @@ def test_a_program_for_several_platforms(function: str):
     program = jax.export.export(jax.jit(op), platforms=("cpu", "cuda"))(x)
     (expected,) = SAMPLES[op.c_name].reference(op, x)
     np.testing.assert_allclose(program.call(x), expected, rtol=1e-5)
+
+
+def test_denormals_count_as_they_are_or_as_0():
+    """FLOAT32 on a CPU, whose XLA flushes; indices and FLOAT16 never."""
+    x = jnp.array([0, 1e-40, 5e-39], jnp.float32)
+    for function, exact in (("MAX", 5e-39), ("SUM", 5.1e-39)):
+        assert float(dml_jax.reduce(x, function)[0]) in (0, np.float32(exact))
+    assert float(dml_jax.reduce(-x, "MIN")[0]) in (0, np.float32(-5e-39))
+    assert dml_jax.argmax(x).tolist() == dml_jax.argmin(-x).tolist() == [2]
+    narrow = jnp.array([0, 1e-7, 3e-7], jnp.float16)
+    for function in ("MAX", "SUM"):
+        assert dml_jax.reduce(narrow[2:], function)[0] == np.float16(3e-7)

@@ -46,6 +46,7 @@ class Executor:
         model: what to run.
         device: where.
         say: takes each part of the report, a line or several.
+        timing: how often each dispatch runs, and what is said of it.
         track: wraps the iterations of a dispatch, for a progress bar.
         record: takes (kind, facts) of each thing done, for machines.
         folder: where files are written.

@@ -87,7 +87,8 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
             rounded to the tensor's type once; integers truncate, saturate, and have 0 for NaN.
         min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
             truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
-            min everywhere; NaN bounds are refused; NaN elements stay NaN.
+            min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may
+            count as 0, as on a CPU.
 
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
