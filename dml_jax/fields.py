@@ -19,6 +19,12 @@ from dml_jax.errors import FAULTS_MAX, DmlError, Fault, refused
 from dml_jax.tensor import UINT_MAX, TensorDesc
 
 
+def float_of_word(value: Any) -> Any:
+    """The float that "nan", "inf" or "-inf" stands for, as JSON has them; else the value itself."""
+    is_word = isinstance(value, str) and value.lower() in ("nan", "inf", "-inf")
+    return float(value) if is_word else value
+
+
 class Kind:
     """How the values of a field are taken in, compared and written.
 
@@ -85,9 +91,7 @@ class Real(Kind):
         return value if math.isfinite(value) else str(value)
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> float:
-        if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
-            return float(value)
-        return self.convert(value)
+        return self.convert(float_of_word(value))
 
 
 # Which member of DML_SCALAR_UNION holds a type; FLOAT16 has none of its own, and lies in its bits.
@@ -127,10 +131,8 @@ class Scalar(Kind):
         return value if math.isfinite(value) else str(value)
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> float | int:
-        if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
-            return float(value)
         if not isinstance(value, Mapping):
-            return self.convert(value)
+            return self.convert(float_of_word(value))
         name = str(siblings.get(self.type_field)).removeprefix("DML_TENSOR_DATA_TYPE_")
         member = _UNION_MEMBERS.get(name)
         if list(value) != [member]:

@@ -193,19 +193,17 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
         raise DmlError([Fault("", "type", rule, kind, (context,))])
     if isinstance(kind, str) and kind.lower() == "graph":
         return _parse_graph(name, value, context, folder)
-    own = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
+    own = ("type", "Type", "desc", "Desc", *_OF_ANY)
     flat = not ("desc" in value or "Desc" in value)
     faults: list[Fault] = []
     bindings: Bindings = {}
     operator = None
     try:
         with Reader(value, (*value, *own) if flat else own) as fields:
-            bindings = fields.take("bindings", _parse_bindings, {})
-            fields.take("executionFlags", _execution_flags, None)
-            fields.take("dmlCompileType", _compile_type, None)
+            bindings = _take_bindings(fields)
     except DmlError as error:
         faults.extend(error.faults)
-    described = {key: item for key, item in value.items() if key not in own[4:]}
+    described = {key: item for key, item in value.items() if key not in _OF_ANY}
     try:
         operator = operator_from_json(described)
     except DmlError as error:
@@ -218,11 +216,8 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
 def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:
     """{"type": "graph", "sourcePath"}: what `Graph.save` wrote, bound by the graph's names."""
     graph: Any = None
-    known = ("type", "Type", "sourcePath", "bindings", "executionFlags", "dmlCompileType")
-    with Reader(value, known, context) as fields:
-        bindings = fields.take("bindings", _parse_bindings, {})
-        fields.take("executionFlags", _execution_flags, None)
-        fields.take("dmlCompileType", _compile_type, None)
+    with Reader(value, ("type", "Type", "sourcePath", *_OF_ANY), context) as fields:
+        bindings = _take_bindings(fields)
         source = fields.take("sourcePath", string)
         if source is not None:
             try:
@@ -232,6 +227,17 @@ def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path
             except DmlError as error:
                 fields.faults += error.faults
     return Dispatchable(name, graph, bindings)
+
+
+# The fields of every dispatchable beside what it is.
+_OF_ANY = ("bindings", "executionFlags", "dmlCompileType")
+
+
+def _take_bindings(fields: Reader) -> Bindings:
+    bindings = fields.take("bindings", _parse_bindings, {})
+    fields.take("executionFlags", _execution_flags, None)
+    fields.take("dmlCompileType", _compile_type, None)
+    return bindings
 
 
 def _execution_flags(value: Any) -> None:

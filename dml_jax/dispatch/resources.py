@@ -20,6 +20,7 @@ from dml_jax.dispatch.reading import (
 )
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
+from dml_jax.fields import float_of_word
 from dml_jax.files import read_npy
 from dml_jax.tensor import UINT_MAX, round_up
 
@@ -176,13 +177,12 @@ def number(value: Any, data_type: TensorDataType) -> int | float:
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         return unsigned(int(limits.max), int(limits.min))(value)
-    if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
-        return float(value)
+    value = float_of_word(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise refused("be a number, 'nan', 'inf' or '-inf'", value)
     with np.errstate(over="ignore"):
         try:
-            fits = math.isinf(value) or not np.isinf(dtype.type(value))
+            fits = not math.isfinite(value) or not np.isinf(dtype.type(value))
         except OverflowError:
             fits = False
     if not fits:

@@ -53,6 +53,8 @@ class Fold:
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
         in_turn: how a CPU does columns of two kept things that do not go in one loop; None where
             one is kept.
+        logarithm: whether it keeps the logarithm of a sum of exponentials, which are many
+            instructions.
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
@@ -72,6 +74,7 @@ class Fold:
     twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
     in_turn: "InTurn | None" = None
+    logarithm: bool = False
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """The form that XLA partitions well."""

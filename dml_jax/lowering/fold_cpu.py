@@ -165,11 +165,11 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     behind = [n for a, n in enumerate(x.shape) if n > 1 and a > first and a not in axes]
     k, c = math.prod(before), math.prod(behind)
     n = x.size // (k * c)
-    if _is_logarithm(kind, x) and c in (2, 3) and k * c % CORES == 0:
+    if kind.logarithm and c in (2, 3) and k * c % CORES == 0:
         flat = (k * c,)
     elif len(behind) > 1 and kind.twice and behind[-1] < NARROW:
         flat = (k, c)
-    elif not behind and len(before) > 1 and n <= _short_row(kind, x):
+    elif not behind and len(before) > 1 and n <= _short_row(kind):
         if k % CORES == 0 and before[-1] >= (NARROW if kind.twice else FEW):
             return parts
         flat = (k,)
@@ -178,14 +178,9 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     return tuple(reshaped(part.reshape(flat), part.shape) for part in parts)
 
 
-def _short_row(kind: Fold, x: jax.Array) -> int:
+def _short_row(kind: Fold) -> int:
     """Up to how many elements of a row are combined like blocks."""
-    return SHORT_LOGARITHM if _is_logarithm(kind, x) else SHORT_ROW
-
-
-def _is_logarithm(kind: Fold, x: jax.Array) -> bool:
-    """Whether it is LOG_SUM_EXP as one value."""
-    return kind.twice and len(kind.types(x.dtype)) == 1
+    return SHORT_LOGARITHM if kind.logarithm else SHORT_ROW
 
 
 def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) -> Parts:
@@ -205,7 +200,7 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     """
     k, n, _ = parts[0].shape
     rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
-    most = _short_row(kind, parts[0]) if in_two_passes or rest == 0 else TWO_SETS
+    most = _short_row(kind) if in_two_passes or rest == 0 else TWO_SETS
     are_short = n <= most
     form = _columns if are_short else functools.partial(_rows, sizes=sizes)
     if not are_short and in_two_passes:

@@ -53,10 +53,8 @@ def _by_bits(reduce: Reduction, ordered: bool) -> Reduction:
 
 # Rows whose loop LLVM unrolls wholly, and then vectorises badly or not. 2 cores, jax 0.10.2, of
 # 33554432 elements, ms, as they are and in halves: MAX FLOAT32 of 224 7.9, 4.9; of 256 8.8, 4.4; of
-# 320 12.5, 4.5; LOG_SUM_EXP of 512 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2. Of 192, 352, 544
-# and 1024 nothing is gained, nor for SUM.
+# 320 12.5, 4.5. Of 192, 352 and 1024 nothing is gained, nor for SUM.
 UNROLLED = (224, 256, 288, 320)
-UNROLLED_EXPONENTIALS = range(512, 641, 2)
 
 
 def halved(parts: Parts, axes: Axes, lengths: Sequence[int]) -> tuple[Parts, Axes]:
