@@ -22,6 +22,10 @@ JOINED = [
     ([(1, 3, 7, 2), (1, 4, 7, 2)], 1),
     ([(4, 4)], 0),
     ([(2, k, 4) for k in (4, 1, 3, 2, 1, 5)], 1),
+    ([(6, k, 3) for k in (2, 1, 3, 1, 2)], 1),
+    ([(5, 2), (5, 1)], 1),
+    ([(4, k + 1) for k in range(12)], 1),
+    ([(9, 4)] * 11, 1),
 ]
 TYPES = ["uint8", "float16", "float32", "float64"]
 
@@ -88,6 +92,28 @@ def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
 def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     assert pieces_cpu.are_few_blocks(types, axis) == gains
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "axis", "quarters"),
+    [
+        ([(4, 3, 5)] * 2, "float32", 1, True),
+        ([(4, 3, 5)] * 3, "uint8", 1, False),
+        ([(4, 3, 5)] * 5, "float16", 1, True),
+        ([(4, 3, 5)] * 5, "float64", 1, False),
+        ([(4, 4, 5)] * 10, "float32", 1, False),
+        ([(4, 4, 5)] * 11, "float32", 1, True),
+        ([(4, 4, 8)] * 10, "float16", 2, False),
+        ([(4, 4, 8)] * 11, "float16", 2, True),
+        ([(3, 3, 5)] * 5, "float16", 0, False),  # by copies of the inputs
+    ],
+)
+def test_what_is_joined_in_quarters_of_rows(monkeypatch, shapes, dtype, axis: int, quarters: bool):
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    xs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    with jax.enable_x64(True):
+        text = jax.jit(lambda *xs: pieces_gpu.join_computed(xs, axis)).lower(*xs).as_text()
+    assert ("stablehlo.slice" in text and "optimization_barrier" not in text) == quarters
 
 
 @pytest.mark.parametrize("dtype", TYPES)

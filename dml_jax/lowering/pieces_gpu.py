@@ -13,6 +13,7 @@ H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -25,6 +26,8 @@ from dml_jax.lowering.elementwise import unsigned
 
 # More are written element by element.
 MOST_PIECES = 4
+# Of a concatenation of more XLA's threads write one element each.
+MOST_VECTORISED = 10
 # Elements below which the launch is what counts.
 LITTLE_ON_GPU = 2**20
 # Elements that a piece is a multiple of.
@@ -151,30 +154,47 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         return elements_of(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
     # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
-        return lax.concatenate(xs, axis)
-    return elements_of(lax.concatenate(words, 1), shape, first.dtype)
+        return join_computed(xs, axis)
+    return elements_of(join_computed(words, 1), shape, first.dtype)
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` of what is computed or not aligned: of rows, two narrow ones in quarters.
+    """`arrangement.join` of what is computed or not aligned: of rows, some in quarters.
 
     TB/s of two clips, joined, as XLA has it and of rows, [32, 3, 1080, 1920] over 1: FLOAT32 3.2,
     4.0; FLOAT16 1.6, 4.0; UINT8 0.8, 3.1; [32, 3, 1081, 1921] over 0: 2.7, 3.9; 1.9, 3.6; 2.3, 2.7.
-    In quarters, over 1: FLOAT16 1.6, 1.9; UINT8 0.8, 1.0; over 3: 1.6, 2.3; 0.8, 1.1; of what is
-    given, over 1: 1.6, 2.6; 0.8, 1.5; over 3: 1.6, 3.5; 0.8, 2.3. (FLOAT32 3.2, 3.0. Of three as
-    they are, [65, 13, 509, 521] over 3: FLOAT16 1.9, 1.7; with clips, over 1: 1.7, 1.5; 0.9, 0.8.)
     """
-    first, sizes = xs[0], [x.shape[axis] for x in xs]
-    shape = joined_shape(xs, axis)
-    if math.prod(shape) < LITTLE_ON_GPU or _are_even([*sizes, shape[-1]]):
+    sizes, shape = [x.shape[axis] for x in xs], joined_shape(xs, axis)
+    vectorised = len(xs) <= MOST_VECTORISED
+    if math.prod(shape) < LITTLE_ON_GPU or (vectorised and _are_even([*sizes, shape[-1]])):
         return lax.concatenate(xs, axis)
     rows = [rows_of(x, axis) for x in xs]
+    aligned = vectorised and _are_even([x.shape[1] for x in rows])
+    if aligned or len(xs) in (3, 4) or xs[0].dtype.itemsize > WORD:
+        return lax.concatenate(rows, 1).reshape(shape)
+    return _in_quarters_of_rows(rows).reshape(shape)
 
-    def joined(*rows: jax.Array) -> Sequence[jax.Array]:
-        return [lax.concatenate(rows, 1).reshape(shape)]
 
-    narrow = first.dtype.itemsize < WORD and not _are_even([x.shape[1] for x in rows])
-    return (in_quarters(joined, *rows) if narrow and len(xs) == 2 else joined(*rows))[0]
+def _in_quarters_of_rows(matrices: Sequence[jax.Array]) -> jax.Array:
+    """Matrices joined along their last axis, flat: a thread writes in four rows, far apart.
+
+    TB/s as one concatenation and so, [65, 13, 509, 521], of which no row is aligned, over 1; over 3
+    (with clips the same): of two FLOAT32 2.7, 2.8; 2.9, 3.4, FLOAT16 1.5, 1.7; 1.6, 2.5, UINT8 0.8,
+    1.0; 0.8, 1.5. Of five 1.6, 2.8; 1.6, 2.8, FLOAT16 0.8, 1.7; 0.8, 1.7, UINT8 0.4, 1.0; 0.4, 0.9.
+    Of 64 over 3 1.6, 2.1; 0.8, 1.2; 0.4, 0.6. With clips, [16, 64, 256, 256] of 16 1.6, 2.8; 1.6,
+    2.3, FLOAT16 0.8, 1.6; 0.8, 1.4, UINT8 0.4, 0.9; 0.4, 0.7. Of three and four FLOAT16 2.0, 1.7;
+    2.2, 2.3, and 2.3, 1.7; 2.7, 1.7. In halves and thirds it is less.
+    """
+    count = matrices[0].shape[0]
+    if count < MOST_PIECES:
+        (joined,) = in_quarters(lambda *xs: [lax.concatenate(xs, 1)], *matrices)
+        return joined.reshape(-1)
+    ends = [count * i // MOST_PIECES for i in range(MOST_PIECES + 1)]
+    quarters = [
+        lax.concatenate([lax.slice_in_dim(x, *bounds) for x in matrices], 1).reshape(-1)
+        for bounds in itertools.pairwise(ends)
+    ]
+    return lax.concatenate(quarters, 0)
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
