@@ -9,7 +9,6 @@ from typing import Any
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.fields import Array, Choice, Field, Real, Scalar, Structure, Tensor
 from dml_jax.operator import OPERATORS, Operator
-from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 
 _LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")
 _AS_FOR = re.compile(r"as for ([A-Z][A-Z_0-9]*)\. ?")
@@ -195,23 +194,6 @@ def shown_ranks(ranks: Ranks | None) -> str:
         return ""
     low, high = ranks
     return str(low) if low == high else f"{low} to {high}"
-
-
-_SETS = {
-    frozenset(names.split()): words
-    for names, words in (
-        (FLOATS, "FLOAT32, FLOAT16"),
-        (TO_32_BITS, "all of up to 32 bits"),
-        (ALL_BUT_FLOAT64, "all but FLOAT64"),
-        (ALL_TYPES, "all"),
-    )
-}
-
-
-def shown_types(types: Any) -> str:
-    """`all but FLOAT64` for a set of types that the pages often use, else their names."""
-    names = [t.name for t in types]
-    return _SETS.get(frozenset(names)) or ", ".join(names)
 
 
 def described(op: type[Operator]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor
-from dml_jax.enums import FeatureLevel, TensorDataType
+from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.lowering.whole_program import in_its_form
 from dml_jax.support import Support
@@ -20,7 +20,6 @@ from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
     X64_RULE,
     TensorDesc,
-    TensorFlags,
     needs_x64,
     shown_array,
 )

@@ -20,10 +20,10 @@ from dml_jax.documentation import (
     Matrix,
     matrices,
     shown_ranks,
-    shown_types,
     takes,
 )
 from dml_jax.fields import Array, Choice, Field
+from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
@@ -227,12 +227,29 @@ def _of_first_input(op: type[Operator]) -> list[Matrix]:
     return [m for m in matrices(op) if not m.tensors or first in m.tensors]
 
 
+_SETS = {
+    frozenset(names.split()): words
+    for names, words in (
+        (FLOATS, "FLOAT32, FLOAT16"),
+        (TO_32_BITS, "all of up to 32 bits"),
+        (ALL_BUT_FLOAT64, "all but FLOAT64"),
+        (ALL_TYPES, "all"),
+    )
+}
+
+
+def _shown_types(types: Any) -> str:
+    """`all but FLOAT64` for a set of types that the pages often use, else their names."""
+    names = [t.name for t in types]
+    return _SETS.get(frozenset(names)) or ", ".join(names)
+
+
 def _summary(by_type: Any) -> str:
     """`4`, and below it `FLOAT32, FLOAT16`."""
     if not by_type:
         return "-"
     low, high = min(r[0] for r in by_type.values()), max(r[1] for r in by_type.values())
-    return f"<nobr>**{shown_ranks((low, high))}**</nobr><br>{shown_types(by_type)}"
+    return f"<nobr>**{shown_ranks((low, high))}**</nobr><br>{_shown_types(by_type)}"
 
 
 # An operator's page.
