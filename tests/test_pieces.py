@@ -26,6 +26,7 @@ JOINED = [
     ([(5, 2), (5, 1)], 1),
     ([(4, k + 1) for k in range(12)], 1),
     ([(9, 4)] * 11, 1),
+    ([(5, 3)] * 3, 1),
 ]
 TYPES = ["uint8", "float16", "float32", "float64"]
 
@@ -128,6 +129,25 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
             split = jax.jit(form, static_argnums=(1, 2))(whole, sizes, axis)
             for piece, array in zip(split, arrays, strict=True):
                 np.testing.assert_array_equal(bits(piece), bits(array))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "copies"),
+    [
+        ((1, 2), "float32", True),
+        ((3, 3), "uint8", True),
+        ((3, 3, 3), "uint8", False),  # of one shape: one kernel
+        ((3, 3, 4), "float16", True),
+        ((4, 8), "float32", False),
+        ((1, 2), "float64", True),
+    ],
+)
+def test_what_is_split_in_quarters(monkeypatch, sizes: tuple[int, ...], dtype: str, copies: bool):
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    with jax.enable_x64(True):
+        x = jax.ShapeDtypeStruct((5, sum(sizes)), dtype)
+        text = jax.jit(lambda x: pieces_gpu.split(x, sizes, 1)).lower(x).as_text()
+    assert ("optimization_barrier" in text) == copies
 
 
 @pytest.mark.parametrize("dtype", TYPES)

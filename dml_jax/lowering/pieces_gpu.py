@@ -90,11 +90,7 @@ def zeros(x: jax.Array, count: int) -> list[jax.Array]:
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
-    """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one.
-
-    TB/s, [5, 13, 509, 521] over axis 1 as rows and in quarters: FLOAT32 2.5, 3.1; FLOAT16 1.3, 2.4;
-    UINT8 0.8, 1.2; over 3 2.6, 3.0; 1.6, 2.6; 0.8, 2.0.
-    """
+    """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one."""
     if x.size < LITTLE_ON_GPU:
         return lax.split(x, sizes, axis)
     in_words = _fill_words(x, sizes, axis)
@@ -122,10 +118,43 @@ def split_computed(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[ja
 
 
 def _cut(rows: jax.Array, widths: Sequence[int], aligned: bool) -> Sequence[jax.Array]:
+    """Columns, in quarters where they are not aligned; these are flat.
+
+    XLA writes more than two of one shape with one kernel, of which a thread has an element of each.
+    TB/s as they are, in quarters of the results, and in quarters of the rows:
+
+        [65, 13, 509, 521]    in two, over 1; over 3              in three, over 1; over 3
+        FLOAT32               2.1, 3.4, 3.5; 2.3, 3.6, 3.6        2.5, 3.6, 3.7; 2.4, 3.4, 3.3
+        FLOAT16               1.1, 2.0, 2.6; 1.3, 2.9, 2.8        1.5, 2.7, 2.9; 1.2, 2.5, 2.5
+        UINT8                 0.5, 1.1, 1.5; 0.7, 1.9, 1.9        0.9, 1.5, 1.9; 0.6, 1.4, 1.4
+        of one shape, [65, 12, 509, 521] over 1; [65, 13, 509, 522] over 3
+        FLOAT32               4.0, 3.6, 3.8; 3.2, 3.4, 3.4        3.9, 3.9, 3.8; 4.0, 3.6, 3.5
+        FLOAT16               3.1, 2.4, 3.0; 1.6, 2.5, 2.5        3.8, 3.1, 3.3; 3.6, 3.0, 2.9
+        UINT8                 1.6, 1.2, 1.9; 0.8, 1.5, 1.5        3.6, 1.8, 2.6; 2.3, 2.1, 2.1
+    """
+
     def cut(rows: jax.Array) -> Sequence[jax.Array]:
         return lax.split(rows, widths, 1)
 
-    return cut(rows) if aligned else in_quarters(cut, rows)
+    if aligned or (len(widths) > 2 and len(set(widths)) == 1):
+        return cut(rows)
+    if rows.shape[0] < MOST_PIECES:
+        return in_quarters(cut, rows)
+    quarters = [cut(part) for part in _quarters_of_rows(alike(rows, MOST_PIECES))]
+    return [_flat(same) for same in zip(*quarters, strict=True)]
+
+
+def _quarters_of_rows(matrices: Sequence[jax.Array]) -> list[jax.Array]:
+    """The first quarter of the rows of the first of four matrices, the second of the second, ..."""
+    count = matrices[0].shape[0]
+    ends = [count * i // MOST_PIECES for i in range(MOST_PIECES + 1)]
+    pairs = zip(matrices, itertools.pairwise(ends), strict=True)
+    return [lax.slice_in_dim(x, *bounds) for x, bounds in pairs]
+
+
+def _flat(quarters: Sequence[jax.Array]) -> jax.Array:
+    """Quarters one behind the other, of which each thread writes an element, in rows far apart."""
+    return lax.concatenate([part.reshape(-1) for part in quarters], 0)
 
 
 def _are_even(widths: Sequence[int]) -> bool:
@@ -176,7 +205,7 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 
 def _in_quarters_of_rows(matrices: Sequence[jax.Array]) -> jax.Array:
-    """Matrices joined along their last axis, flat: a thread writes in four rows, far apart.
+    """Matrices joined along their last axis, flat.
 
     TB/s as one concatenation and so, [65, 13, 509, 521], of which no row is aligned, over 1; over 3
     (with clips the same): of two FLOAT32 2.7, 2.8; 2.9, 3.4, FLOAT16 1.5, 1.7; 1.6, 2.5, UINT8 0.8,
@@ -185,16 +214,11 @@ def _in_quarters_of_rows(matrices: Sequence[jax.Array]) -> jax.Array:
     2.3, FLOAT16 0.8, 1.6; 0.8, 1.4, UINT8 0.4, 0.9; 0.4, 0.7. Of three and four FLOAT16 2.0, 1.7;
     2.2, 2.3, and 2.3, 1.7; 2.7, 1.7. In halves and thirds it is less.
     """
-    count = matrices[0].shape[0]
-    if count < MOST_PIECES:
+    if matrices[0].shape[0] < MOST_PIECES:
         (joined,) = in_quarters(lambda *xs: [lax.concatenate(xs, 1)], *matrices)
         return joined.reshape(-1)
-    ends = [count * i // MOST_PIECES for i in range(MOST_PIECES + 1)]
-    quarters = [
-        lax.concatenate([lax.slice_in_dim(x, *bounds) for x in matrices], 1).reshape(-1)
-        for bounds in itertools.pairwise(ends)
-    ]
-    return lax.concatenate(quarters, 0)
+    quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
+    return _flat([lax.concatenate(same, 1) for same in quarters])
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
