@@ -225,7 +225,8 @@ class Structure(Kind):
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):
             name = self.descriptor.__name__
-            raise refused(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}", value)
+            made = f"{name}({', '.join(f'{f.name}=...' for f in self.descriptor.fields)})"
+            raise refused(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}, as {made}", value)
         return value
 
     def to_json(self, value: Any) -> dict[str, Any]:

@@ -104,7 +104,10 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.clip(X, None, 1), "Min to be a number, got None"),
         (lambda: wrong.clip(X, "0", True), "Max to be a number, got True"),
         (lambda: wrong.clip(X, 0, 10**400), "Max to fit a FLOAT"),
-        (lambda: wrong.clip(X, 0, 1, [1, 2]), "ScaleBias to be a ScaleBias"),
+        (
+            lambda: wrong.clip(X, 0, 1, [1, 2]),
+            "ScaleBias to be a ScaleBias, as ScaleBias(scale=..., bias=...), got [1, 2]",
+        ),
         (lambda: wrong.depth_to_space(X, [2]), "BlockSize to be an integer"),
         (lambda: wrong.join([], 0), "InputCount to be at least 1"),
         (lambda: wrong.join(None, 0), "InputTensors to be a list, got None"),

@@ -420,7 +420,7 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
         + [f"Nodes[{i}] to lead to a graph output (node {i} " for i in range(5)],
     ),
     ("not a node", edit(nodes_1=3), ["Nodes[1] to be an OperatorNode or a ConstantNode, got 3"]),
-    ("a wrong edge", edit(input_edges=[Out(0, 0, 0)]), ["InputEdges[0] to be an InputEdge, got"]),
+    ("a wrong edge", edit(input_edges=[Out(0, 0, 0)]), ["InputEdges[0] to be an InputEdge, as"]),
     ("edges that are no list", edit(output_edges=7), ["OutputEdges to be a list, got 7"]),
     (
         "no such node",
