@@ -82,6 +82,15 @@ def test_written_pages(page: Path, folder: Path):
     run_page(page.name, page.read_text())
 
 
+@pytest.mark.parametrize("page", [*WRITTEN, *ROOT.glob("*.md")], ids=lambda page: page.name)
+def test_files_that_pages_name_are_there(page: Path):
+    """`fold.py`, or from the root `dml_jax/lowering/fold.py`."""
+    rooms = ("dml_jax", "tests", "docs", "benchmarks", "examples")
+    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    known = {path.name for path in files} | {path.relative_to(ROOT).as_posix() for path in files}
+    assert set(re.findall(r"`([\w/]+\.py)`", page.read_text())) <= known
+
+
 @pytest.mark.parametrize("op", OPERATORS.values(), ids=lambda op: op.__name__)
 def test_operators_pages(op: type, folder: Path):
     text = MADE[page_of(op)]
