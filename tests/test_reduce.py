@@ -816,5 +816,5 @@ def test_denormals_count_as_they_are_or_as_0():
     assert float(dml_jax.reduce(-x, "MIN")[0]) in (0, np.float32(-5e-39))
     assert dml_jax.argmax(x).tolist() == dml_jax.argmin(-x).tolist() == [2]
     narrow = jnp.array([0, 1e-7, 3e-7], jnp.float16)
-    for function in ("MAX", "SUM"):
-        assert dml_jax.reduce(narrow[2:], function)[0] == np.float16(3e-7)
+    for function, exact in (("MAX", narrow[2]), ("SUM", narrow[1] + narrow[2])):
+        assert dml_jax.reduce(narrow, function)[0] == exact > 0
