@@ -1,7 +1,8 @@
 """Forms for whole programs that move elements as rows and words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,9 +50,13 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("even", "long", "run"), [(1, 10, 32), (4, 1, 32), (1, 10, 1)])
-def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int):
+@pytest.mark.parametrize("much", [2**24, 0])
+def test_joined(
+    monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int, much: int
+):
     monkeypatch.setattr(pieces_cpu, "LONG", long)
-    for name, value in {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run}.items():
+    sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "MUCH": much, "MANY_ROWS": 16}
+    for name, value in {**sizes, "ALIGNED": 3, "LONG_ROW": 9}.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
@@ -95,32 +100,56 @@ def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gai
     assert pieces_cpu.are_few_blocks(types, axis) == gains
 
 
+def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct) -> str:
+    """How a GPU's form writes: in place, by so many kernels; in quarters (of copies); once."""
+    with jax.enable_x64(True):
+        text = jax.jit(function).lower(*xs).as_text()
+    written = text.count("dynamic_update_slice")
+    if written:
+        return f"in place {written}"
+    if "optimization_barrier" in text:
+        return "quarters of copies"
+    return "quarters" if text.count("stablehlo.concatenate") > 1 else "once"
+
+
 @pytest.mark.parametrize(
-    ("shapes", "dtype", "axis", "quarters"),
+    ("shapes", "dtype", "axis", "way"),
     [
-        ([(4, 3, 5)] * 2, "float32", 1, True),
-        ([(4, 3, 5)] * 3, "uint8", 1, False),
-        ([(4, 3, 5)] * 5, "float16", 1, True),
-        ([(4, 3, 5)] * 5, "float64", 1, False),
-        ([(4, 4, 5)] * 10, "float32", 1, False),
-        ([(4, 4, 5)] * 11, "float32", 1, True),
-        ([(4, 4, 8)] * 10, "float16", 2, False),
-        ([(4, 4, 8)] * 11, "float16", 2, True),
-        ([(3, 3, 5)] * 5, "float16", 0, False),  # by copies of the inputs
+        ([(8, 3, 5)] * 2, "float32", 1, "quarters"),
+        ([(5, 3, 5)] * 2, "float32", 1, "in place 2"),
+        ([(5, 3, 2**10 + 1)] * 2, "float32", 1, "in place 4"),
+        ([(1201, 3, 5)] * 2, "float16", 1, "quarters"),
+        ([(4, 3, 5)] * 3, "float32", 1, "once"),
+        ([(4, 3, 5)] * 3, "uint8", 1, "in place 2"),
+        ([(1200, 3, 5)] * 3, "uint8", 1, "quarters"),
+        ([(5, 3, 2**10 + 1)] * 3, "uint8", 1, "in place 6"),
+        ([(3, 3, 5)] * 3, "uint8", 1, "once"),
+        ([(4, 3, 5)] * 4, "float16", 1, "once"),
+        ([(4, 3, 5)] * 4, "uint8", 1, "quarters"),
+        ([(4, 3, 5)] * 5, "float16", 1, "in place 10"),
+        ([(1200, 3, 5)] * 6, "float16", 1, "quarters"),
+        ([(4, 3, 5)] * 5, "float64", 1, "once"),
+        ([(4, 4, 5)] * 10, "float32", 1, "once"),
+        ([(4, 4, 5)] * 11, "float32", 1, "quarters"),
+        ([(4, 4, 8)] * 10, "float16", 2, "once"),
+        ([(4, 4, 8)] * 11, "float16", 2, "quarters"),
+        ([(3, 3, 5)] * 5, "float16", 0, "quarters of copies"),
     ],
 )
-def test_what_is_joined_in_quarters_of_rows(monkeypatch, shapes, dtype, axis: int, quarters: bool):
+def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int, way: str):
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "MUCH", 0)
     xs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    with jax.enable_x64(True):
-        text = jax.jit(lambda *xs: pieces_gpu.join_computed(xs, axis)).lower(*xs).as_text()
-    assert ("stablehlo.slice" in text and "optimization_barrier" not in text) == quarters
+    assert ways(lambda *xs: pieces_gpu.join_computed(xs, axis), *xs) == way
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
-def test_split(monkeypatch, shapes, axis: int, dtype: str):
-    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+@pytest.mark.parametrize(("much", "many"), [(2**24, 2**10), (0, 16)])
+def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int):
+    sizes = {"LITTLE_ON_GPU": 0, "MUCH": much, "MANY_ROWS": many, "ALIGNED": 3}
+    for name, value in sizes.items():
+        monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
@@ -132,22 +161,24 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "dtype", "copies"),
+    ("rows", "sizes", "dtype", "way"),
     [
-        ((1, 2), "float32", True),
-        ((3, 3), "uint8", True),
-        ((3, 3, 3), "uint8", False),  # of one shape: one kernel
-        ((3, 3, 4), "float16", True),
-        ((4, 8), "float32", False),
-        ((1, 2), "float64", True),
+        (5, (5, 6), "float32", "in place 4"),
+        (5, (1, 2), "float32", "in place 2"),
+        (3, (1, 2), "float32", "quarters of copies"),
+        (5, (3, 3), "uint8", "quarters of copies"),
+        (5, (3, 3, 3), "uint8", "once"),  # of one shape: one kernel
+        (5, (5, 5, 8), "float16", "in place 4"),  # the last is even
+        (8, (5, 5, 8), "float16", "quarters of copies"),
+        (5, (4, 8), "float32", "once"),
+        (65, (5, 6), "float64", "in place 4"),
     ],
 )
-def test_what_is_split_in_quarters(monkeypatch, sizes: tuple[int, ...], dtype: str, copies: bool):
+def test_how_what_is_not_aligned_is_split(monkeypatch, rows, sizes, dtype: str, way: str):
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    with jax.enable_x64(True):
-        x = jax.ShapeDtypeStruct((5, sum(sizes)), dtype)
-        text = jax.jit(lambda x: pieces_gpu.split(x, sizes, 1)).lower(x).as_text()
-    assert ("optimization_barrier" in text) == copies
+    monkeypatch.setattr(pieces_gpu, "MUCH", 0)
+    x = jax.ShapeDtypeStruct((rows, sum(sizes)), dtype)
+    assert ways(lambda x: pieces_gpu.split(x, sizes, 1), x) == way
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -150,10 +150,11 @@ def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any],
     assert len(loops) == by_loops
 
 
-@pytest.mark.parametrize("size", [16411, 16384])
-def test_pieces_of_several_inputs(monkeypatch, size: int):
-    """Narrow elements, or any number of others that is no multiple of four, go in quarters."""
+@pytest.mark.parametrize(("size", "much"), [(16411, 2**24), (16411, 0), (16384, 0)])
+def test_pieces_of_several_inputs(monkeypatch, size: int, much: int):
+    """A number that is no multiple of four goes in quarters, or in place."""
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "MUCH", much)
     xs = np.random.default_rng(3).random((2, size), np.float32)
 
     def function(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -161,7 +162,9 @@ def test_pieces_of_several_inputs(monkeypatch, size: int):
 
     form = jax.jit(in_form("cuda", function))
     np.testing.assert_array_equal(form(*xs), np.where(xs[0] > 0.5, xs[1], -xs[0]))
-    assert ("concatenate" in form.lower(*xs).as_text()) == (size % 4 > 0)
+    text = form.lower(*xs).as_text()
+    assert ("concatenate" in text) == (size % 4 > 0 and size < much)
+    assert ("dynamic_update_slice" in text) == (size % 4 > 0 and size >= much)
 
 
 def test_numbers_that_are_inputs_or_all_there_is(monkeypatch):

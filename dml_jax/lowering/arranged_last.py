@@ -50,10 +50,12 @@ from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
 from dml_jax.lowering.pending import Factor, Pending
 from dml_jax.lowering.pieces_gpu import (
     LITTLE_ON_GPU,
+    MANY_ROWS,
     MOST_PIECES,
     alike,
     elements_of,
     in_quarters,
+    in_quarters_of_rows,
     zeros,
 )
 from dml_jax.lowering.stored_cpu import in_memory, reshaped
@@ -275,10 +277,17 @@ def _repeated(x: Pending) -> jax.Array | None:
     count, narrow = x.factors[first].size, x.array.dtype.itemsize < 4
     aligned, few = x.factors[-1].size % 4 == 0, count <= MOST_PIECES
     if not aligned and (count == 2 or (few and narrow) or (count == MOST_PIECES and first == 0)):
-        return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
+        if first == 0 or x.factors[0].size < (MOST_PIECES if narrow else MANY_ROWS):
+            return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
+        return in_quarters_of_rows(functools.partial(_with_rows, x), x.array).reshape(x.shape)
     if not aligned and count == MOST_PIECES:
         return None
     return _concatenated(x).reshape(x.shape)
+
+
+def _with_rows(x: Pending, rows: jax.Array) -> jax.Array:
+    """The same of other rows, flat."""
+    return Pending(rows, ((Factor(rows.shape[0], 0), *x.factors[1:]),), given=False).arranged()
 
 
 def _words(words: Pending) -> jax.Array:

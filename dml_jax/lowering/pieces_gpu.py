@@ -1,13 +1,22 @@
 """Forms of elementwise and arranging functions for whole programs on a GPU: pieces, words.
 
-On one NVIDIA GPU XLA writes a concatenation of two to four pieces with a kernel of its own: each
-thread computes the same element of every piece. So one read serves several writes, and several
-reads of narrow elements are under way at once. It does not fuse with what reads it. And narrow
-elements that are not changed move as words of several.
+An NVIDIA GPU begins one block of threads a cycle, and XLA's blocks have 128 threads, of which each
+writes four elements, or one where the result's number of elements is odd: an H200 cannot write more
+than 840 G elements a second so, or 210 (of a CLIP of 224084705 UINT8 all 1054 us are 1750662 blocks
+that begin, as Nsight Compute has it: 8% of the memory's throughput, 12% of the instructions'). So
+a thread has to do more:
+
+- XLA writes a concatenation of two to four pieces with a kernel of its own, of which each thread
+  computes the same elements of every piece: one read serves several writes, and indices are
+  computed once. It does not fuse with what reads it.
+- What is written in place, into memory that nothing else writes, may be of any number of elements:
+  a multiple of four, and the rest by another kernel.
+- Narrow elements that are not changed move as words of several.
+
 H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
-                 [16411, 16411] FLOAT32 1.53, 3.6; FLOAT16 0.77, 2.6; UINT8 0.37, 1.5
+                 2**27 + 1 elements FLOAT32 1.62, 4.07; FLOAT16 0.80, 3.16; UINT8 0.41, 1.56
                  in a chain it costs: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
     split        over axis 1 of [32, 64, 256, 256] UINT8 1.48, 3.42; [32, 65, 252, 520] 0.88, 2.80
 """
@@ -40,16 +49,47 @@ EVEN = 4
 # TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
 # 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
 RUN, MOST_SHORT = 128, 16
+# Elements of which a second kernel for a few costs less than it saves.
+MUCH = 2**24
+# Rows of which each quarter is a multiple of four; elements of a row in which most warps read one
+# input.
+MANY_ROWS, LONG_ROW = 2**10, 2**11
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
-    """`function(*xs)`, for one that maps each element by itself."""
-    size = xs[0].size
-    if size < LITTLE_ON_GPU or (xs[0].dtype.itemsize >= 4 and size % 4 == 0):
+    """`function(*xs)`, for one that maps each element by itself.
+
+    TB/s of 2**27 + 1 elements in quarters and in place: FLOAT64 4.07, 3.70; FLOAT32 3.71, 4.07;
+    FLOAT16 2.72, 3.16; UINT8 1.56, 1.58. Of 2**27 + 2: 3.84, 3.71; 3.93, 4.10; 3.53, 3.16; 2.61,
+    1.61.
+    """
+    size, width = xs[0].size, xs[0].dtype.itemsize
+    if size < LITTLE_ON_GPU or (width >= WORD and size % EVEN == 0):
         return function(*xs)
+    if size >= MUCH and (width == WORD or (width < WORD and size % 2 == 1)):
+        return _in_place([function(*[x.reshape(1, -1) for x in xs])]).reshape(xs[0].shape)
     flat = [x.reshape(-1) for x in xs]
     quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
     return lax.concatenate(quarters, 0).reshape(xs[0].shape)
+
+
+def _in_place(matrices: Sequence[jax.Array]) -> jax.Array:
+    """Matrices joined along their last axis, each written by itself.
+
+    By two kernels: all but up to three rows or columns, of which a thread writes four elements, and
+    these. XLA allocates what `lax.empty` is, and writes nothing to it.
+    """
+    sizes = [x.shape[1] for x in matrices]
+    whole, at = lax.empty((matrices[0].shape[0], sum(sizes)), matrices[0].dtype), 0
+    for x, size in zip(matrices, sizes, strict=True):
+        axis = 0 if x.shape[0] >= ALIGNED else 1
+        most = x.shape[axis] // EVEN * EVEN
+        for begin, end in itertools.pairwise(sorted({0, most, x.shape[axis]})):
+            part = lax.slice_in_dim(x, begin, end, axis=axis)
+            start = (begin, at) if axis == 0 else (0, at + begin)
+            whole = lax.dynamic_update_slice(whole, part, start)
+        at += size
+    return whole
 
 
 def in_quarters(
@@ -118,19 +158,18 @@ def split_computed(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[ja
 
 
 def _cut(rows: jax.Array, widths: Sequence[int], aligned: bool) -> Sequence[jax.Array]:
-    """Columns, in quarters where they are not aligned; these are flat.
+    """Columns; those that are not aligned in place, or in quarters, and then flat.
 
-    XLA writes more than two of one shape with one kernel, of which a thread has an element of each.
-    TB/s as they are, in quarters of the results, and in quarters of the rows:
+    XLA writes more than two of one shape with one kernel, of which a thread has an element of each:
+    TB/s of thirds of [65, 12, 509, 521] over 1 as they are and in quarters FLOAT32 3.9, 3.8;
+    FLOAT16 3.8, 3.3; UINT8 3.6, 2.6. Of two halves, the larger of odd rows, as they are, in
+    quarters of the rows, and in place:
 
-        [65, 13, 509, 521]    in two, over 1; over 3              in three, over 1; over 3
-        FLOAT32               2.1, 3.4, 3.5; 2.3, 3.6, 3.6        2.5, 3.6, 3.7; 2.4, 3.4, 3.3
-        FLOAT16               1.1, 2.0, 2.6; 1.3, 2.9, 2.8        1.5, 2.7, 2.9; 1.2, 2.5, 2.5
-        UINT8                 0.5, 1.1, 1.5; 0.7, 1.9, 1.9        0.9, 1.5, 1.9; 0.6, 1.4, 1.4
-        of one shape, [65, 12, 509, 521] over 1; [65, 13, 509, 522] over 3
-        FLOAT32               4.0, 3.6, 3.8; 3.2, 3.4, 3.4        3.9, 3.9, 3.8; 4.0, 3.6, 3.5
-        FLOAT16               3.1, 2.4, 3.0; 1.6, 2.5, 2.5        3.8, 3.1, 3.3; 3.6, 3.0, 2.9
-        UINT8                 1.6, 1.2, 1.9; 0.8, 1.5, 1.5        3.6, 1.8, 2.6; 2.3, 2.1, 2.1
+        [rows, elements]      FLOAT32             FLOAT16             UINT8
+        [2**18, 521]          2.3, 3.75, 3.84     1.3, 3.46, 3.11     0.7, 2.70, 1.59
+        [2**18 + 1, 521]      2.3, 3.56, 3.79     1.3, 2.90, 3.11     0.7, 1.89, 1.57
+        [2**11, 65539]        3.87, 3.98          3.56, 3.12          2.80, 1.58
+        [8, 2**24 + 1]        3.70, 3.56          3.44, 3.02          2.60, 1.58
     """
 
     def cut(rows: jax.Array) -> Sequence[jax.Array]:
@@ -138,23 +177,46 @@ def _cut(rows: jax.Array, widths: Sequence[int], aligned: bool) -> Sequence[jax.
 
     if aligned or (len(widths) > 2 and len(set(widths)) == 1):
         return cut(rows)
-    if rows.shape[0] < MOST_PIECES:
+    count, bytes_ = rows.shape[0], rows.dtype.itemsize
+    if count < MOST_PIECES:
         return in_quarters(cut, rows)
-    quarters = [cut(part) for part in _quarters_of_rows(alike(rows, MOST_PIECES))]
-    return [_flat(same) for same in zip(*quarters, strict=True)]
+    quarters = zip(*map(cut, _quarters_of_rows(alike(rows, MOST_PIECES))), strict=True)
+
+    def written(piece: jax.Array, parts: Sequence[jax.Array]) -> jax.Array:
+        evenly = bytes_ == 1 or (bytes_ == 2 and _written_at_once(parts) > 1)
+        return _flat(parts) if evenly or rows.size < MUCH else _in_place([piece])
+
+    return list(map(written, cut(rows), quarters))
+
+
+def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """`function(x)`, flat, for one that maps rows, of each quarter of them."""
+    return _flat([function(part) for part in _quarters_of_rows(alike(x, MOST_PIECES))])
 
 
 def _quarters_of_rows(matrices: Sequence[jax.Array]) -> list[jax.Array]:
-    """The first quarter of the rows of the first of four matrices, the second of the second, ..."""
+    """The first quarter of the rows of the first of four matrices, the second of the second, ...
+
+    Of as many rows each but for the last: TB/s of JOINs of two, and of quarters that differ by four
+    rows, [430105, 521] FLOAT32 3.66, 3.40; FLOAT16 3.29, 2.66; UINT8 2.31, 1.62; [300007, 701]
+    3.64, 3.61; 3.31, 2.98; 2.34, 1.89.
+    """
     count = matrices[0].shape[0]
-    ends = [count * i // MOST_PIECES for i in range(MOST_PIECES + 1)]
+    unit = EVEN if count >= MANY_ROWS else 1
+    step = count // (MOST_PIECES * unit) * unit
+    ends = [*range(0, MOST_PIECES * step, step), count]
     pairs = zip(matrices, itertools.pairwise(ends), strict=True)
     return [lax.slice_in_dim(x, *bounds) for x, bounds in pairs]
 
 
-def _flat(quarters: Sequence[jax.Array]) -> jax.Array:
-    """Quarters one behind the other, of which each thread writes an element, in rows far apart."""
-    return lax.concatenate([part.reshape(-1) for part in quarters], 0)
+def _written_at_once(parts: Sequence[jax.Array]) -> int:
+    """How many elements of each part a thread writes where they are one behind the other."""
+    return math.gcd(EVEN, *(part.size for part in parts))
+
+
+def _flat(parts: Sequence[jax.Array]) -> jax.Array:
+    """Quarters one behind the other, of which each thread writes the same elements, far apart."""
+    return lax.concatenate([part.reshape(-1) for part in parts], 0)
 
 
 def _are_even(widths: Sequence[int]) -> bool:
@@ -188,10 +250,10 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` of what is computed or not aligned: of rows, some in quarters.
+    """`arrangement.join` of what is computed or not aligned: of rows.
 
     TB/s of two clips, joined, as XLA has it and of rows, [32, 3, 1080, 1920] over 1: FLOAT32 3.2,
-    4.0; FLOAT16 1.6, 4.0; UINT8 0.8, 3.1; [32, 3, 1081, 1921] over 0: 2.7, 3.9; 1.9, 3.6; 2.3, 2.7.
+    4.0; FLOAT16 1.6, 4.0; UINT8 0.8, 3.1.
     """
     sizes, shape = [x.shape[axis] for x in xs], joined_shape(xs, axis)
     vectorised = len(xs) <= MOST_VECTORISED
@@ -199,26 +261,48 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         return lax.concatenate(xs, axis)
     rows = [rows_of(x, axis) for x in xs]
     aligned = vectorised and _are_even([x.shape[1] for x in rows])
-    if aligned or len(xs) in (3, 4) or xs[0].dtype.itemsize > WORD:
-        return lax.concatenate(rows, 1).reshape(shape)
-    return _in_quarters_of_rows(rows).reshape(shape)
+    return (_columns if aligned else _unaligned_columns)(rows).reshape(shape)
 
 
-def _in_quarters_of_rows(matrices: Sequence[jax.Array]) -> jax.Array:
-    """Matrices joined along their last axis, flat.
+def _columns(matrices: Sequence[jax.Array]) -> jax.Array:
+    return lax.concatenate(matrices, 1)
 
-    TB/s as one concatenation and so, [65, 13, 509, 521], of which no row is aligned, over 1; over 3
-    (with clips the same): of two FLOAT32 2.7, 2.8; 2.9, 3.4, FLOAT16 1.5, 1.7; 1.6, 2.5, UINT8 0.8,
-    1.0; 0.8, 1.5. Of five 1.6, 2.8; 1.6, 2.8, FLOAT16 0.8, 1.7; 0.8, 1.7, UINT8 0.4, 1.0; 0.4, 0.9.
-    Of 64 over 3 1.6, 2.1; 0.8, 1.2; 0.4, 0.6. With clips, [16, 64, 256, 256] of 16 1.6, 2.8; 1.6,
-    2.3, FLOAT16 0.8, 1.6; 0.8, 1.4, UINT8 0.4, 0.9; 0.4, 0.7. Of three and four FLOAT16 2.0, 1.7;
-    2.2, 2.3, and 2.3, 1.7; 2.7, 1.7. In halves and thirds it is less.
+
+def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
+    """Matrices joined along their last axis, maybe flat.
+
+    TB/s as one concatenation; in quarters of rows; in place, each by itself; and at once:
+
+                          FLOAT32              FLOAT16              UINT8
+        of two
+        [2**18, 521]      3.1, 3.9, 3.3, 3.2   1.6, 3.7, 2.4, 1.6   0.8, 2.9, 1.6, 0.8
+        [2**18 + 1, 521]  3.1, 3.7, 3.2, 3.7   1.6, 3.3, 2.4, 3.2   0.8, 2.3, 1.6, 1.6
+        [65, 3446707]     3.0, 3.5, 3.9, 2.4   1.6, 2.6, 2.9, 2.4   0.8, 1.5, 1.6, 1.4
+        of three
+        [65488, 4099]     3.7, 3.8, 3.6, 3.8   2.4, 3.4, 3.0, 2.4   1.2, 2.6, 1.6, 1.2
+        [430105, 521]     3.7, 3.4, 3.2, 3.7   2.4, 2.3, 2.3, 2.8   1.2, 1.4, 1.6, 1.6
+        [65, 3446707]     3.7, 2.7, 3.9, 1.6   2.4, 1.6, 2.9, 1.5   1.2, 0.9, 1.5, 1.4
+        of four
+        [430105, 521]     3.7, 3.0, 3.0, 3.9   3.2, 2.9, 2.2, 3.1   1.6, 2.2, 1.6, 1.6
+        [65, 3446707]     3.6, 3.5, 3.8, 3.9   3.2, 3.1, 2.7, 3.0   1.6, 2.0, 1.5, 1.6
+        of five; of six
+        [430105, 521]     1.6, 2.7, 3.0, 1.6   0.8, 1.6, 2.1, 1.5   0.4, 0.9, 1.6, 1.5
+        [65, 3446707]     1.6, 2.7, 3.9, 1.6   0.8, 1.7, 2.8, 1.5   0.4, 0.9, 1.5, 1.3
+        [2**18, 521]           3.9, 3.1             3.3, 2.3             1.9, 1.6
     """
-    if matrices[0].shape[0] < MOST_PIECES:
-        (joined,) = in_quarters(lambda *xs: [lax.concatenate(xs, 1)], *matrices)
-        return joined.reshape(-1)
+    (rows, width), count = matrices[0].shape, len(matrices)
+    bytes_, size = matrices[0].dtype.itemsize, rows * sum(x.shape[1] for x in matrices)
+    few = 2 < count <= MOST_PIECES
+    if bytes_ > WORD or (few and count * bytes_ >= 2 * WORD) or (rows < MOST_PIECES and count == 3):
+        return _columns(matrices)
+    if rows < MOST_PIECES:
+        return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
     quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
-    return _flat([lax.concatenate(same, 1) for same in quarters])
+    parts = [_columns(same) for same in quarters]
+    if size < MUCH or _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2):
+        return _flat(parts)
+    by_itself = count > MOST_PIECES or width >= LONG_ROW
+    return _in_place(matrices if by_itself else [_columns(matrices)])
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
