@@ -315,14 +315,16 @@ _PIECES = (
     Rows([MAIN], F16, "axis [3]"),
     Rows([VIDEO], F32, "axis 1"),
     Rows([PRIMES], F32, "axis [13]"),
-    Rows([ODD], (*F16, *U8), "axis [13]"),
+    Rows([ODD], (*F32, *F16, *U8), "axis [13]"),
     Rows([LARGE], F32, "axis [03]"),
 )
 _CHAINS = (Rows([MAIN], (*F32, *F16, *U8)),)
 _CHAINS_OF_PIECES = (*_CHAINS, Rows([VIDEO, ODD], (*F16, *U8), "axis 1"))
 
 PLANS: dict[str, Plan] = {
-    "ELEMENT_WISE_CLIP": Plan(_clip, (*_ELEMENT_WISE, Rows([LARGE], F32, "^$"))),
+    "ELEMENT_WISE_CLIP": Plan(
+        _clip, (*_ELEMENT_WISE, Rows([LARGE], F32, "^$"), Rows([ODD], (*F32, *F16, *U8), "^$"))
+    ),
     "ELEMENT_WISE_CLIP1": Plan(_clip1, (Rows([MAIN], (*F32, *I32)),)),
     "ELEMENT_WISE_CLIP_GRAD": Plan(
         _clip_grad(ElementWiseClipGrad), (Rows([MAIN], (*F32, *OTHERS)), Rows([PRIMES], F32))
@@ -342,6 +344,7 @@ PLANS: dict[str, Plan] = {
             Rows([MAIN], F32),
             Rows([MAIN], OTHERS, "leading|inner 1|x16"),
             Rows([PRIMES], F32),
+            Rows([ODD], (*F16, *U8), "inner 1"),
             Rows([SQUARE], F32, "trailing|x16"),
         ),
     ),
