@@ -269,6 +269,13 @@ def _repeated(x: Pending) -> jax.Array | None:
         (1, 1, 1, 4)   3.7, 3.2, 3.6       2.0, 2.0, 3.3       1.0, 1.0, 2.0
         (1, 8, 1, 1)   3.1, 3.0, 2.8       1.8, 2.5, 1.9       0.9, 1.7, 1.2
 
+    and of [65, 13, 509, 521] by quarters of the result, and of the rows before the repeats:
+
+        (1, 2, 1, 1)   2.7, 2.7            2.0, 2.7            1.0, 1.8
+        (1, 4, 1, 1)                       1.9, 2.4            1.0, 2.0
+        (1, 1, 2, 1)   3.1, 3.1            2.8, 2.8            1.5, 1.7
+        (1, 1, 1, 4)                       3.0, 2.8            2.0, 2.2
+
     Several repeats are judged by the first. Rows of a multiple of four are a concatenation.
     """
     if x.moves or not x.repeats:

@@ -133,31 +133,34 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one."""
     if x.size < LITTLE_ON_GPU:
         return lax.split(x, sizes, axis)
-    in_words = _fill_words(x, sizes, axis)
-    rows = _words(x, axis) if in_words else rows_of(x, axis)
-    widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
-    aligned = (in_words or x.dtype.itemsize > WORD) and _are_even(widths)
-    pairs = zip(_cut(rows, widths, aligned), shapes_of(x, sizes, axis), strict=True)
-    return [elements_of(piece, shape, x.dtype) for piece, shape in pairs]
+    rows = _words(x, axis) if _fill_words(x, sizes, axis) else rows_of(x, axis)
+    return _split_rows(rows, x, sizes, axis)
 
 
 def split_computed(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """`arrangement.split` of what is computed, which as words would be stored first.
 
     TB/s of a clip and halves of it, as XLA has it and of rows, [64, 3, 1081, 1921] over 0: FLOAT32
-    1.8, 3.9; FLOAT16 1.7, 3.9; UINT8 1.8, 3.2. In quarters, [32, 6, 1081, 1921] over 1: 1.7, 3.7;
-    1.6, 2.4; 1.7, 1.3 (not so); [65, 26, 509, 521]: 3.1, 3.4; 1.6, 1.9; 0.8, 1.0.
+    1.8, 3.9; FLOAT16 1.7, 3.9; UINT8 1.8, 3.2. UINT8 [32, 6, 1081, 1921] over 1 1.3, 2.1;
+    [65, 26, 509, 521] 0.8, 1.4; but [65, 12, 509, 522] over 3 2.5, 1.5, in thirds 3.0, 1.6.
     """
-    rows = rows_of(x, axis)
-    widths = [size * rows.shape[1] // x.shape[axis] for size in sizes]
-    aligned = x.dtype.itemsize > WORD or _are_even(widths)
-    if x.size < LITTLE_ON_GPU or (not aligned and x.dtype.itemsize == 1 and x.size % EVEN == 0):
+    rows, last = rows_of(x, axis), axis == x.ndim - 1
+    plain = x.dtype.itemsize == 1 and last and x.size % EVEN == 0 and not _are_even(sizes)
+    if x.size < LITTLE_ON_GPU or plain:
         return lax.split(x, sizes, axis)
-    pairs = zip(_cut(rows, widths, aligned), shapes_of(x, sizes, axis), strict=True)
-    return [piece.reshape(shape) for piece, shape in pairs]
+    return _split_rows(rows, x, sizes, axis)
 
 
-def _cut(rows: jax.Array, widths: Sequence[int], aligned: bool) -> Sequence[jax.Array]:
+def _split_rows(
+    rows: jax.Array, x: jax.Array, sizes: Sequence[int], axis: int
+) -> Sequence[jax.Array]:
+    """Pieces of x of these sizes, from its rows, of elements or words from the axis on."""
+    pieces = _cut(rows, [size * rows.shape[1] // x.shape[axis] for size in sizes])
+    shapes = shapes_of(x, sizes, axis)
+    return [elements_of(y, shape, x.dtype) for y, shape in zip(pieces, shapes, strict=True)]
+
+
+def _cut(rows: jax.Array, widths: Sequence[int]) -> Sequence[jax.Array]:
     """Columns; those that are not aligned in place, or in quarters, and then flat.
 
     XLA writes more than two of one shape with one kernel, of which a thread has an element of each:
@@ -168,25 +171,26 @@ def _cut(rows: jax.Array, widths: Sequence[int], aligned: bool) -> Sequence[jax.
         [rows, elements]      FLOAT32             FLOAT16             UINT8
         [2**18, 521]          2.3, 3.75, 3.84     1.3, 3.46, 3.11     0.7, 2.70, 1.59
         [2**18 + 1, 521]      2.3, 3.56, 3.79     1.3, 2.90, 3.11     0.7, 1.89, 1.57
-        [2**11, 65539]        3.87, 3.98          3.56, 3.12          2.80, 1.58
-        [8, 2**24 + 1]        3.70, 3.56          3.44, 3.02          2.60, 1.58
+        [2**11, 65539]             3.87, 3.98          3.56, 3.12          2.80, 1.58
+        [8, 2**24 + 1]             3.70, 3.56          3.44, 3.02          2.60, 1.58
     """
 
     def cut(rows: jax.Array) -> Sequence[jax.Array]:
         return lax.split(rows, widths, 1)
 
-    if aligned or (len(widths) > 2 and len(set(widths)) == 1):
+    if _are_even(widths) or (len(widths) > 2 and len(set(widths)) == 1):
         return cut(rows)
-    count, bytes_ = rows.shape[0], rows.dtype.itemsize
-    if count < MOST_PIECES:
+    if rows.shape[0] < MOST_PIECES:
         return in_quarters(cut, rows)
     quarters = zip(*map(cut, _quarters_of_rows(alike(rows, MOST_PIECES))), strict=True)
+    return list(map(_written, cut(rows), quarters))
 
-    def written(piece: jax.Array, parts: Sequence[jax.Array]) -> jax.Array:
-        evenly = bytes_ == 1 or (bytes_ == 2 and _written_at_once(parts) > 1)
-        return _flat(parts) if evenly or rows.size < MUCH else _in_place([piece])
 
-    return list(map(written, cut(rows), quarters))
+def _written(piece: jax.Array, quarters: Sequence[jax.Array]) -> jax.Array:
+    """A piece in place, or as its quarters."""
+    bytes_ = piece.dtype.itemsize
+    evenly = bytes_ == 1 or (bytes_ == 2 and _written_at_once(quarters) > 1)
+    return _flat(quarters) if evenly or piece.size < MUCH else _in_place([piece])
 
 
 def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
