@@ -95,18 +95,18 @@ def _from_the_front(fault: Fault, rank: int) -> Fault:
     return fault
 
 
-def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise DmlError([Fault(operator.c_name, field, "be a list", values)])
+def _listed(operator: type[Operator], field: str, values: Any, of: str = "") -> tuple[Any, ...]:
     try:
-        return tuple(values)
-    except TypeError:  # an array without dimensions has __iter__, too
-        raise DmlError([Fault(operator.c_name, field, "be a list", values)]) from None
+        if not isinstance(values, (str, bytes, Mapping)):
+            return tuple(values)
+    except TypeError:
+        pass
+    raise DmlError([Fault(operator.c_name, field, f"be a list{of}", values)])
 
 
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
     """The consecutive pieces of `input` along `axis`, of the given sizes. DML_OPERATOR_SPLIT."""
-    pieces = _listed(Split, "OutputTensors", output_axis_sizes)
+    pieces = _listed(Split, "OutputTensors", output_axis_sizes, " of sizes along the axis")
     return _kept(_split, tensor=_desc(Split, input), axis=axis, pieces=pieces)(input)
 
 

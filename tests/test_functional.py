@@ -97,7 +97,7 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.argmin(X, "0"), "Axes to be a list, got '0'"),
         (lambda: wrong.split(X, "1", [3, 5]), "Axis to be an integer"),
         (lambda: wrong.split(X, True, [1, 7]), "Axis to be an integer"),
-        (lambda: wrong.split(X, 1, 8), "OutputTensors to be a list, got 8"),
+        (lambda: wrong.split(X, 1, 8), "OutputTensors to be a list of sizes along the axis, got 8"),
         (lambda: wrong.split(X, 1, [3.0, 5]), "OutputTensors[0].Sizes to be a list of integers"),
         (lambda: wrong.split(X, 1, [0, 8]), "OutputTensors[0].Sizes[1] to be in [1"),
         (lambda: wrong.tile(X, 3), "Repeats to be a list, got 3"),

@@ -55,7 +55,7 @@ def test_joined(
     monkeypatch, shapes, axis: int, dtype: str, even: int, long: int, run: int, much: int
 ):
     monkeypatch.setattr(pieces_cpu, "LONG", long)
-    sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "MUCH": much, "MANY_ROWS": 16}
+    sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "IN_PLACE_FROM": much, "MANY_ROWS": 16}
     for name, value in {**sizes, "ALIGNED": 3, "LONG_ROW": 9}.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
@@ -138,7 +138,7 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct) -> str:
 )
 def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int, way: str):
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "MUCH", 0)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
     xs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     assert ways(lambda *xs: pieces_gpu.join_computed(xs, axis), *xs) == way
 
@@ -147,7 +147,7 @@ def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("much", "many"), [(2**24, 2**10), (0, 16)])
 def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int):
-    sizes = {"LITTLE_ON_GPU": 0, "MUCH": much, "MANY_ROWS": many, "ALIGNED": 3}
+    sizes = {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": much, "MANY_ROWS": many, "ALIGNED": 3}
     for name, value in sizes.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
@@ -176,7 +176,7 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int)
 )
 def test_how_what_is_not_aligned_is_split(monkeypatch, rows, sizes, dtype: str, way: str):
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "MUCH", 0)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
     x = jax.ShapeDtypeStruct((rows, sum(sizes)), dtype)
     assert ways(lambda x: pieces_gpu.split(x, sizes, 1), x) == way
 

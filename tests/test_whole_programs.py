@@ -154,7 +154,7 @@ def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any],
 def test_pieces_of_several_inputs(monkeypatch, size: int, much: int):
     """A number that is no multiple of four goes in quarters, or in place."""
     monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "MUCH", much)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", much)
     xs = np.random.default_rng(3).random((2, size), np.float32)
 
     def function(x: jax.Array, y: jax.Array) -> jax.Array:

@@ -475,7 +475,7 @@ def cells(
                         of_kind.setdefault(cell.name, cell)
         found |= dict(list(of_kind.items())[::every])
     if not found:
-        rule = "be taken by one of the operators"
+        rule = f"be taken by {' or '.join(kinds) or 'one of the operators'}"
         value = [list(s) for s in sizes] or [t.name for t in types]
         raise DmlError([Fault("", "the sizes and types", rule, value)])
     return list(found.values())

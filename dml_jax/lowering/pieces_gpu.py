@@ -50,7 +50,7 @@ EVEN = 4
 # 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
 RUN, MOST_SHORT = 128, 16
 # Elements of which a second kernel for a few costs less than it saves.
-MUCH = 2**24
+IN_PLACE_FROM = 2**24
 # Rows of which each quarter is a multiple of four; elements of a row in which most warps read one
 # input.
 MANY_ROWS, LONG_ROW = 2**10, 2**11
@@ -66,7 +66,7 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
     size, width = xs[0].size, xs[0].dtype.itemsize
     if size < LITTLE_ON_GPU or (width >= WORD and size % EVEN == 0):
         return function(*xs)
-    if size >= MUCH and (width == WORD or (width < WORD and size % 2 == 1)):
+    if size >= IN_PLACE_FROM and (width == WORD or (width < WORD and size % 2 == 1)):
         return _in_place([function(*[x.reshape(1, -1) for x in xs])]).reshape(xs[0].shape)
     flat = [x.reshape(-1) for x in xs]
     quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
@@ -190,7 +190,7 @@ def _written(piece: jax.Array, quarters: Sequence[jax.Array]) -> jax.Array:
     """A piece in place, or as its quarters."""
     bytes_ = piece.dtype.itemsize
     evenly = bytes_ == 1 or (bytes_ == 2 and _written_at_once(quarters) > 1)
-    return _flat(quarters) if evenly or piece.size < MUCH else _in_place([piece])
+    return _flat(quarters) if evenly or piece.size < IN_PLACE_FROM else _in_place([piece])
 
 
 def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
@@ -303,7 +303,7 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
     quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
     parts = [_columns(same) for same in quarters]
-    if size < MUCH or _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2):
+    if size < IN_PLACE_FROM or _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2):
         return _flat(parts)
     by_itself = count > MOST_PIECES or width >= LONG_ROW
     return _in_place(matrices if by_itself else [_columns(matrices)])
