@@ -1,10 +1,10 @@
 """Forms of elementwise and arranging functions for whole programs on a GPU: pieces, words.
 
-An NVIDIA GPU begins one block of threads a cycle, and XLA's blocks have 128 threads, of which each
-writes four elements, or one where the result's number of elements is odd: an H200 cannot write more
-than 840 G elements a second so, or 210 (of a CLIP of 224084705 UINT8 all 1054 us are 1750662 blocks
-that begin, as Nsight Compute has it: 8% of the memory's throughput, 12% of the instructions'). So
-a thread has to do more:
+An H200 begins a block of threads each 0.61 ns, about a cycle. XLA's blocks have 128 threads, of
+which each writes four elements, or one where the result's number of elements is odd: so it writes
+at most 840 G elements a second, or 210. (Nsight Compute: a CLIP of 224084705 UINT8 takes 1054 us,
+for its 1750662 blocks, with 8% of the memory's throughput and 12% of the instructions'.) So a
+thread has to do more:
 
 - XLA writes a concatenation of two to four pieces with a kernel of its own, of which each thread
   computes the same elements of every piece: one read serves several writes, and indices are
@@ -294,18 +294,20 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
         [65, 3446707]     1.6, 2.7, 3.9, 1.6   0.8, 1.7, 2.8, 1.5   0.4, 0.9, 1.5, 1.3
         [2**18, 521]           3.9, 3.1             3.3, 2.3             1.9, 1.6
     """
-    (rows, width), count = matrices[0].shape, len(matrices)
-    bytes_, size = matrices[0].dtype.itemsize, rows * sum(x.shape[1] for x in matrices)
-    few = 2 < count <= MOST_PIECES
-    if bytes_ > WORD or (few and count * bytes_ >= 2 * WORD) or (rows < MOST_PIECES and count == 3):
+    rows, widths = matrices[0].shape[0], [x.shape[1] for x in matrices]
+    count, bytes_ = len(matrices), matrices[0].dtype.itemsize
+    # Of three or four a thread writes 8 bytes and more as it is.
+    enough = 2 < count <= MOST_PIECES and count * bytes_ >= 2 * WORD
+    if enough or bytes_ > WORD or (rows < MOST_PIECES and count == 3):
         return _columns(matrices)
     if rows < MOST_PIECES:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
     quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
     parts = [_columns(same) for same in quarters]
-    if size < IN_PLACE_FROM or _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2):
+    evenly = _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2)
+    if evenly or rows * sum(widths) < IN_PLACE_FROM:
         return _flat(parts)
-    by_itself = count > MOST_PIECES or width >= LONG_ROW
+    by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
     return _in_place(matrices if by_itself else [_columns(matrices)])
 
 
