@@ -88,7 +88,7 @@ class Bindable:
         return _program(self._told)(self, *arrays)
 
     def whole(self, *arrays: ArrayLike) -> Any:
-        """The same as a call that is a whole program: it neither fuses nor has a derivative."""
+        """The same as a call that is a whole program: no fusion, derivative or vmap."""
         self._check_arrays(arrays)
         return _whole(self, *arrays)
 

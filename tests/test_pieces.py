@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import pieces_cpu, pieces_gpu
+from dml_jax.lowering import arranged_last, arrangement, pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_program import forms
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -30,6 +32,12 @@ JOINED = [
     ([(5, 3)] * 3, 1),
 ]
 TYPES = ["uint8", "float16", "float32", "float64"]
+
+
+@pytest.fixture(autouse=True)
+def unwritten(monkeypatch):
+    """What nobody writes is seen: on a CPU it would be 0."""
+    monkeypatch.setattr(lax, "empty", lambda shape, dtype: jnp.full(shape, 77, dtype))
 
 
 def numbers(shapes: Sequence[tuple[int, ...]], dtype: str) -> list[np.ndarray]:
@@ -55,7 +63,7 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int, much: int):
     monkeypatch.setattr(pieces_cpu, "LONG", 10 if even == 1 else 1)
     sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "IN_PLACE_FROM": much, "MANY_ROWS": 16}
-    for name, value in {**sizes, "ALIGNED": 3, "LONG_ROW": 9}.items():
+    for name, value in {**sizes, "SOME_ROWS": 3, "LONG_ROW": 9}.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
@@ -99,7 +107,7 @@ def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gai
     assert pieces_cpu.are_few_blocks(types, axis) == gains
 
 
-def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct) -> str:
+def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 2) -> str:
     """How a GPU's form writes: in place, by so many kernels; in quarters (of copies); once."""
     with jax.enable_x64(True):
         text = jax.jit(function).lower(*xs).as_text()
@@ -108,7 +116,7 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct) -> str:
         return f"in place {written}"
     if "optimization_barrier" in text:
         return "quarters of copies"
-    return "quarters" if text.count("stablehlo.concatenate") > 1 else "once"
+    return "quarters" if text.count("stablehlo.concatenate") >= pieces else "once"
 
 
 @pytest.mark.parametrize(
@@ -120,8 +128,9 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct) -> str:
         ([(1201, 3, 5)] * 2, "float16", 1, "quarters"),
         ([(4, 3, 5)] * 3, "float32", 1, "once"),
         ([(4, 3, 5)] * 3, "uint8", 1, "in place 2"),
-        ([(1200, 3, 5)] * 3, "uint8", 1, "quarters"),
+        ([(1028, 3, 5)] * 3, "uint8", 1, "quarters"),
         ([(5, 3, 2**10 + 1)] * 3, "uint8", 1, "in place 6"),
+        ([(5, 3, 2**10 + 1)] * 2 + [(5, 1, 2**10 + 1)], "uint8", 1, "in place 2"),
         ([(3, 3, 5)] * 3, "uint8", 1, "once"),
         ([(4, 3, 5)] * 4, "float16", 1, "once"),
         ([(4, 3, 5)] * 4, "uint8", 1, "quarters"),
@@ -146,7 +155,7 @@ def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("much", "many"), [(2**24, 2**10), (0, 16)])
 def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int):
-    sizes = {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": much, "MANY_ROWS": many, "ALIGNED": 3}
+    sizes = {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": much, "MANY_ROWS": many, "SOME_ROWS": 3}
     for name, value in sizes.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
@@ -178,6 +187,91 @@ def test_how_what_is_not_aligned_is_split(monkeypatch, rows, sizes, dtype: str, 
     monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
     x = jax.ShapeDtypeStruct((rows, sum(sizes)), dtype)
     assert ways(lambda x: pieces_gpu.split(x, sizes, 1), x) == way
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype", "way"),
+    [
+        ((8, 2, 5), 1, "uint8", "quarters of copies"),
+        ((8, 5, 2), 2, "uint8", "once"),  # a number of elements that is a multiple of four
+        ((9, 5, 2), 2, "uint8", "quarters of copies"),
+        ((8, 5, 2), 2, "float32", "in place 2"),
+        ((8, 5, 8), 2, "uint8", "once"),
+    ],
+)
+def test_how_what_is_computed_is_split(monkeypatch, shape, axis: int, dtype: str, way: str):
+    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
+    x, half = jax.ShapeDtypeStruct(shape, dtype), shape[axis] // 2
+    assert ways(lambda x: pieces_gpu.split_computed(x, [half, half], axis), x) == way
+
+
+@pytest.mark.parametrize(
+    ("size", "ways_of"),
+    [
+        (2**24, {"uint8": "quarters", "float16": "quarters", "float32": "once", "int64": "once"}),
+        (2**24 + 1, {"uint8": "place", "float16": "place", "float32": "place"}),
+        (2**24 + 2, {"uint8": "quarters", "float16": "quarters", "float32": "place"}),
+        (2**24 + 3, {"int64": "quarters"}),
+        (2**24 - 1, {"uint8": "quarters", "float32": "quarters"}),
+        (2**20 - 1, {"uint8": "once", "float32": "once"}),
+        # From there on a 32-bit integer would not say where the last elements begin.
+        (2**31 - 1, {"uint8": "place"}),
+        (2**31 + 1, {"uint8": "quarters", "float32": "quarters"}),
+    ],
+)
+def test_how_elements_are_mapped(size: int, ways_of: dict[str, str]):
+    found = {"in place 2": "place", "once": "once", "quarters": "quarters"}
+    for dtype, expected in ways_of.items():
+        x = jax.ShapeDtypeStruct((size,), dtype)
+        text = ways(lambda x: pieces_gpu.elementwise(lax.neg, x), x, pieces=1)
+        assert found[text] == expected, dtype
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [(63, ["63x4", "63x1"]), (64, ["64x5"]), (67, ["64x5", "3x5"]), (3, ["3x4", "3x1"])],
+)
+def test_what_is_in_place_is_cut_where_little_is_left(rows: int, parts: list[str]):
+    x = jax.ShapeDtypeStruct((rows, 5), "float32")
+    text = jax.jit(lambda x: pieces_gpu._in_place([x])).lower(x).as_text()
+    updates = [line for line in text.splitlines() if "dynamic_update_slice" in line]
+    assert [line.split("tensor<")[2].split("xf32")[0] for line in updates] == parts
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats", "dtype", "way"),
+    [
+        ((2, 9), (2, 1), "float32", "quarters of copies"),
+        ((3, 9), (1, 2), "uint8", "quarters of copies"),
+        ((5, 9), (1, 2), "uint8", "rows"),
+        ((5, 9), (1, 2), "float32", "quarters of copies"),
+        ((1025, 9), (1, 2), "float32", "rows"),
+        ((5, 9), (1, 3), "float16", "rows"),
+        ((5, 9), (1, 3), "float32", "concatenation of 3"),
+        ((5, 9), (1, 4), "uint8", "rows"),
+        ((5, 9), (1, 4), "float32", "once"),
+        ((5, 9), (4, 1), "float32", "quarters of copies"),
+        ((5, 9), (1, 8), "float16", "concatenation of 4"),
+        ((5, 8), (1, 2), "float32", "concatenation of 2"),
+    ],
+)
+def test_how_rows_are_repeated(monkeypatch, shape, repeats, dtype: str, way: str):
+    monkeypatch.setattr(arranged_last, "LITTLE_ON_GPU", 0)
+    program = jax.make_jaxpr(lambda x: [arrangement.tile(x, repeats)])(np.zeros(shape, dtype))
+    text = jax.jit(forms(program)["cuda"]).lower(np.zeros(shape, dtype)).as_text()
+    concatenations = [line for line in text.splitlines() if "stablehlo.concatenate" in line]
+    slices = {
+        line.split("tensor<")[1].split(">")[0] for line in text.splitlines() if ".slice" in line
+    }
+    if not concatenations:
+        found = "once"
+    elif not slices:
+        found = f"concatenation of {concatenations[0].split('dim')[0].count('%') - 1}"
+    else:
+        flat = all("x" not in one.rsplit("x", 1)[0] for one in slices)
+        found = "quarters of copies" if flat else "rows"
+    assert found == way
 
 
 @pytest.mark.parametrize("dtype", TYPES)

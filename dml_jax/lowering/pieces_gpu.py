@@ -17,7 +17,7 @@ H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  2**27 + 1 elements FLOAT32 1.62, 4.07; FLOAT16 0.80, 3.16; UINT8 0.41, 1.56
-                 in a chain it costs: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
+                 a chain would lose: depth_to_space of it 3.8, 1.7; its sum over axis 1 3.1, 1.5
     split        over axis 1 of [32, 64, 256, 256] UINT8 1.48, 3.42; [32, 65, 252, 520] 0.88, 2.80
 """
 
@@ -49,15 +49,16 @@ EVEN = 4
 # TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
 # 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
 RUN, MOST_SHORT = 128, 16
-# Elements of which a second kernel for a few costs less than it saves.
-IN_PLACE_FROM = 2**24
-# Rows of which each quarter is a multiple of four; elements of a row in which most warps read one
-# input.
-MANY_ROWS, LONG_ROW = 2**10, 2**11
+# Elements of which a second kernel for a few costs less than it saves; and of which where a part
+# begins is no 32-bit integer, as JAX makes it.
+IN_PLACE_FROM, IN_PLACE_TO = 2**24, 2**31
+# Rows of which three are little beside the others; of which each quarter is a multiple of four; and
+# elements of a row in which most warps read one input.
+SOME_ROWS, MANY_ROWS, LONG_ROW = 2**6, 2**10, 2**11
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
-    """`function(*xs)`, for one that maps each element by itself.
+    """`function(*xs)`, for one that maps each element by itself, to one of the same type.
 
     TB/s of 2**27 + 1 elements in quarters and in place: FLOAT64 4.07, 3.70; FLOAT32 3.71, 4.07;
     FLOAT16 2.72, 3.16; UINT8 1.56, 1.58. Of 2**27 + 2: 3.84, 3.71; 3.93, 4.10; 3.53, 3.16; 2.61,
@@ -66,7 +67,8 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
     size, width = xs[0].size, xs[0].dtype.itemsize
     if size < LITTLE_ON_GPU or (width >= WORD and size % EVEN == 0):
         return function(*xs)
-    if size >= IN_PLACE_FROM and (width == WORD or (width < WORD and size % 2 == 1)):
+    uneven = width == WORD or (width < WORD and size % 2 == 1)
+    if uneven and IN_PLACE_FROM <= size < IN_PLACE_TO:
         return _in_place([function(*[x.reshape(1, -1) for x in xs])]).reshape(xs[0].shape)
     flat = [x.reshape(-1) for x in xs]
     quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
@@ -76,13 +78,14 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
 def _in_place(matrices: Sequence[jax.Array]) -> jax.Array:
     """Matrices joined along their last axis, each written by itself.
 
-    By two kernels: all but up to three rows or columns, of which a thread writes four elements, and
-    these. XLA allocates what `lax.empty` is, and writes nothing to it.
+    By two kernels: one for a multiple of four rows, or columns, of which a thread writes four
+    elements, and one for up to three that are left. XLA allocates what `lax.empty` is, and writes
+    nothing to it.
     """
     sizes = [x.shape[1] for x in matrices]
     whole, at = lax.empty((matrices[0].shape[0], sum(sizes)), matrices[0].dtype), 0
     for x, size in zip(matrices, sizes, strict=True):
-        axis = 0 if x.shape[0] >= ALIGNED else 1
+        axis = 0 if x.shape[0] >= SOME_ROWS else 1
         most = x.shape[axis] // EVEN * EVEN
         for begin, end in itertools.pairwise(sorted({0, most, x.shape[axis]})):
             part = lax.slice_in_dim(x, begin, end, axis=axis)
@@ -182,15 +185,19 @@ def _cut(rows: jax.Array, widths: Sequence[int]) -> Sequence[jax.Array]:
         return cut(rows)
     if rows.shape[0] < MOST_PIECES:
         return in_quarters(cut, rows)
+    pieces = cut(rows)
+    placed = [_gains_in_place(piece) for piece in pieces]
+    if all(placed):
+        return [_in_place([piece]) for piece in pieces]
     quarters = zip(*map(cut, _quarters_of_rows(alike(rows, MOST_PIECES))), strict=True)
-    return list(map(_written, cut(rows), quarters))
+    ways = zip(pieces, placed, quarters, strict=True)
+    return [_in_place([piece]) if here else _flat(parts) for piece, here, parts in ways]
 
 
-def _written(piece: jax.Array, quarters: Sequence[jax.Array]) -> jax.Array:
-    """A piece in place, or as its quarters."""
-    bytes_ = piece.dtype.itemsize
-    evenly = bytes_ == 1 or (bytes_ == 2 and _written_at_once(quarters) > 1)
-    return _flat(quarters) if evenly or piece.size < IN_PLACE_FROM else _in_place([piece])
+def _gains_in_place(piece: jax.Array) -> bool:
+    """Whether columns that are not aligned are better off so than as quarters of their rows."""
+    bytes_, large = piece.dtype.itemsize, piece.size >= IN_PLACE_FROM
+    return large and (bytes_ > 2 or (bytes_ == 2 and _written_at_once(*piece.shape) == 1))
 
 
 def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
@@ -205,17 +212,20 @@ def _quarters_of_rows(matrices: Sequence[jax.Array]) -> list[jax.Array]:
     rows, [430105, 521] FLOAT32 3.66, 3.40; FLOAT16 3.29, 2.66; UINT8 2.31, 1.62; [300007, 701]
     3.64, 3.61; 3.31, 2.98; 2.34, 1.89.
     """
-    count = matrices[0].shape[0]
+    bounds = _row_quarters(matrices[0].shape[0])
+    return [lax.slice_in_dim(x, *ends) for x, ends in zip(matrices, bounds, strict=True)]
+
+
+def _row_quarters(count: int) -> list[tuple[int, int]]:
+    """Where quarters of so many rows begin and end."""
     unit = EVEN if count >= MANY_ROWS else 1
     step = count // (MOST_PIECES * unit) * unit
-    ends = [*range(0, MOST_PIECES * step, step), count]
-    pairs = zip(matrices, itertools.pairwise(ends), strict=True)
-    return [lax.slice_in_dim(x, *bounds) for x, bounds in pairs]
+    return list(itertools.pairwise([*(i * step for i in range(MOST_PIECES)), count]))
 
 
-def _written_at_once(parts: Sequence[jax.Array]) -> int:
-    """How many elements of each part a thread writes where they are one behind the other."""
-    return math.gcd(EVEN, *(part.size for part in parts))
+def _written_at_once(rows: int, width: int) -> int:
+    """How many elements of each quarter of rows a thread writes where they are a concatenation."""
+    return math.gcd(EVEN, *((end - begin) * width for begin, end in _row_quarters(rows)))
 
 
 def _flat(parts: Sequence[jax.Array]) -> jax.Array:
@@ -247,7 +257,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     even = count * first.dtype.itemsize % (EVEN * WORD) == 0
     if even and (halves or len(xs) <= MOST_SHORT):
         return elements_of(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
-    # Short runs of words are slower than their elements: UINT8 [32, 65, 252, 260] twice 3.0, 0.8.
+    # As words short runs are slower: UINT8 [32, 65, 252, 260] twice 0.8, as elements 3.0.
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
         return join_computed(xs, axis)
     return elements_of(join_computed(words, 1), shape, first.dtype)
@@ -302,11 +312,10 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
         return _columns(matrices)
     if rows < MOST_PIECES:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
-    quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
-    parts = [_columns(same) for same in quarters]
-    evenly = _written_at_once(parts) > (1 if rows >= MANY_ROWS else 2)
+    evenly = _written_at_once(rows, sum(widths)) > (1 if rows >= MANY_ROWS else 2)
     if evenly or rows * sum(widths) < IN_PLACE_FROM:
-        return _flat(parts)
+        quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
+        return _flat([_columns(same) for same in quarters])
     by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
     return _in_place(matrices if by_itself else [_columns(matrices)])
 
