@@ -63,7 +63,7 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int, much: int):
     monkeypatch.setattr(pieces_cpu, "LONG", 10 if even == 1 else 1)
     sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "IN_PLACE_FROM": much, "MANY_ROWS": 16}
-    for name, value in {**sizes, "SOME_ROWS": 3, "LONG_ROW": 9}.items():
+    for name, value in {**sizes, "SOME_ROWS": 3, "LONG_ROW": 9, "SHORT_ROW": 4}.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
@@ -142,11 +142,15 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 
         ([(4, 4, 8)] * 10, "float16", 2, "once"),
         ([(4, 4, 8)] * 11, "float16", 2, "quarters"),
         ([(3, 3, 5)] * 5, "float16", 0, "quarters of copies"),
+        # Short rows.
+        ([(5, 3)] * 3, "uint8", 1, "once"),
+        ([(5, 3)] * 4, "uint8", 1, "once"),
+        ([(5, 3)] * 5, "uint8", 1, "quarters"),
     ],
 )
 def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int, way: str):
-    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
+    for name, value in {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": 0, "SHORT_ROW": 5}.items():
+        monkeypatch.setattr(pieces_gpu, name, value)
     xs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     assert ways(lambda *xs: pieces_gpu.join_computed(xs, axis), *xs) == way
 
