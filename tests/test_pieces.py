@@ -12,8 +12,7 @@ from jax import lax
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import arranged_last, arrangement, pieces_cpu, pieces_gpu
-from dml_jax.lowering.whole_program import forms
+from dml_jax.lowering import arranged_last, arrangement, pieces_cpu, pieces_gpu, whole_program
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -67,8 +66,9 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int,
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        for form in (pieces_gpu.join, pieces_gpu.join_computed, pieces_cpu.join):
-            joined = jax.jit(form, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
+        forms = (pieces_gpu.join, pieces_gpu.join_computed, pieces_cpu.join)
+        all_joined = jax.jit(lambda *xs: [form(xs, axis) for form in forms])(*arrays)
+        for joined in all_joined:
             np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
 
@@ -165,9 +165,9 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int)
     arrays = numbers(shapes, dtype)
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
-        whole = jnp.asarray(np.concatenate(arrays, axis))
-        for form in (pieces_gpu.split, pieces_gpu.split_computed):
-            split = jax.jit(form, static_argnums=(1, 2))(whole, sizes, axis)
+        forms = (pieces_gpu.split, pieces_gpu.split_computed)
+        both = jax.jit(lambda x: [form(x, sizes, axis) for form in forms])
+        for split in both(np.concatenate(arrays, axis)):
             for piece, array in zip(split, arrays, strict=True):
                 np.testing.assert_array_equal(bits(piece), bits(array))
 
@@ -263,7 +263,7 @@ def test_what_is_in_place_is_cut_where_little_is_left(rows: int, parts: list[str
 def test_how_rows_are_repeated(monkeypatch, shape, repeats, dtype: str, way: str):
     monkeypatch.setattr(arranged_last, "LITTLE_ON_GPU", 0)
     program = jax.make_jaxpr(lambda x: [arrangement.tile(x, repeats)])(np.zeros(shape, dtype))
-    text = jax.jit(forms(program)["cuda"]).lower(np.zeros(shape, dtype)).as_text()
+    text = jax.jit(whole_program.forms(program)["cuda"]).lower(np.zeros(shape, dtype)).as_text()
     concatenations = [line for line in text.splitlines() if "stablehlo.concatenate" in line]
     slices = {
         line.split("tensor<")[1].split(">")[0] for line in text.splitlines() if ".slice" in line
