@@ -107,6 +107,13 @@ def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gai
     assert pieces_cpu.are_few_blocks(types, axis) == gains
 
 
+@pytest.fixture
+def any_size(monkeypatch):
+    """Small arrays have the forms of large ones."""
+    for name, value in {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": 0}.items():
+        monkeypatch.setattr(pieces_gpu, name, value)
+
+
 def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 2) -> str:
     """How a GPU's form writes: in place, by so many kernels; in quarters (of copies); once."""
     with jax.enable_x64(True):
@@ -148,9 +155,9 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 
         ([(5, 3)] * 5, "uint8", 1, "quarters"),
     ],
 )
+@pytest.mark.usefixtures("any_size")
 def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int, way: str):
-    for name, value in {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": 0, "SHORT_ROW": 5}.items():
-        monkeypatch.setattr(pieces_gpu, name, value)
+    monkeypatch.setattr(pieces_gpu, "SHORT_ROW", 5)
     xs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     assert ways(lambda *xs: pieces_gpu.join_computed(xs, axis), *xs) == way
 
@@ -186,9 +193,8 @@ def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int)
         (65, (5, 6), "float64", "in place 4"),
     ],
 )
-def test_how_what_is_not_aligned_is_split(monkeypatch, rows, sizes, dtype: str, way: str):
-    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
+@pytest.mark.usefixtures("any_size")
+def test_how_what_is_not_aligned_is_split(rows: int, sizes, dtype: str, way: str):
     x = jax.ShapeDtypeStruct((rows, sum(sizes)), dtype)
     assert ways(lambda x: pieces_gpu.split(x, sizes, 1), x) == way
 
@@ -203,9 +209,8 @@ def test_how_what_is_not_aligned_is_split(monkeypatch, rows, sizes, dtype: str, 
         ((8, 5, 8), 2, "uint8", "once"),
     ],
 )
-def test_how_what_is_computed_is_split(monkeypatch, shape, axis: int, dtype: str, way: str):
-    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
-    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
+@pytest.mark.usefixtures("any_size")
+def test_how_what_is_computed_is_split(shape, axis: int, dtype: str, way: str):
     x, half = jax.ShapeDtypeStruct(shape, dtype), shape[axis] // 2
     assert ways(lambda x: pieces_gpu.split_computed(x, [half, half], axis), x) == way
 
@@ -214,22 +219,20 @@ def test_how_what_is_computed_is_split(monkeypatch, shape, axis: int, dtype: str
     ("size", "ways_of"),
     [
         (2**24, {"uint8": "quarters", "float16": "quarters", "float32": "once", "int64": "once"}),
-        (2**24 + 1, {"uint8": "place", "float16": "place", "float32": "place"}),
-        (2**24 + 2, {"uint8": "quarters", "float16": "quarters", "float32": "place"}),
+        (2**24 + 1, {"uint8": "in place 2", "float16": "in place 2", "float32": "in place 2"}),
+        (2**24 + 2, {"uint8": "quarters", "float16": "quarters", "float32": "in place 2"}),
         (2**24 + 3, {"int64": "quarters"}),
         (2**24 - 1, {"uint8": "quarters", "float32": "quarters"}),
         (2**20 - 1, {"uint8": "once", "float32": "once"}),
         # From there on a 32-bit integer would not say where the last elements begin.
-        (2**31 - 1, {"uint8": "place"}),
+        (2**31 - 1, {"uint8": "in place 2"}),
         (2**31 + 1, {"uint8": "quarters", "float32": "quarters"}),
     ],
 )
 def test_how_elements_are_mapped(size: int, ways_of: dict[str, str]):
-    found = {"in place 2": "place", "once": "once", "quarters": "quarters"}
-    for dtype, expected in ways_of.items():
+    for dtype, way in ways_of.items():
         x = jax.ShapeDtypeStruct((size,), dtype)
-        text = ways(lambda x: pieces_gpu.elementwise(lax.neg, x), x, pieces=1)
-        assert found[text] == expected, dtype
+        assert ways(lambda x: pieces_gpu.elementwise(lax.neg, x), x, pieces=1) == way, dtype
 
 
 @pytest.mark.parametrize(

@@ -149,11 +149,11 @@ def split_computed(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[ja
     1.8, 3.9; FLOAT16 1.7, 3.9; UINT8 1.8, 3.2. UINT8 [32, 6, 1081, 1921] over 1 1.3, 2.1;
     [65, 26, 509, 521] 0.8, 1.4; but [65, 12, 509, 522] over 3 2.5, 1.5, in thirds 3.0, 1.6.
     """
-    rows, last = rows_of(x, axis), axis == x.ndim - 1
+    last = axis == x.ndim - 1
     plain = x.dtype.itemsize == 1 and last and x.size % EVEN == 0 and not _are_even(sizes)
     if x.size < LITTLE_ON_GPU or plain:
         return lax.split(x, sizes, axis)
-    return _split_rows(rows, x, sizes, axis)
+    return _split_rows(rows_of(x, axis), x, sizes, axis)
 
 
 def _split_rows(
