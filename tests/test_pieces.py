@@ -149,9 +149,9 @@ def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 
         ([(4, 4, 8)] * 10, "float16", 2, "once"),
         ([(4, 4, 8)] * 11, "float16", 2, "quarters"),
         ([(3, 3, 5)] * 5, "float16", 0, "quarters of copies"),
-        # Short rows.
-        ([(5, 3)] * 3, "uint8", 1, "once"),
-        ([(5, 3)] * 4, "uint8", 1, "once"),
+        # Short rows, of which each input is not written by itself.
+        ([(5, 3)] * 3, "uint8", 1, "in place 2"),
+        ([(5, 3)] * 4, "uint8", 1, "quarters"),
         ([(5, 3)] * 5, "uint8", 1, "quarters"),
     ],
 )

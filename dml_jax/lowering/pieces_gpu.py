@@ -54,8 +54,8 @@ RUN, MOST_SHORT = 128, 16
 IN_PLACE_FROM, IN_PLACE_TO = 2**24, 2**31
 # Rows of which three are little beside the others; of which each quarter is a multiple of four.
 SOME_ROWS, MANY_ROWS = 2**6, 2**10
-# Elements of a row that share lines of memory with its neighbours', so that to write it by itself
-# writes these once more; in which most warps read one input.
+# Elements of a row that share lines of memory with its neighbours', so that to write each input by
+# itself writes these once more; in which most warps read one input.
 SHORT_ROW, LONG_ROW = 2**8, 2**11
 
 
@@ -308,18 +308,18 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
     """
     rows, widths = matrices[0].shape[0], [x.shape[1] for x in matrices]
     count, bytes_ = len(matrices), matrices[0].dtype.itemsize
-    few, short = 2 < count <= MOST_PIECES, min(widths) < SHORT_ROW
     # Of three or four a thread writes 8 bytes and more as it is.
-    enough = few and (short or count * bytes_ >= 2 * WORD)
+    enough = 2 < count <= MOST_PIECES and count * bytes_ >= 2 * WORD
     if enough or bytes_ > WORD or (rows < MOST_PIECES and count == 3):
         return _columns(matrices)
     if rows < MOST_PIECES:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
     evenly = _written_at_once(rows, sum(widths)) > (1 if rows >= MANY_ROWS else 2)
+    by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
+    short = by_itself and min(widths) < SHORT_ROW
     if evenly or short or rows * sum(widths) < IN_PLACE_FROM:
         quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
         return _flat([_columns(same) for same in quarters])
-    by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
     return _in_place(matrices if by_itself else [_columns(matrices)])
 
 
