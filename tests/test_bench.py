@@ -266,6 +266,32 @@ def test_one_that_was_slow_once_is_not_given_up(monkeypatch: pytest.MonkeyPatch)
     assert (times["once slow"].samples, times["once slow"].median) == (5, 1)
 
 
+def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPatch):
+    """However long it takes to begin, and the host to queue, and to hear that it is done."""
+    clock, done = Clock(monkeypatch), [0.0]
+    queue, begin, work, hear = 3e-5, 2e-4, 1e-3, 5e-4
+
+    def reached(seconds: float) -> float:
+        clock.now += queue
+        done[0] = max(done[0], clock.now + begin) + seconds
+        return done[0]
+
+    def mark():
+        at = reached(0.0)
+
+        def wait() -> None:
+            clock.now = max(clock.now, at + hear)
+
+        return wait
+
+    queued = Contender(lambda _: reached(work), mark=mark)
+    times = interleaved({"": queued}, samples=5, seconds=1e9)[""]
+    assert times.calls > 1
+    assert times.calls > 1
+    assert [times.low, times.median, times.high] == pytest.approx([work] * 3)
+    assert 0 < times.queueing < 0.1
+
+
 def test_fractions_are_of_what_was_measured_beside():
     cell = cells(["REDUCE"], limit=2**20, every=1000)[0]
     run = Bench(jax.devices()[0], 0.001, 2**20)

@@ -4,12 +4,13 @@ A peer gives, for a cell, contenders by way: `allocated`, where each call makes 
 `bound`, where it writes into memory that is there already.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from peers.agreement import disagreement
 from peers.arrays import Jnp, NumPy, jax_entries
-from peers.common import Entry
+from peers.common import Entry, event_mark
 from peers.onnx_runtime import OnnxRuntime
 from peers.pytorch import Torch
 
@@ -23,7 +24,7 @@ def peers(device: Any, wanted: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     def cupy() -> Any:
         import cupy  # pyright: ignore[reportMissingImports]
 
-        return NumPy("cupy", cupy, cupy.cuda.Device().synchronize)
+        return NumPy("cupy", cupy, functools.partial(event_mark, cupy.cuda.Event))
 
     def onnxruntime() -> Any:
         import onnx  # noqa: F401

@@ -53,10 +53,10 @@ def jax_entries(cell: Cell, inputs: Inputs, data: Data, compiled: Programs) -> E
 class NumPy:
     """NumPy, and with `xp` CuPy; one core of a CPU."""
 
-    def __init__(self, name: str = "numpy", xp: Any = np, wait: Any = None):
+    def __init__(self, name: str = "numpy", xp: Any = np, mark: Any = None):
         self.name = name
         self.xp = xp
-        self.options = {"wait": wait, "queued": True} if wait else {}
+        self.options = {"mark": mark} if mark else {}
 
     def _view(self, x: jax.Array) -> Any:
         return np.asarray(x) if self.xp is np else self.xp.from_dlpack(x)

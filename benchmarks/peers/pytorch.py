@@ -1,5 +1,6 @@
 """PyTorch, eager and compiled."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from peers.common import (
     arg_parts,
     block_steps,
     bound_nodes,
+    event_mark,
     is_arg,
     last_node,
     tile_shapes,
@@ -41,7 +43,7 @@ class Torch:
             torch.set_num_threads(cores())
             self.options: dict[str, Any] = {"settle": 3e-3}  # its threads spin for a while
         else:
-            self.options = {"wait": torch.cuda.synchronize, "queued": True}
+            self.options = {"mark": functools.partial(event_mark, torch.cuda.Event)}
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Any) -> Entries:
         torch, function = self.torch, cell.function

@@ -11,7 +11,7 @@ import jax
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.plain import expression
 from dml_jax.bench.roofline import Data, wide
-from dml_jax.bench.timing import Contender, interleaved, is_queued, jax_contender
+from dml_jax.bench.timing import Contender, interleaved, jax_contender, marks
 from dml_jax.compiled import Buffer, BufferBinding, compile
 from dml_jax.operator import Bindable, Operator
 
@@ -107,7 +107,7 @@ def _dispatching(function: Bindable, inputs: Sequence[Any], device: Any) -> Cont
     table = compile(function, device=device).bind(
         [BufferBinding(source) for source in sources], [BufferBinding(b) for b in buffers]
     )
-    return Contender(lambda _: table.dispatch(), table.wait, is_queued(device))
+    return Contender(lambda _: table.dispatch(), table.wait, marks(device))
 
 
 def compile_times(
