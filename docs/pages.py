@@ -48,6 +48,7 @@ GUIDES = {  # in the order of the site; those that are there
 }
 RESULTS = {
     "measurements.md": "Measurements",
+    "limits.md": "Out of reach",
     "forms.md": "Forms, and what they gain",
     "conformance.md": "Conformance",
 }
