@@ -289,6 +289,7 @@ def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPa
     assert times.calls > 1
     assert times.calls > 1
     assert [times.low, times.median, times.high] == pytest.approx([work] * 3)
+    assert times.queueing is not None
     assert 0 < times.queueing < 0.1
 
 
