@@ -90,13 +90,14 @@ class Descriptor:
             raise TypeError(f"{type(self).__name__} takes its fields by name: {names}")
         faults: list[Fault] = []
         for f in self.fields:
-            if f.name in values:
-                try:
-                    values[f.name] = f.kind.convert(values[f.name])
-                except DmlError as error:
-                    if values[f.name] is not None or not f.optional:
-                        faults += error.moved(self.c_name, f.c_name)
-                        del values[f.name]
+            value = values.get(f.name)
+            if value is None and (f.optional or f.name not in values):
+                continue
+            try:
+                values[f.name] = f.kind.convert(value)
+            except DmlError as error:
+                faults += error.moved(self.c_name, f.c_name)
+                del values[f.name]
         self._complete(values, faults, ())
 
     def _complete(

@@ -2,6 +2,7 @@
 
 import contextlib
 import enum
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -83,12 +84,12 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     UINT4 = 12
     INT4 = 13
 
-    @property
+    @functools.cached_property
     def bits(self) -> int:
         """Bits an element; 0 for UNKNOWN."""
         return int("".join(filter(str.isdigit, self.name)) or 0)
 
-    @property
+    @functools.cached_property
     def element_size(self) -> int:
         """Bytes an element; 0 for UNKNOWN and the 4-bit types, as in DMLCalcBufferTensorSize."""
         return self.bits // 8

@@ -5,6 +5,7 @@ descriptor. The annotation says how a value is converted and checked, how it sta
 what of it takes part in equality.
 """
 
+import functools
 import math
 import operator
 import struct
@@ -254,13 +255,13 @@ class Field:
     default: Any  # dataclasses.MISSING where the field has to be given
     count: str | None
 
-    @property
+    @functools.cached_property
     def tensor(self) -> Tensor | None:
         """The tensor kind, of a tensor or of an array of them."""
         kind = self.kind.element if isinstance(self.kind, Array) else self.kind
         return kind if isinstance(kind, Tensor) else None
 
-    @property
+    @functools.cached_property
     def is_array(self) -> bool:
         return isinstance(self.kind, Array)
 

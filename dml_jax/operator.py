@@ -327,7 +327,7 @@ class Operator(Descriptor, Bindable):
         expect = Expect(cls.c_name)
         if not faults:
             partial._check_counts(expect)
-            tensors = {path: (field, tensor) for path, field, tensor in partial.tensors()}
+            tensors = list(partial.tensors())
             group = given[cls.support.by] if cls.support.by else None
             faults += [*expect.faults, *cls.support.faults(cls.c_name, tensors, group)]
         if not faults:
@@ -372,7 +372,7 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
-        tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
+        tensors = list(self.tensors())
         by = self.support.by
         unsupported: set[str] = set()
         if by is None or by in present:
@@ -385,22 +385,22 @@ class Operator(Descriptor, Bindable):
         self._check_counts(expect)
         countable = not expect.faults
         shared = self.same_data_type()
-        common = next(((p, t) for p, (field, t) in tensors.items() if field in shared), None)
-        for path, (field, tensor) in tensors.items():
-            if common and field in shared and tensor.data_type != common[1].data_type:
-                rule = f"be {common[1].data_type} ({common[0]}.DataType)"
-                expect(False, f"{path}.DataType", rule, tensor.data_type.shown())
+        alike = [(path, tensor.data_type) for path, field, tensor in tensors if field in shared]
+        for path, data_type in alike[1:]:
+            if data_type != alike[0][1]:
+                rule = f"be {alike[0][1]} ({alike[0][0]}.DataType)"
+                expect(False, f"{path}.DataType", rule, data_type.shown())
         for path, _, tensor in self.tensors(output=True):
             if not tensor.has_distinct_addresses:
                 expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
-            if TensorFlags.OWNED_BY_DML in tensor.flags:
+            if tensor.flags and TensorFlags.OWNED_BY_DML in tensor.flags:
                 rule = "be NONE (OWNED_BY_DML is for inputs)"
                 expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
         before = len(expect.faults)
         if countable:
             self.check(expect)
             if len(expect.faults) == before:
-                self._check_sizes(expect)
+                self._check_sizes(expect, tensors)
         # A rank or type that no row has is said once, by the row.
         faults += (fault for fault in expect.faults if fault.field not in unsupported)
 
@@ -410,7 +410,7 @@ class Operator(Descriptor, Bindable):
                 count = len(self.__dict__[f.name])
                 expect(count > 0, f.count or f.c_name, "be at least 1", count)
 
-    def _check_sizes(self, expect: Expect) -> None:
+    def _check_sizes(self, expect: Expect, tensors: Sequence[tuple[str, str, TensorDesc]]) -> None:
         expected = {}
         for name, sizes in self.expected_sizes().items():
             f = next(f for f in self.fields if f.name == name)
@@ -418,7 +418,7 @@ class Operator(Descriptor, Bindable):
                 expected |= {f"{f.c_name}[{i}]": s for i, s in enumerate(sizes)}
             else:
                 expected[f.c_name] = sizes
-        for path, field, tensor in self.tensors():
+        for path, field, tensor in tensors:
             sizes = expected.get(path, tensor.sizes)
             if tensor.sizes == tuple(sizes):
                 continue
@@ -434,9 +434,8 @@ class Operator(Descriptor, Bindable):
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Why a feature level does not take this descriptor; empty where it does."""
         level = FeatureLevel.of(feature_level)
-        tensors = {path: (field, tensor) for path, field, tensor in self.tensors()}
         group = getattr(self, self.support.by) if self.support.by else None
-        return tuple(self.support.faults(self.c_name, tensors, group, level))
+        return tuple(self.support.faults(self.c_name, list(self.tensors()), group, level))
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...

@@ -1,6 +1,6 @@
 """The support tables of DirectML's operator pages: ranks and types from each feature level on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,10 @@ class Row:
     ranks: Mapping[str, Ranks]
     types: Mapping[str, tuple[TensorDataType, ...]]
 
-    def faults(self, tensors: Mapping[str, tuple[str, TensorDesc]]) -> list[tuple[str, str, Any]]:
-        """The (field, rule, value) that this row refuses. `tensors`: C path -> (field, tensor)."""
+    def faults(self, tensors: Sequence[tuple[str, str, TensorDesc]]) -> list[tuple[str, str, Any]]:
+        """The (field, rule, value) that this row refuses. `tensors`: (C path, field, tensor)."""
         faults: list[tuple[str, str, Any]] = []
-        for path, (field, tensor) in tensors.items():
+        for path, field, tensor in tensors:
             low, high = self.ranks[field]
             if not low <= tensor.dimension_count <= high:
                 rule = f"be {low}" if low == high else f"be in [{low}, {high}]"
@@ -86,7 +86,7 @@ class Support:
     def faults(
         self,
         operator: str,
-        tensors: Mapping[str, tuple[str, TensorDesc]],
+        tensors: Sequence[tuple[str, str, TensorDesc]],
         group: Enumeration | None,
         level: FeatureLevel | None = None,
     ) -> list[Fault]:

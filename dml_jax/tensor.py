@@ -110,7 +110,8 @@ class TensorDesc:
 
         try:
             data_type = TensorDataType.of(data_type)
-            expect(data_type != TensorDataType.UNKNOWN, "DataType", "be known", data_type.shown())
+            if data_type == TensorDataType.UNKNOWN:
+                expect(False, "DataType", "be known", data_type.shown())
         except DmlError as error:
             expect.faults += error.moved(_STRUCT, "DataType")
             data_type = TensorDataType.UNKNOWN

@@ -46,7 +46,7 @@ class _ExactClipping(_Clipping):
         tensor, data_type = self.inputs[0], self.__dict__["min_max_data_type"]
         rule = f"be {tensor.data_type} (InputTensor.DataType)"
         expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
-        if np.issubdtype(tensor.dtype, np.integer):
+        if tensor.dtype.kind in "iu":
             limits = np.iinfo(tensor.dtype)
             rule = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
             for name in ("min", "max"):
