@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.lowering.whole_program import in_its_form
+from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,

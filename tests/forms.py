@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from dml_jax.lowering import whole_program
+from dml_jax.lowering.whole_programs import whole_program
 
 
 def in_form(platform: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import arranged_last, arrangement, mapped, pieces_cpu
+from dml_jax.lowering import arrangement
+from dml_jax.lowering.whole_programs import arranged_last, mapped, pieces_cpu
 
 Step = Callable[..., Any]
 

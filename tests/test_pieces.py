@@ -12,7 +12,8 @@ from jax import lax
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import arranged_last, arrangement, pieces_cpu, pieces_gpu, whole_program
+from dml_jax.lowering import arrangement
+from dml_jax.lowering.whole_programs import arranged_last, pieces_cpu, pieces_gpu, whole_program
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [

@@ -18,17 +18,9 @@ from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import (
-    fold_along,
-    fold_cpu,
-    fold_exponentials,
-    fold_gpu,
-    fold_index,
-    packed,
-    reduction,
-    slope_sum,
-    slopes,
-)
+from dml_jax.lowering import reduction
+from dml_jax.lowering.folds import cpu, exponentials, gpu, index, packed, placed
+from dml_jax.lowering.slopes import slope_sum, slopes
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
 INDEX = ("ARGMAX", "ARGMIN")
@@ -240,12 +232,12 @@ def test_gradients_against_finite_differences(function: str, axes: tuple[int, ..
         return jnp.vdot(reduction(x, axes), weights)
 
     exact, step = np.asarray(jax.grad(scalar)(jnp.asarray(x))), 1e-6
-    for index in np.ndindex(*x.shape):
+    for place in np.ndindex(*x.shape):
         up, down = x.copy(), x.copy()
-        up[index] += step
-        down[index] -= step
+        up[place] += step
+        down[place] -= step
         slope = (scalar(jnp.asarray(up)) - scalar(jnp.asarray(down))) / (2 * step)
-        assert exact[index] == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
+        assert exact[place] == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -300,10 +292,10 @@ def test_second_derivatives(function: str):
     op = make(function, x, [1])
     hessian = jax.hessian(lambda x: op(x).sum())(x)
     step = 1e-2
-    for index in np.ndindex(2, 3):
-        up, down = x.at[index].add(step), x.at[index].add(-step)
+    for place in np.ndindex(2, 3):
+        up, down = x.at[place].add(step), x.at[place].add(-step)
         slope = [jax.grad(lambda x: op(x).sum())(x) for x in (up, down)]
-        np.testing.assert_allclose(hessian[index], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
+        np.testing.assert_allclose(hessian[place], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
 
 
 @pytest.mark.usefixtures("keeps_nan")
@@ -448,7 +440,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     """Reductions take the forms of a module, which go by a few elements as by millions."""
     few = {"row": 4}
     arg_fold = reduction.arg_fold
-    here = mock.patch.object(fold_along, "fold_cpu", form)
+    here = mock.patch.object(placed, "cpu", form)
     little: dict[str, Any] = {"LITTLE": 0}
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
     on_gpu |= {"THREADS": 8, "LEFT": 2, "LOOPED_ROW": 6}
@@ -456,7 +448,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_gpu |= {"MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
     on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
-    little |= on_gpu if form is fold_gpu else on_cpu
+    little |= on_gpu if form is gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     kinds = mock.patch.multiple(
         reduction,
@@ -465,15 +457,15 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     )
     of_slopes = dataclasses.replace(slopes.EXP_SUM, **few)
     slope = mock.patch.object(slopes, "EXP_SUM", of_slopes)
-    few_exponentials = mock.patch.object(fold_exponentials, "FEW_EXPONENTIALS", 100)
+    few_exponentials = mock.patch.object(exponentials, "FEW_EXPONENTIALS", 100)
     with here, sizes, kinds, slope, few_exponentials, nothing_traced():
         yield
 
 
 @pytest.mark.parametrize(
     "form, function",
-    [(fold_cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
-    + [(fold_gpu, name) for name in TWO_KEPT],
+    [(cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
+    + [(gpu, name) for name in TWO_KEPT],
     ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
 )
 def test_the_forms_for_many_elements(form: Any, function: str):
@@ -511,12 +503,12 @@ def test_blocks_of_columns():
     """They leave little, or fewer rows than one has are missing; uneven ones fill the threads."""
     rng = np.random.default_rng(0)
     for k, n, c in np.exp(rng.uniform(0, 14, (300, 3))).astype(int).tolist():
-        count, size = fold_gpu._blocks(fold_gpu.MANY, False, k, n, c)
+        count, size = gpu._blocks(gpu.MANY, False, k, n, c)
         assert count >= 1 and size >= 1
-        assert -size < n - count * size <= n // fold_gpu.LEFT
+        assert -size < n - count * size <= n // gpu.LEFT
     for k, n, c in ((1, 6656, 18801), (1, 16411, 8209), (1, 1048576, 3), (5, 40009, 1021)):
-        count, _ = fold_gpu._blocks(fold_gpu.MANY, False, k, n, c)
-        assert count > 1 and k * count * c % fold_gpu.THREADS == 0
+        count, _ = gpu._blocks(gpu.MANY, False, k, n, c)
+        assert count > 1 and k * count * c % gpu.THREADS == 0
 
 
 @pytest.mark.parametrize("function", ["SUM", "MULTIPLY", "MAX", "MIN", "L1", "SUM_SQUARE"])
@@ -532,7 +524,7 @@ def test_signed_integers_on_a_gpu(function: str):
         x[rng.random(x.shape) < 0.2] = limits.max
     for axes in ([0], [1], [2], [0, 2], [0, 1, 2]):
         op = make(function, x, axes)
-        with forms_for_many_elements(fold_gpu):
+        with forms_for_many_elements(gpu):
             result = jax.jit(lambda x, op=op: op(x))(x)
         np.testing.assert_array_equal(result, reduce(op, x)[0])
 
@@ -549,7 +541,7 @@ def slopes_in_float64(function: str, x: np.ndarray, axes: tuple[int, ...]) -> np
     return power / power.sum(axes, keepdims=True)
 
 
-@pytest.mark.parametrize("form", [fold_cpu, fold_gpu], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("form", [cpu, gpu], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("function", ["MAX", "MIN", "LOG_SUM_EXP", "L2"])
 def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
     """Equal elements share; what is -inf beside others has no part of a softmax."""
@@ -572,7 +564,7 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
         every = zip(ops, xs, weights, strict=True)
         return [jax.vjp(op, x)[1](weight)[0] for op, x, weight in every]
 
-    in_pieces = slopes_in_pieces() if form is fold_gpu else contextlib.nullcontext()
+    in_pieces = slopes_in_pieces() if form is gpu else contextlib.nullcontext()
     with forms_for_many_elements(form), in_pieces:
         results = jax.jit(gradients)(inputs, weights)
     assert len(results) > 30
@@ -594,7 +586,7 @@ def test_two_things_are_kept_in_one_loop_on_a_cpu(
     n: int, cuts: list[tuple[int, int]], function: str
 ):
     """Which reads x once; the gradient's own loop does so once more."""
-    assert fold_cpu._cuts(n) == cuts
+    assert cpu._cuts(n) == cuts
     op = make(function, x := np.ones((4, n, 3000), np.float32), [1])
     gradient = jax.jit(lambda x, dy: jax.vjp(op, x)[1](dy)[0])
     text = gradient.lower(x, op(x)).compile().as_text()
@@ -614,12 +606,12 @@ def test_two_things_are_kept_in_one_loop_on_a_cpu(
 )
 def test_columns_that_are_not_cut_for_one_loop(kind: Any, shape: tuple[int, ...], axes: list[int]):
     """Large primes are in the way, and pairs of single elements take longer than another look."""
-    assert fold_cpu._in_one_loop(kind, jnp.zeros(shape), axes) is None
+    assert cpu._in_one_loop(kind, jnp.zeros(shape), axes) is None
 
 
 def test_axes_of_one_element_are_not_in_the_way_of_one_loop():
     x = np.random.default_rng(0).integers(0, 3, (1, 6, 8, 40)).astype(np.float32)
-    parts = fold_cpu._in_one_loop(slopes.COUNTED[True], jnp.asarray(x), [0, 2])
+    parts = cpu._in_one_loop(slopes.COUNTED[True], jnp.asarray(x), [0, 2])
     assert parts is not None
     top = x.max((0, 2))
     np.testing.assert_array_equal(parts[0], top)
@@ -632,16 +624,16 @@ def test_axes_of_one_element_are_not_in_the_way_of_one_loop():
 )
 def test_bytes_are_read_in_fours_on_a_gpu(monkeypatch, shape: tuple[int, int], expected: Any):
     """The columns of a thread, and how many threads there are to be."""
-    asked, by_threads = [], fold_gpu._by_threads
+    asked, by_threads = [], gpu._by_threads
 
     def recorded(kind: Any, parts: Any, many: int, *, abreast: int = 1, narrow: bool = True):
         asked.append((abreast, many) if abreast > 1 else None)
         return by_threads(kind, parts, many, abreast=abreast, narrow=narrow)
 
-    monkeypatch.setattr(fold_gpu, "_by_threads", recorded)
+    monkeypatch.setattr(gpu, "_by_threads", recorded)
     x = jax.ShapeDtypeStruct(shape, jnp.uint8)
-    largest = fold_index.arg_fold(True, False, np.dtype(np.int32))
-    jax.eval_shape(lambda x: fold_gpu.fold(largest, x, (0,)), x)
+    largest = index.arg_fold(True, False, np.dtype(np.int32))
+    jax.eval_shape(lambda x: gpu.fold(largest, x, (0,)), x)
     assert asked == [expected]
 
 
@@ -650,8 +642,8 @@ NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")
 
 @pytest.mark.parametrize(
     "form, type_",
-    [(fold_cpu, name) for name in ("FLOAT32", "INT32", "UINT32", *NARROW)]
-    + [(fold_gpu, name) for name in ("INT32", "UINT32", *NARROW)],
+    [(cpu, name) for name in ("FLOAT32", "INT32", "UINT32", *NARROW)]
+    + [(gpu, name) for name in ("INT32", "UINT32", *NARROW)],
     ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
 )
 def test_elements_beside_their_index(form: Any, type_: str):
@@ -681,11 +673,11 @@ def test_elements_beside_their_index(form: Any, type_: str):
         for x in (triples, beside, beside.T[None], long, even, columns)
     ]
     little: dict[str, Any] = {"LITTLE": 0}
-    if form is fold_gpu:
+    if form is gpu:
         little |= {"PACKED": 2, "ROW": 4, "LOOPED_ROW": 2, "AT_ONCE": 2, "LEFT": 1}
     arg_fold = reduction.arg_fold
     with (
-        mock.patch.object(fold_along, "fold_cpu", form),
+        mock.patch.object(placed, "cpu", form),
         mock.patch.multiple(form, **little),
         mock.patch.object(packed.Packing, "most", lambda *_: 5),
         mock.patch.object(
@@ -741,10 +733,10 @@ def test_what_makes_the_input_is_not_stored(function: str, type_: str):
     shapes = [((400, n, 60), 1) for n in (9, 13, 16, 24, 33, 48, 65, 143)]
     shapes += [((4001, n), 1) for n in (9, 12, 40, 47, 256, 1500, 2999)]
     shapes += [((8, 100001), 0), ((300001,), 0)]
-    cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
+    host = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     for shape, axis in shapes:
         tensor = TensorDesc(type_, shape)
-        x = jax.ShapeDtypeStruct(shape, tensor.dtype, sharding=cpu)
+        x = jax.ShapeDtypeStruct(shape, tensor.dtype, sharding=host)
         op = make(function, np.broadcast_to(tensor.dtype.type(0), shape), [axis])
         memory = jax.jit(lambda x: op(x * x)).lower(x).compile().memory_analysis()  # noqa: B023
         size = tensor.dtype.itemsize * x.size
@@ -774,7 +766,7 @@ def test_one_element_of_many(function: ReduceFunction):
 def test_only_the_platforms_form_is_traced():
     op = make("LOG_SUM_EXP", np.ones((300, 200), np.float32), (0,))
     traced = jax.jit(op).trace(jax.ShapeDtypeStruct((300, 200), np.float32))
-    for platform, other in (("cpu", fold_gpu), ("cuda", fold_cpu)):
+    for platform, other in (("cpu", gpu), ("cuda", cpu)):
         with mock.patch.object(other, "fold", side_effect=AssertionError):
             traced.lower(lowering_platforms=(platform,))
             with pytest.raises(AssertionError):

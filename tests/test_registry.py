@@ -32,7 +32,7 @@ from dml_jax import (
 )
 from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering import arranged_last, mapped, pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs import arranged_last, mapped, pieces_cpu, pieces_gpu
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]

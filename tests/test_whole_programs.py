@@ -13,7 +13,7 @@ from jax import lax
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
-from dml_jax.lowering import pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)

@@ -13,16 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import slopes
+from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Axes, Fold, restored
-from dml_jax.lowering.fold_along import fold
-from dml_jax.lowering.fold_exponentials import LOG_EXP_SUM
-from dml_jax.lowering.fold_extreme import MAX, MIN
-from dml_jax.lowering.fold_index import arg_fold
-from dml_jax.lowering.fold_one import PRODUCT, SUM, Reduction
-from dml_jax.lowering.product_of_others import sum_by_others
-from dml_jax.lowering.slope_sum import slope_sum
+from dml_jax.lowering.folds.exponentials import LOG_EXP_SUM
+from dml_jax.lowering.folds.extreme import MAX, MIN
+from dml_jax.lowering.folds.fold import Fold
+from dml_jax.lowering.folds.index import arg_fold
+from dml_jax.lowering.folds.one import PRODUCT, SUM, Reduction
+from dml_jax.lowering.folds.placed import fold
+from dml_jax.lowering.slopes import slopes
+from dml_jax.lowering.slopes.product_of_others import sum_by_others
+from dml_jax.lowering.slopes.slope_sum import slope_sum
 from dml_jax.lowering.wide import wide
 
 

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import LITTLE, Axes, Fold, InTurn, Parts, at_once, by_pairs, restored
-from dml_jax.lowering.fold_one import SUM, Reduction, of_one, pairwise
-from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.folds.fold import LITTLE, Fold, InTurn, at_once, by_pairs
+from dml_jax.lowering.folds.one import SUM, Reduction, of_one, pairwise
+from dml_jax.lowering.folds.packed import Packing
 from dml_jax.lowering.wide import is_float, wide, wide_type
 
 

@@ -14,13 +14,13 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.elementwise import is_infinite, where
-from dml_jax.lowering.exponential import exp_of_negative
-from dml_jax.lowering.fold import Axes, Parts, reduced_shape, restored
-from dml_jax.lowering.fold_along import fold
-from dml_jax.lowering.fold_exponentials import EXP_SUM, finite
-from dml_jax.lowering.fold_extreme import COUNTED
-from dml_jax.lowering.slope_sum import slope_sum
+from dml_jax.lowering.folds.exponential import exp_of_negative
+from dml_jax.lowering.folds.exponentials import EXP_SUM, finite
+from dml_jax.lowering.folds.extreme import COUNTED
+from dml_jax.lowering.folds.placed import fold
+from dml_jax.lowering.slopes.slope_sum import slope_sum
 from dml_jax.lowering.stored_cpu import stored
 from dml_jax.lowering.wide import wide
 

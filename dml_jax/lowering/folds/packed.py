@@ -11,7 +11,7 @@ ms, FLOAT32; INT32; FLOAT16; UINT8 (SUM of FLOAT32 takes 4.5):
     [8, 4194304] over 0      5.7, 4.4; 5.2, 4.5; 4.5, 3.9; 2.1, 1.5
 
 On an NVIDIA GPU it is faster along rows, and over columns of bytes of which a thread has four
-(`fold_gpu.py` has the figures); of one column slower: H200, jax 0.11.2, TB/s read, [32, 64, 65536]
+(`gpu.py` has the figures); of one column slower: H200, jax 0.11.2, TB/s read, [32, 64, 65536]
 over 1 FLOAT16; UINT8 2.4, 1.6; 2.2, 0.9.
 """
 
@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import Parts
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Combine, Fold, Parts
+from dml_jax.lowering.folds.fold import Combine, Fold
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from dml_jax.lowering import placement
-from dml_jax.lowering.fold import Axes, restored
-from dml_jax.lowering.pieces_gpu import MOST_PIECES
+from dml_jax.lowering.axes import Axes, restored
+from dml_jax.lowering.devices import placement
+from dml_jax.lowering.whole_programs.pieces_gpu import MOST_PIECES
 from dml_jax.lowering.wide import wide
 
 Slope = Callable[..., jax.Array]

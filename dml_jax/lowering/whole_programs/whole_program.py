@@ -14,15 +14,21 @@ import jax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 
-from dml_jax.lowering import arranged_last, joined_last, mapped, pieces_cpu, pieces_gpu
-from dml_jax.lowering.equations import bound, evaluated
-from dml_jax.lowering.placement import (
+from dml_jax.lowering.devices.placement import (
     by_platform,
     has_explicit_axes,
     needs_devices,
     on_one_device,
     platforms_of,
 )
+from dml_jax.lowering.whole_programs import (
+    arranged_last,
+    joined_last,
+    mapped,
+    pieces_cpu,
+    pieces_gpu,
+)
+from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
 Function = Callable[..., Sequence[jax.Array]]
 _FormOf = Callable[[Any], Function | None]  # of an equation

@@ -34,10 +34,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import pieces_gpu
-from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated
-from dml_jax.lowering.pieces_cpu import long_rows
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
+from dml_jax.lowering.whole_programs import pieces_gpu
+from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
+from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
 
 # Elements below which the dispatch is what counts.
 LITTLE_ON_CPU = 2**15

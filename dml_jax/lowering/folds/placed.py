@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import fold_cpu, fold_gpu
-from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Fold, Parts, kept, shaped
-from dml_jax.lowering.placement import by_platform
+from dml_jax.lowering.axes import Axes, Parts, kept
+from dml_jax.lowering.devices.along import Along, Layout, along
+from dml_jax.lowering.devices.placement import by_platform
+from dml_jax.lowering.folds import cpu, gpu
+from dml_jax.lowering.folds.fold import Fold, shaped
 
 
 def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
@@ -40,8 +41,8 @@ class _Folded(Along):
         if x.size == 0:
             return kind.plain(x, axes)
         forms = {
-            "cpu": lambda x: fold_cpu.fold(kind, x, axes),
-            "cuda": lambda x: fold_gpu.fold(kind, x, axes),
+            "cpu": lambda x: cpu.fold(kind, x, axes),
+            "cuda": lambda x: gpu.fold(kind, x, axes),
         }
 
         def default(x: jax.Array) -> Parts:

@@ -24,8 +24,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dml_jax.lowering.fold import Axes, Parts, kept
-from dml_jax.lowering.placement import (
+from dml_jax.lowering.axes import Axes, Parts, kept
+from dml_jax.lowering.devices.placement import (
     has_explicit_axes,
     needs_devices,
     on_one_device,

@@ -44,11 +44,18 @@ from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.elementwise import unsigned
-from dml_jax.lowering.equations import ELEMENTWISE, as_part_of, body_of, bound, evaluated
-from dml_jax.lowering.exchanged_gpu import exchanged
-from dml_jax.lowering.mapped import LITTLE_ON_CPU, UNROLLED
-from dml_jax.lowering.pending import Factor, Pending
-from dml_jax.lowering.pieces_gpu import (
+from dml_jax.lowering.stored_cpu import in_memory, reshaped
+from dml_jax.lowering.whole_programs.equations import (
+    ELEMENTWISE,
+    as_part_of,
+    body_of,
+    bound,
+    evaluated,
+)
+from dml_jax.lowering.whole_programs.exchanged_gpu import exchanged
+from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED
+from dml_jax.lowering.whole_programs.pending import Factor, Pending
+from dml_jax.lowering.whole_programs.pieces_gpu import (
     LITTLE_ON_GPU,
     MANY_ROWS,
     MOST_PIECES,
@@ -58,7 +65,6 @@ from dml_jax.lowering.pieces_gpu import (
     in_quarters_of_rows,
     zeros,
 )
-from dml_jax.lowering.stored_cpu import in_memory, reshaped
 
 # On a CPU what is given and ends in rows that LLVM unrolls is repeated as a concatenation, which
 # copies them, where that gives a row of so many elements or they are narrow. 2 cores, jax 0.10.2,

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import across
+from dml_jax.lowering.axes import Axes, Parts
+from dml_jax.lowering.devices import across
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Axes, Fold, Parts, shaped
+from dml_jax.lowering.folds.fold import Fold, shaped
 from dml_jax.lowering.wide import is_float
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]

@@ -19,8 +19,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering import pieces_cpu, pieces_gpu
-from dml_jax.lowering.equations import ELEMENTWISE, body_of, bound, evaluated, variables
+from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs.equations import (
+    ELEMENTWISE,
+    body_of,
+    bound,
+    evaluated,
+    variables,
+)
 
 
 class _Joined(NamedTuple):

@@ -11,26 +11,24 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.host import cores
-from dml_jax.lowering.fold import (
+from dml_jax.lowering.axes import Axes, Parts, restored
+from dml_jax.lowering.folds.fold import (
     LITTLE,
-    Axes,
     Combine,
     Fold,
     InTurn,
-    Parts,
     as_started,
     at_once,
     by_pairs,
     ends_in_rows,
     joined,
     moved,
-    restored,
     run_by_run,
     runs_of,
     shaped,
     taken,
 )
-from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.folds.packed import Packing
 from dml_jax.lowering.stored_cpu import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 

@@ -8,11 +8,12 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.fold import Axes, Fold, Parts, by_pairs, restored
-from dml_jax.lowering.fold_extreme import COMPARED, MAX, MIN, extreme_across, extreme_over, lowest
-from dml_jax.lowering.fold_one import pairwise
-from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.folds.extreme import COMPARED, MAX, MIN, extreme_across, extreme_over, lowest
+from dml_jax.lowering.folds.fold import Fold, by_pairs
+from dml_jax.lowering.folds.one import pairwise
+from dml_jax.lowering.folds.packed import Packing
 from dml_jax.lowering.wide import is_float
 
 

@@ -33,12 +33,11 @@ from typing import Any
 import jax
 from jax import lax
 
-from dml_jax.lowering.fold import (
+from dml_jax.lowering.axes import Axes, Parts
+from dml_jax.lowering.folds.fold import (
     LITTLE,
-    Axes,
     Combine,
     Fold,
-    Parts,
     as_started,
     ends_in_rows,
     joined,

@@ -11,13 +11,13 @@ import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 
-from dml_jax.lowering import across
-from dml_jax.lowering.along import Along, Layout, along
-from dml_jax.lowering.fold import Axes, Parts, reduced_shape, restored
-from dml_jax.lowering.fold_along import fold
-from dml_jax.lowering.fold_one import PRODUCT
-from dml_jax.lowering.placement import by_platform
-from dml_jax.lowering.slope_sum import sloped
+from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
+from dml_jax.lowering.devices import across
+from dml_jax.lowering.devices.along import Along, Layout, along
+from dml_jax.lowering.devices.placement import by_platform
+from dml_jax.lowering.folds.one import PRODUCT
+from dml_jax.lowering.folds.placed import fold
+from dml_jax.lowering.slopes.slope_sum import sloped
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -7,20 +7,19 @@ of [k, n].
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax import lax
 
-if TYPE_CHECKING:
-    from dml_jax.lowering.packed import Packing
+from dml_jax.lowering.axes import Axes, Parts, kept
 
-Axes = Sequence[int]
-Parts = tuple[jax.Array, ...]
+if TYPE_CHECKING:
+    from dml_jax.lowering.folds.packed import Packing
+
 Combine = Callable[[Sequence[Parts]], Parts]
 Stage = Callable[[Parts, Combine], Parts]
-T = TypeVar("T")
 
 # Elements up to which the time to compile counts for more.
 LITTLE = 2**15
@@ -191,21 +190,6 @@ def by_pairs(
 def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
     """The parts, reshaped."""
     return tuple(part.reshape(shape) for part in parts)
-
-
-def reduced_shape(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
-    """The shape of what is reduced along axes, which become 1."""
-    return tuple(1 if a in axes else n for a, n in enumerate(shape))
-
-
-def restored(x: jax.Array, axes: Axes) -> jax.Array:
-    """With the axes that were reduced, as 1."""
-    return lax.expand_dims(x, sorted(axes))
-
-
-def kept(values: Sequence[T], axes: Axes) -> list[T]:
-    """Those of the axes that are not reduced."""
-    return [value for a, value in enumerate(values) if a not in axes]
 
 
 def runs_of(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:

@@ -1,0 +1,1 @@
+"""Derivatives of reductions: the slope of each element, and sums of slopes times tangents."""
