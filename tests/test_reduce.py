@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -435,6 +435,14 @@ UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53))
 UNEVEN += ((3, 5, 4), (4, 2, 9), (5, 4, 7, 6), (8, 5, 2), (4, 3, 17))
 
 
+def compiled_soon(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of programs of a hundred reductions: LLVM's optimisations take a third of their time."""
+    on_cpu = jax.default_backend() == "cpu"
+    return jax.jit(
+        function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
+    )
+
+
 @contextlib.contextmanager
 def forms_for_many_elements(form: Any) -> Iterator[None]:
     """Reductions take the forms of a module, which go by a few elements as by millions."""
@@ -492,7 +500,7 @@ def test_the_forms_for_many_elements(form: Any, function: str):
                     ops.append(make(function, x, axes))
                 inputs.append(x)
     with forms_for_many_elements(form):
-        results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
+        results = compiled_soon(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
     for op, x, result in zip(ops, inputs, results, strict=True):
         (expected,) = SAMPLES[op.c_name].reference(op, x)
         tolerance = 1e-3 if x.dtype == np.float16 else 1e-6
@@ -566,7 +574,7 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
 
     in_pieces = slopes_in_pieces() if form is gpu else contextlib.nullcontext()
     with forms_for_many_elements(form), in_pieces:
-        results = jax.jit(gradients)(inputs, weights)
+        results = compiled_soon(gradients)(inputs, weights)
     assert len(results) > 30
     for op, x, weight, result in zip(ops, inputs, weights, results, strict=True):
         axes = tuple(op.axes)  # pyright: ignore[reportAttributeAccessIssue]
@@ -684,7 +692,7 @@ def test_elements_beside_their_index(form: Any, type_: str):
             reduction, "arg_fold", lambda *which: dataclasses.replace(arg_fold(*which), row=2)
         ),
     ):
-        results = jax.jit(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(
+        results = compiled_soon(lambda xs: [op(x) for (op, _), x in zip(ops, xs, strict=True)])(
             [x for _, x in ops]
         )
     for (op, x), result in zip(ops, results, strict=True):
