@@ -64,7 +64,7 @@ def contender(devices: int, op: Operator) -> Contender:
         )
     )()
 
-    return jax_contender(lambda _: program(x), chosen[0])
+    return jax_contender(lambda _: program(x), *chosen)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from dml_jax.bench import cells as table
 from dml_jax.bench.cells import CHAINS, PLANS, TRANSFORMED, Cell, cells, small_cells
 from dml_jax.bench.plain import EXPRESSIONS, expression
 from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
-from dml_jax.bench.timing import Contender, Times, interleaved
+from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
 from dml_jax.bench.transformed import Backward
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
@@ -266,31 +266,51 @@ def test_one_that_was_slow_once_is_not_given_up(monkeypatch: pytest.MonkeyPatch)
     assert (times["once slow"].samples, times["once slow"].median) == (5, 1)
 
 
-def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPatch):
-    """However long it takes to begin, and the host to queue, and to hear that it is done."""
-    clock, done = Clock(monkeypatch), [0.0]
-    queue, begin, work, hear = 3e-5, 2e-4, 1e-3, 5e-4
+def queueing(clock: Clock, queue: float, work: float) -> Contender:
+    """Calls that take the host so long to queue, and then the device to do."""
+    begin, hear, done = 2e-4, 5e-4, [0.0]
 
     def reached(seconds: float) -> float:
         clock.now += queue
         done[0] = max(done[0], clock.now + begin) + seconds
         return done[0]
 
-    def mark():
-        at = reached(0.0)
+    def mark() -> Mark:
+        at = reached(0.0) + hear
+        return Mark(lambda: clock.now >= at, lambda: setattr(clock, "now", max(clock.now, at)))
 
-        def wait() -> None:
-            clock.now = max(clock.now, at + hear)
+    return Contender(lambda _: reached(work), mark=mark)
 
-        return wait
 
-    queued = Contender(lambda _: reached(work), mark=mark)
-    times = interleaved({"": queued}, samples=5, seconds=1e9)[""]
+def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPatch):
+    """However long it takes to begin, and the host to queue, and to hear that it is done."""
+    contender = queueing(Clock(monkeypatch), queue=3e-5, work=1e-3)
+    times = interleaved({"": contender}, samples=5, seconds=1e9)[""]
     assert times.calls > 1
-    assert times.calls > 1
-    assert [times.low, times.median, times.high] == pytest.approx([work] * 3)
+    assert [times.low, times.median, times.high] == pytest.approx([1e-3] * 3)
     assert times.queueing is not None
     assert 0 < times.queueing < 0.1
+
+
+@pytest.mark.parametrize("queue", [1e-3, 1.0])
+def test_what_waits_for_the_host_takes_what_the_host_takes(monkeypatch, queue: float):
+    contender = queueing(Clock(monkeypatch), queue, work=1e-5)
+    times = interleaved({"": contender}, samples=5, seconds=1e9, sample_seconds=2e-2)[""]
+    # A mark is queued, and heard of, beside the calls.
+    assert queue <= times.median <= queue * (1 + 2 / times.calls)
+
+
+def test_several_devices_are_through_when_all_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dml_jax.bench.timing.is_queued", lambda device: True)
+    devices, results = jax.devices()[:2], []
+    contender = jax_contender(lambda _: results.append(jnp.zeros(3)) or results[-1], *devices)
+    assert contender.mark is not None
+    mark = contender.mark()
+    numbers = mark.wait()
+    assert mark.passed()
+    assert [number.devices() for number in numbers] == [{device} for device in devices]  # pyright: ignore
+    took, queued = contender.sample(iter(range(9)), 3)
+    assert took > 0 and queued is not None and len(results) == 4
 
 
 def test_fractions_are_of_what_was_measured_beside():

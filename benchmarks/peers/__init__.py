@@ -4,10 +4,10 @@ A peer gives, for a cell, contenders by way: `allocated`, where each call makes 
 `bound`, where it writes into memory that is there already.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from dml_jax.bench.timing import Mark
 from peers.agreement import disagreement
 from peers.arrays import Jnp, NumPy, jax_entries
 from peers.common import Entry, event_mark
@@ -24,7 +24,11 @@ def peers(device: Any, wanted: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     def cupy() -> Any:
         import cupy  # pyright: ignore[reportMissingImports]
 
-        return NumPy("cupy", cupy, functools.partial(event_mark, cupy.cuda.Event))
+        def mark() -> Mark:
+            event = cupy.cuda.Event()
+            return event_mark(event, lambda: event.done)
+
+        return NumPy("cupy", cupy, mark)
 
     def onnxruntime() -> Any:
         import onnx  # noqa: F401

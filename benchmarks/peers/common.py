@@ -9,7 +9,7 @@ import jax
 from dml_jax import AxisDirection, ReduceFunction
 from dml_jax.bench import plain
 from dml_jax.bench.roofline import as_tuple
-from dml_jax.bench.timing import Contender
+from dml_jax.bench.timing import Contender, Mark
 from dml_jax.bench.transformed import Transformed
 from dml_jax.graph import Graph
 
@@ -32,11 +32,10 @@ class Entry:
 Entries = dict[str, Entry]
 
 
-def event_mark(make: Callable[[], Any]) -> Callable[[], object]:
-    """A `Contender.mark`: an event of CUDA's, which the library's own are."""
-    event = make()
+def event_mark(event: Any, passed: Callable[[], bool]) -> Mark:
+    """A `Contender.mark` of an event of CUDA's, as PyTorch and CuPy have them."""
     event.record()
-    return event.synchronize
+    return Mark(passed, event.synchronize)
 
 
 def allocating(function: Callable[..., Any], inputs: Any, **options: Any) -> Entry:

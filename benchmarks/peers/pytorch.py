@@ -1,6 +1,5 @@
 """PyTorch, eager and compiled."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from dml_jax import TensorDesc
 from dml_jax.bench import plain
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.roofline import Data, as_tuple
-from dml_jax.bench.timing import Contender
+from dml_jax.bench.timing import Contender, Mark
 from dml_jax.host import cores
 from peers.common import (
     Entries,
@@ -43,7 +42,11 @@ class Torch:
             torch.set_num_threads(cores())
             self.options: dict[str, Any] = {"settle": 3e-3}  # its threads spin for a while
         else:
-            self.options = {"mark": functools.partial(event_mark, torch.cuda.Event)}
+            self.options = {"mark": self._mark}
+
+    def _mark(self) -> Mark:
+        event = self.torch.cuda.Event()
+        return event_mark(event, event.query)
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Any) -> Entries:
         torch, function = self.torch, cell.function

@@ -36,8 +36,9 @@ the host; fewer, since they take time to compile."""
 EVEN = 1024
 """Elements: what a copy of as many bytes as a cell is a multiple of."""
 
-METHOD = 3
-"""Of measuring, so that its figures are not mixed with another's."""
+METHOD, METHOD_QUEUED = 2, 3
+"""Of measuring where calls are waited for, and where they are queued, so that its figures are not
+mixed with another's."""
 
 WAYS = ("bound", "allocated")
 """Whether outputs are written into memory that is there, or into memory that the call makes."""
@@ -178,7 +179,7 @@ def jax_contenders(
 
     return {
         "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
-        "bound": jax_contender(bound, data.device, compiled.sets),
+        "bound": jax_contender(bound, data.device, sets=compiled.sets),
     }
 
 
@@ -487,7 +488,7 @@ def environment(device: Any) -> dict[str, Any]:
             for name, value in sorted(os.environ.items())
             if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
         },
-        "method": METHOD,
+        "method": METHOD_QUEUED if is_queued(device) else METHOD,
         "host_memory_reused": is_host_memory_reused(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -22,14 +22,14 @@ class Contender:
         call: does the work on the set of data whose number it takes, or on several; may only queue
             it.
         wait: returns when the last call is done, where calls are not queued: each is waited for.
-        mark: where they are, queues a mark behind them, and returns what waits for that.
+        mark: where they are, queues a mark behind them.
         settle: seconds for which its threads are busy after it is done, in the next one's way.
         sets: on how many sets a call does the work.
     """
 
     call: Callable[[int], object]
     wait: Callable[[], object] = lambda: None
-    mark: Callable[[], Callable[[], object]] | None = None
+    mark: Callable[[], "Mark"] | None = None
     settle: float = 0.0
     sets: int = 1
 
@@ -38,9 +38,10 @@ class Contender:
 
         How soon threads wake that slept while others had their turn, and what those left in the
         caches, is no part of it. Of what is queued neither is how long the device takes to begin,
-        and the host to hear of the end: the clock is read when the device is through with a mark,
-        before the first call that counts and behind the last. (H200, jax 0.11.2: 0.3 ms a sample,
-        which made a CLIP of 537 MB 275 us, where its kernel takes 250.)
+        and the host to hear of the end: the clock is read when the device has passed a mark before
+        the first call that counts, and one behind the last. (H200, jax 0.11.2: 0.3 ms a sample,
+        which made a CLIP of 537 MB 275 us, where its kernel takes 250.) Where it passes the first
+        before that call is queued, it waits for the host, and the call counts from its beginning.
 
         Returns:
             The seconds, and the part of them in which calls still were being queued.
@@ -54,16 +55,26 @@ class Contender:
                 self.wait()
             return time.perf_counter() - start, None
         begun = self.mark()
-        self.call(next(sets))  # what the device does while the host hears of the mark
-        begun()
         start = time.perf_counter()
+        self.call(next(sets))  # what the device does while the host hears of the mark
+        if not begun.passed():
+            begun.wait()
+            start = time.perf_counter()
         for index in itertools.islice(sets, calls - 1):
             self.call(index)
         done = self.mark()
         queued = time.perf_counter() - start
-        done()
+        done.wait()
         took = time.perf_counter() - start
+        self.wait()  # lets results go, and raises what went wrong
         return took, queued / took
+
+
+class Mark(NamedTuple):
+    """A place in what is queued: whether the device has passed it, and what waits until it has."""
+
+    passed: Callable[[], bool]
+    wait: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -172,14 +183,15 @@ def is_queued(device: Any) -> bool:
     return device.platform != "cpu"
 
 
-def marks(device: Any) -> Callable[[], Callable[[], object]] | None:
-    """A `Contender.mark` of what JAX queues on a device: a program of one number, in its turn."""
-    return functools.partial(_mark, device) if is_queued(device) else None
+def marks(*devices: Any) -> Callable[[], Mark] | None:
+    """A `Contender.mark` of what JAX queues on devices: on each a program of one number."""
+    return functools.partial(_mark, devices) if is_queued(devices[0]) else None
 
 
-def _mark(device: Any) -> Callable[[], object]:
-    program, number = _short_program(device)
-    return program(number).block_until_ready
+def _mark(devices: Sequence[Any]) -> Mark:
+    numbers = [program(number) for program, number in map(_short_program, devices)]
+    wait = functools.partial(jax.block_until_ready, numbers)
+    return Mark(lambda: all(number.is_ready() for number in numbers), wait)
 
 
 @functools.cache
@@ -188,8 +200,8 @@ def _short_program(device: Any) -> tuple[Any, jax.Array]:
     return jax.jit(lambda x: x + 1).lower(number).compile(), number
 
 
-def jax_contender(function: Callable[[int], Any], device: Any, sets: int = 1) -> Contender:
-    """Of a function that returns JAX arrays; each result is let go at the next call."""
+def jax_contender(function: Callable[[int], Any], *devices: Any, sets: int = 1) -> Contender:
+    """Of a function that returns arrays of these devices; each is let go at the next call."""
     held: list[Any] = [None]
 
     def call(index: int) -> None:
@@ -199,4 +211,4 @@ def jax_contender(function: Callable[[int], Any], device: Any, sets: int = 1) ->
         jax.block_until_ready(held[0])
         held[0] = None
 
-    return Contender(call, wait, marks(device), sets=sets)
+    return Contender(call, wait, marks(*devices), sets=sets)
