@@ -36,12 +36,14 @@ class Contender:
     def sample(self, sets: Iterator[int], calls: int) -> tuple[float, float | None]:
         """Seconds of so many calls, behind one that does not count.
 
-        How soon threads wake that slept while others had their turn, and what those left in the
-        caches, is no part of it. Of what is queued neither is how long the device takes to begin,
-        and the host to hear of the end: the clock is read when the device has passed a mark before
-        the first call that counts, and one behind the last. (H200, jax 0.11.2: 0.3 ms a sample,
-        which made a CLIP of 537 MB 275 us, where its kernel takes 250.) Where it passes the first
-        before that call is queued, it waits for the host, and the call counts from its beginning.
+        That one takes what is none of theirs: waking threads that slept while others had their
+        turn, and caches that those filled.
+
+        Of what is queued, the clock is read when the device has passed a mark before the first call
+        that counts, and when it has passed one behind the last: the host's way to the device and
+        back is in neither. (H200, jax 0.11.2: 0.3 ms a sample, which made a CLIP of 537 MB 275 us,
+        where its kernel takes 250.) Where the device has passed the first mark before that call is
+        queued, it waits for the host, and the call counts from its beginning.
 
         Returns:
             The seconds, and the part of them in which calls still were being queued.
