@@ -19,7 +19,7 @@ from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 from dml_jax.lowering import reduction
-from dml_jax.lowering.folds import cpu, exponentials, gpu, index, packed, placed
+from dml_jax.lowering.folds import cpu, gpu, index, log_sum_exp, packed, placed
 from dml_jax.lowering.slopes import slope_sum, slopes
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
@@ -465,7 +465,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     )
     of_slopes = dataclasses.replace(slopes.EXP_SUM, **few)
     slope = mock.patch.object(slopes, "EXP_SUM", of_slopes)
-    few_exponentials = mock.patch.object(exponentials, "FEW_EXPONENTIALS", 100)
+    few_exponentials = mock.patch.object(log_sum_exp, "FEW_EXPONENTIALS", 100)
     with here, sizes, kinds, slope, few_exponentials, nothing_traced():
         yield
 

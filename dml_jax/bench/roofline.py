@@ -408,15 +408,11 @@ class Bench:
         timing them, and chose badly beside others that did: a DEPTH_TO_SPACE1 of 134 MB took 316
         us, where it takes 66 (H200, jax 0.11.2).
         """
-        prepare = prepare or self.prepare
-        if is_queued(self.device):
-            yield from ((cell, prepare(cell)) for cell in cells)
-            return
-        at_once = 4 * cores()
+        at_once = 1 if is_queued(self.device) else 4 * cores()
         with ThreadPoolExecutor() as pool:
             for start in range(0, len(cells), at_once):
                 chunk = cells[start : start + at_once]
-                made = list(pool.map(prepare, chunk))  # all, before one is timed
+                made = list(pool.map(prepare or self.prepare, chunk))  # all, before one is timed
                 yield from zip(chunk, made, strict=True)
 
     def prepare(self, cell: Cell) -> Programs:

@@ -15,10 +15,10 @@ from jax import lax
 
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.folds.exponentials import LOG_EXP_SUM
 from dml_jax.lowering.folds.extreme import MAX, MIN
 from dml_jax.lowering.folds.fold import Fold
 from dml_jax.lowering.folds.index import arg_fold
+from dml_jax.lowering.folds.log_sum_exp import LOG_EXP_SUM
 from dml_jax.lowering.folds.one import PRODUCT, SUM, Reduction
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.slopes import slopes

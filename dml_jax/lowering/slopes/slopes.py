@@ -17,8 +17,8 @@ from jax import lax
 from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.folds.exponential import exp_of_negative
-from dml_jax.lowering.folds.exponentials import EXP_SUM, finite
 from dml_jax.lowering.folds.extreme import COUNTED
+from dml_jax.lowering.folds.log_sum_exp import EXP_SUM, finite
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.slopes.slope_sum import slope_sum
 from dml_jax.lowering.stored_cpu import stored
