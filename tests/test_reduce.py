@@ -453,7 +453,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_gpu = {"AT_ONCE": 2, "SHORT_COLUMN": 3, "MANY": 50, "LITTLE_COLUMNS": 110}
     on_gpu |= {"THREADS": 8, "LEFT": 2, "LOOPED_ROW": 6}
     on_gpu |= {"BYTES": 2, "BYTES_FROM": 0, "ROWS": 2}
-    on_gpu |= {"MULTIPLE": 2, "SHORT_ROW": 60, "READ": range(6, 3, -1)}
+    on_gpu |= {"MULTIPLE": 2, "LONG_ROW": 60, "LANES": 2}
     on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is gpu else on_cpu
@@ -769,6 +769,27 @@ def test_one_element_of_many(function: ReduceFunction):
     x = np.random.default_rng(0).random((2**15 + 1, 1), np.float32)
     (expected,) = reduce(op := make(function.name, x, [1]), x)
     np.testing.assert_allclose(op(x), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "axis", "one"),
+    [
+        ("LOG_SUM_EXP", (4096, 256), 1, True),
+        ("LOG_SUM_EXP", (8, 64, 4096), 1, True),
+        ("ARGMAX", (4096, 512), 1, True),
+        ("ARGMAX", (1, 2**20), 1, True),
+        ("ARGMAX", (8, 2**16), 1, False),  # long rows
+        ("ARGMAX", (8, 2**14, 16), 1, False),  # in blocks, which are reduced again
+        ("SUM", (4096, 256), 1, False),  # keeps one thing
+    ],
+)
+def test_two_things_that_a_gpu_keeps_are_one_number(
+    function: str, shape: tuple[int, ...], axis: int, one: bool
+):
+    op = make(function, np.broadcast_to(np.float32(0), shape), [axis])
+    traced = jax.jit(op).trace(jax.ShapeDtypeStruct(shape, np.float32))
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert ("complex<f32>" in text) == one
 
 
 def test_only_the_platforms_form_is_traced():

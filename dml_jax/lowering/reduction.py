@@ -19,7 +19,7 @@ from dml_jax.lowering.folds.extreme import MAX, MIN
 from dml_jax.lowering.folds.fold import Fold
 from dml_jax.lowering.folds.index import arg_fold
 from dml_jax.lowering.folds.log_sum_exp import LOG_EXP_SUM
-from dml_jax.lowering.folds.one import PRODUCT, SUM, Reduction
+from dml_jax.lowering.folds.one_value import PRODUCT, SUM, Reduction
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.slopes import slopes
 from dml_jax.lowering.slopes.product_of_others import sum_by_others

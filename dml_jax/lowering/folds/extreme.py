@@ -14,7 +14,7 @@ from jax import lax
 from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.elementwise import where
 from dml_jax.lowering.folds.fold import LITTLE, Fold, InTurn, at_once, by_pairs
-from dml_jax.lowering.folds.one import SUM, Reduction, of_one, pairwise
+from dml_jax.lowering.folds.one_value import SUM, Reduction, of_one, pairwise
 from dml_jax.lowering.folds.packed import Packing
 from dml_jax.lowering.wide import is_float, wide, wide_type
 
@@ -212,7 +212,7 @@ def extreme_and_sum(
         default=default,
         across=agreed,
         rounds=True,
-        row=128 if combine else 0,
+        row=24 if combine else 0,
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
         twice=True,

@@ -34,6 +34,7 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts
+from dml_jax.lowering.folds.as_complex import reduced
 from dml_jax.lowering.folds.fold import (
     LITTLE,
     Combine,
@@ -99,6 +100,14 @@ LITTLE_COLUMNS = 2**20
 # Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
 # 32 FLOAT32 60, 46, FLOAT16 32, 28; but of 24 FLOAT16 20, 24, LOG_SUM_EXP of 64 50, 57.
 LOOPED_ROW = 32
+# Rows of more go in no more pieces for being narrow, and what is kept of these, or of single
+# elements, stays two arrays. us, so and as `as_complex`: ARGMAX of FLOAT32 rows of 65536 38, 42 (of
+# one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of 65536 45, 49, of one 48,
+# 55.
+LONG_ROW = 2**14
+# Elements that a piece of a row has at least. us, LOG_SUM_EXP of FLOAT16 rows of 64, by one thread
+# and in pieces: of 4 31, 38 (H100); of 8 27, 29.
+LANES = 8
 # Into how many pieces, at most, rows of elements packed with their index go. TB/s of ARGMAX of
 # 33554432 elements, packed and not: FLOAT32 rows of 96 3.3, 1.6; 200 3.3, 2.9; 521 3.2, 2.5; 1000
 # 3.3, 3.0; 16411 3.5, 2.8; FLOAT16 96 2.5, 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411
@@ -107,10 +116,6 @@ PACKED = 8
 # 32-bit elements are neither packed nor cut in rows of these lengths, and of any multiple of
 # `MULTIPLE`, as a second kernel unpacks: 333 3.2, 3.6; 512 3.4, 3.8; 4099 3.2, 3.8.
 APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
-# Rows of narrow elements up to this length go as rows that a thread reads, the longest of `READ`
-# that divides them: LOG_SUM_EXP of FLOAT16 rows of 160 0.9, 2.1; 256 1.5, 2.4; 384 1.8, 2.4; 512
-# 2.2, 2.4.
-SHORT_ROW, READ = 512, range(64, 31, -1)
 # Rows of narrow elements that are too long for packing go as rows of this length, where it divides
 # them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
 ROW = 2**13
@@ -169,7 +174,7 @@ def _by_threads(
     columns = [_every(abreast, i, parts) for i in range(abreast)]
     blocks = [shaped(taken(column, 0, end), shape) for column in columns]
     blocks = [as_started(kind, block) for block in blocks]
-    blocks = _looped(kind, blocks, size, in_order)
+    blocks = _looped(kind, blocks, size, in_order, count == 1)
     if count > 1:
         blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
         if in_order:  # an index counts from its block on
@@ -215,13 +220,19 @@ def _blocks(many: int, narrow: bool, k: int, n: int, c: int) -> tuple[int, int]:
     return -(-n // size), size
 
 
-def _looped(kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool) -> list[Parts]:
+def _looped(
+    kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool, are_whole: bool
+) -> list[Parts]:
     """Of [k, rows, columns] each [k, blocks, columns], the last block filled with nothing.
 
     `in_order` says that these are single elements, in full blocks. To compare each with what came
     before needs no look at the index, as XLA's loop goes over them in this order and begins, once,
     with nothing (tests/test_reduce.py holds that of ties and NaN). A block of which none is beyond
     nothing has the index that it begins with, so that is the first.
+
+    `are_whole` says that these are no blocks, which are reduced again: those are not kept as one
+    number. us, ARGMAX of [8, 64, 256, 256] over (1, 2) 39, so 37, or 123 where a second reduction
+    has nothing before it and XLA has no tiles for it.
     """
     (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
     step = kind.combine
@@ -233,6 +244,8 @@ def _looped(kind: Fold, blocks: Sequence[Parts], size: int, in_order: bool) -> l
         window_strides=[1, size, 1],
         padding=[(0, 0), (0, -n % size), (0, 0)],
     )
+    if are_whole and len(blocks) == 1:
+        return [reduced(over, step, nothing, blocks[0])]
     return _together(over, step, nothing, blocks)
 
 
@@ -264,42 +277,43 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
         return combine([taken(parts, i, i + 1) for i in range(n)])
     if n <= LOOPED_ROW:
         return _by_threads(kind, shaped(tuple(map(wide, parts)), (k, n, 1)), MANY)
-    if kind.is_started(parts):
-        return _long_rows(kind.ahead, kind, parts, combine)
     packing, x = kind.packing, parts[0]
     apart = n % MULTIPLE == 0 or any(n in lengths for lengths in APART)
-    if packing and (narrow or not apart):
+    if packing and not kind.is_started(parts) and (narrow or not apart):
         if n <= packing.most(x.dtype):
             return packing.through(functools.partial(_long_rows, PACKED), x)
         if narrow and n % ROW == 0:
             return _by_shorter_rows(ROW, kind, parts, combine)
-    size = next((size for size in READ if n % size == 0), 0)
-    if narrow and size and n <= SHORT_ROW:
-        return _by_shorter_rows(size, kind, parts, combine)
-    return _long_rows(kind.ahead, kind, parts, combine)
+    most = 2 * kind.ahead - 1 if narrow and n <= LONG_ROW else kind.ahead
+    return _long_rows(most, kind, parts, combine)
 
 
 def _by_shorter_rows(size: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """By rows of so many narrow elements first. What locates is packed there, and begins at 0."""
     k, n = parts[0].shape
     ends = _rows(kind, True, shaped(parts, (k * n // size, size, 1)), combine)
-    ends = kind.located(shaped(lax.optimization_barrier(ends), (k, n // size)), [1], size)
+    ends = kind.located(shaped(ends, (k, n // size)), [1], size)
     return _rows(kind, True, shaped(ends, (k, n // size, 1)), kind.combine)
 
 
 def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """In at most so many pieces of each, which the kernel that reduces them combines first.
 
-    A piece is a power of two long, and the last one is filled with nothing. TB/s of LOG_SUM_EXP of
-    33554432 elements as they are, in eight equal pieces and a rest, and so: FLOAT32 rows of 200
-    2.3, -, 2.6; 521 2.3, 2.7, 3.6; 640 2.6, 2.8, 3.6; 1000 2.8, 3.3, 3.6; 4099 3.6, 3.2, 3.2;
-    FLOAT16 1.1, -, 1.3; 1.2, 1.6, 2.0; 1.3, 1.7, 2.2; 1.6, 2.2, 2.3; 1.9, 2.3, 2.2.
+    A piece is a power of two long, and the last one is filled with nothing. us of LOG_SUM_EXP of
+    33554432 elements, rows of up to 128 read by one thread, of others eight pieces and a rest, and
+    so, on an H100: FLOAT32 rows of 64 62, 55; 100 63, 51; 256 106, 49; 521 105, 49; 4099 112, 58;
+    FLOAT16 100 39, 33; 256 34, 28; 333 41, 31. On an H200: FLOAT32 64 51, 41; 256 41, 37.
     """
-    k, n = parts[0].shape
-    size = n if most == 1 else 1 << (-(-n // most) - 1).bit_length()
+    (k, n), narrow = parts[0].shape, parts[0].dtype.itemsize < 4
+    size = n if most == 1 else max(1 << (-(-n // most) - 1).bit_length(), LANES)
     pieces = [piece(kind, parts, at, min(at + size, n)) for at in range(0, n, size)]
     pieces[-1] = _filled(kind, pieces[-1], size)
-    return shaped(kind.default(combine(pieces) if len(pieces) > 1 else pieces[0], (1,)), (k, 1))
+    parts = combine(pieces) if len(pieces) > 1 else pieces[0]
+    one_by_one = len(pieces) == 1 and k > 1
+    if len(parts) == 1 or (n > LONG_ROW and (narrow or one_by_one)):
+        return shaped(kind.default(parts, (1,)), (k, 1))
+    over = functools.partial(lax.reduce, dimensions=[1])
+    return shaped(reduced(over, kind.combine, kind.nothing(parts[0].dtype), parts), (k, 1))
 
 
 def _filled(kind: Fold, parts: Parts, size: int) -> Parts:

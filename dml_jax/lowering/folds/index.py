@@ -12,7 +12,7 @@ from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.elementwise import where
 from dml_jax.lowering.folds.extreme import COMPARED, MAX, MIN, extreme_across, extreme_over, lowest
 from dml_jax.lowering.folds.fold import Fold, by_pairs
-from dml_jax.lowering.folds.one import pairwise
+from dml_jax.lowering.folds.one_value import pairwise
 from dml_jax.lowering.folds.packed import Packing
 from dml_jax.lowering.wide import is_float
 

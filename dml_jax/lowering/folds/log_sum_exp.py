@@ -12,7 +12,7 @@ from dml_jax.lowering.axes import Axes, Parts
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.folds.exponential import exp_of_negative_on_cpu
 from dml_jax.lowering.folds.extreme import extreme_and_sum
-from dml_jax.lowering.folds.one import halved, one_pass_of, pairwise
+from dml_jax.lowering.folds.one_value import halved, one_pass_of, pairwise
 from dml_jax.lowering.wide import wide, wide_type
 
 
@@ -38,8 +38,8 @@ def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
 _summed_asked = one_pass_of(lax.add, lambda dtype: dtype.type(0))
 
 
-# Rows whose loop LLVM unrolls wholly, as `one.UNROLLED`: ms, as they are and in halves, of 512
-# 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2; of 544 nothing is gained.
+# Rows whose loop LLVM unrolls wholly, as `one_value.UNROLLED`: ms, as they are and in halves, of
+# 512 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2; of 544 nothing is gained.
 UNROLLED = range(512, 641, 2)
 
 

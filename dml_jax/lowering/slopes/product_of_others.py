@@ -15,7 +15,7 @@ from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.devices import across
 from dml_jax.lowering.devices.along import Along, Layout, along
 from dml_jax.lowering.devices.placement import by_platform
-from dml_jax.lowering.folds.one import PRODUCT
+from dml_jax.lowering.folds.one_value import PRODUCT
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.slopes.slope_sum import sloped
 
