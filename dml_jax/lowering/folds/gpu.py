@@ -231,8 +231,8 @@ def _looped(
     nothing has the index that it begins with, so that is the first.
 
     `are_whole` says that these are no blocks, which are reduced again: those are not kept as one
-    number. us, ARGMAX of [8, 64, 256, 256] over (1, 2) 39, so 37, or 123 where a second reduction
-    has nothing before it and XLA has no tiles for it.
+    number. us, ARGMAX of [8, 64, 256, 256] over (1, 2) 39, so 37, or 123 where the second
+    reduction reads numbers that are stored.
     """
     (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
     step = kind.combine
