@@ -35,6 +35,14 @@ def make(function: str, x: np.ndarray | jax.Array, axes, output: str | None = No
     )
 
 
+def compiled_soon(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` without LLVM's optimisations, a third of the time that many reductions take."""
+    on_cpu = jax.default_backend() == "cpu"
+    return jax.jit(
+        function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
+    )
+
+
 def axes_of(rank: int) -> list[tuple[int, ...]]:
     """One axis to all: each end, adjacent pairs, every other one, all, in any order."""
     some = {(0,), (rank - 1,), (rank // 2,), tuple(range(rank)), tuple(range(0, rank, 2))}
@@ -62,7 +70,7 @@ def test_every_function_rank_axes_and_type(function: ReduceFunction, rank: int):
     inputs = [x for x, _ in cases]
     ops = [make(function.name, x, axes) for x, axes in cases]
     assert {x.dtype for x in inputs} == {x.dtype for x in arrays}
-    results = jax.jit(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
+    results = compiled_soon(lambda xs: [op(x) for op, x in zip(ops, xs, strict=True)])(inputs)
     for op, x, result in zip(ops, inputs, results, strict=True):
         (expected,) = reduce(op, x)
         tolerance = {"float16": 1e-3, "float32": 1e-6}.get(expected.dtype.name, 0)
@@ -290,11 +298,12 @@ def test_second_derivatives(function: str):
     """What finite differences of the first derivative say; 0 where a function has corners."""
     x = jnp.array([[0.5, 1.25, 0.75], [1.5, 0.25, 1.0]], jnp.float32)
     op = make(function, x, [1])
-    hessian = jax.hessian(lambda x: op(x).sum())(x)
+    first = jax.jit(jax.grad(lambda x: op(x).sum()))
+    hessian = jax.jit(jax.jacfwd(first))(x)
     step = 1e-2
     for place in np.ndindex(2, 3):
         up, down = x.at[place].add(step), x.at[place].add(-step)
-        slope = [jax.grad(lambda x: op(x).sum())(x) for x in (up, down)]
+        slope = [first(x) for x in (up, down)]
         np.testing.assert_allclose(hessian[place], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
 
 
@@ -433,14 +442,6 @@ GRADIENTS = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (6, 5, 50, 4))
 SHAPES = (SEVERAL_RUNS, (2, 9, 40), (4, 53, 3), (70, 3), (97, 3), (61, 32), (1, 129), (129, 1))
 UNEVEN = ((6, 35), (35, 6), (36, 9), (35, 9), (35, 30), (3, 70), (24, 53))
 UNEVEN += ((3, 5, 4), (4, 2, 9), (5, 4, 7, 6), (8, 5, 2), (4, 3, 17))
-
-
-def compiled_soon(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of programs of a hundred reductions: LLVM's optimisations take a third of their time."""
-    on_cpu = jax.default_backend() == "cpu"
-    return jax.jit(
-        function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
-    )
 
 
 @contextlib.contextmanager
@@ -746,7 +747,8 @@ def test_what_makes_the_input_is_not_stored(function: str, type_: str):
         tensor = TensorDesc(type_, shape)
         x = jax.ShapeDtypeStruct(shape, tensor.dtype, sharding=host)
         op = make(function, np.broadcast_to(tensor.dtype.type(0), shape), [axis])
-        memory = jax.jit(lambda x: op(x * x)).lower(x).compile().memory_analysis()  # noqa: B023
+        program = compiled_soon(lambda x: op(x * x))  # noqa: B023
+        memory = program.lower(x).compile().memory_analysis()
         size = tensor.dtype.itemsize * x.size
         assert memory is not None
         assert memory.temp_size_in_bytes < 0.4 * size, (shape, axis)
