@@ -41,8 +41,8 @@ class Fold:
         across: what devices agree on, over the named mesh axes.
         row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
             axes that end in rows.
-        ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before
-            `default`.
+        ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before they
+            are reduced (of narrow elements nearly twice as many).
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
