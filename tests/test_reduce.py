@@ -35,7 +35,7 @@ def make(function: str, x: np.ndarray | jax.Array, axes, output: str | None = No
     )
 
 
-def compiled_soon(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
     """`jax.jit` without LLVM's optimisations, a third of the time that many reductions take."""
     on_cpu = jax.default_backend() == "cpu"
     return jax.jit(
