@@ -20,13 +20,16 @@ from dml_jax.lowering.axes import Parts
 from dml_jax.lowering.folds.fold import Combine
 
 
+def fit(parts: Parts) -> bool:
+    """Whether these are two things of 32 bits."""
+    return [part.dtype.itemsize for part in parts] == [4, 4]
+
+
 def reduced(
     over: Callable[..., Any], combine: Combine, nothing: Sequence[Any], parts: Parts
 ) -> Parts:
-    """`over(parts, nothing, pair)`, by `combine` of pairs; what is not two of 32 bits as it is."""
+    """`over(parts, nothing, pair)` of parts that `fit`, by `combine` of pairs."""
     types = [part.dtype for part in parts]
-    if [dtype.itemsize for dtype in types] != [4, 4]:
-        return tuple(over(parts, tuple(nothing), lambda a, b: combine([a, b])))
 
     def pair(a: jax.Array, b: jax.Array) -> jax.Array:
         return _one(combine([_two(a, types), _two(b, types)]))

@@ -34,7 +34,7 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts
-from dml_jax.lowering.folds.as_complex import reduced
+from dml_jax.lowering.folds import as_complex
 from dml_jax.lowering.folds.fold import (
     LITTLE,
     Combine,
@@ -100,10 +100,10 @@ LITTLE_COLUMNS = 2**20
 # Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
 # 32 FLOAT32 60, 46, FLOAT16 32, 28; but of 24 FLOAT16 20, 24, LOG_SUM_EXP of 64 50, 57.
 LOOPED_ROW = 32
-# Rows of more go in no more pieces for being narrow, and what is kept of these, or of single
-# elements, stays two arrays. us, so and as `as_complex`: ARGMAX of FLOAT32 rows of 65536 38, 42 (of
-# one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of 65536 45, 49, of one 48,
-# 55.
+# Of longer rows narrow ones go in no more pieces than others, and what is kept of these, or of
+# elements that are not combined ahead, stays two arrays. us, so and `as_complex`: ARGMAX of FLOAT32
+# rows of 65536 38, 42 (of one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of
+# 65536 45, 49, of one 48, 55.
 LONG_ROW = 2**14
 # Elements that a piece of a row has at least. us, LOG_SUM_EXP of FLOAT16 rows of 64, by one thread
 # and in pieces: of 4 31, 38 (H100); of 8 27, 29.
@@ -244,8 +244,8 @@ def _looped(
         window_strides=[1, size, 1],
         padding=[(0, 0), (0, -n % size), (0, 0)],
     )
-    if are_whole and len(blocks) == 1:
-        return [reduced(over, step, nothing, blocks[0])]
+    if are_whole and as_complex.fit(blocks[0]):
+        return [as_complex.reduced(over, step, nothing, block) for block in blocks]
     return _together(over, step, nothing, blocks)
 
 
@@ -310,10 +310,10 @@ def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     pieces[-1] = _filled(kind, pieces[-1], size)
     parts = combine(pieces) if len(pieces) > 1 else pieces[0]
     one_by_one = len(pieces) == 1 and k > 1
-    if len(parts) == 1 or (n > LONG_ROW and (narrow or one_by_one)):
+    if not as_complex.fit(parts) or (n > LONG_ROW and (narrow or one_by_one)):
         return shaped(kind.default(parts, (1,)), (k, 1))
-    over = functools.partial(lax.reduce, dimensions=[1])
-    return shaped(reduced(over, kind.combine, kind.nothing(parts[0].dtype), parts), (k, 1))
+    over, nothing = functools.partial(lax.reduce, dimensions=[1]), kind.nothing(parts[0].dtype)
+    return shaped(as_complex.reduced(over, kind.combine, nothing, parts), (k, 1))
 
 
 def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
