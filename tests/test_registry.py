@@ -309,7 +309,7 @@ def _has_derivative(op: Operator) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_derivatives_agree(name: str, data: st.DataObject, seed: int):
     """Forward and reverse give one derivative: <J dx, dy> == <dx, J^T dy>; none has NaN."""
@@ -333,7 +333,7 @@ def _inner(xs: Sequence[jax.Array], ys: Sequence[jax.Array]) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_second_derivatives_under_vmap(name: str, data: st.DataObject, seed: int):
     """Vmapped over any axis, they are those of each example."""

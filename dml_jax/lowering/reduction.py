@@ -163,8 +163,8 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
     # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as in
     # slopes.py, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
-    top, total = fold(x, LOG_EXP_SUM, axes)
-    return lax.convert_element_type(restored(lax.log(total) + top, axes), x.dtype)
+    (logarithm,) = fold(x, LOG_EXP_SUM, axes)
+    return lax.convert_element_type(restored(logarithm, axes), x.dtype)
 
 
 @log_sum_exp.defjvp
@@ -199,7 +199,11 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
     The first of equal ones, or the `last`; the first (last) NaN where there is one.
     """
     count = math.prod(x.shape[a] for a in axes)
-    index_type = np.dtype(np.int32 if count <= 2**31 - 1 else np.uint32)
-    kind = arg_fold(largest, last, index_type)
-    _, index = fold(lax.stop_gradient(x), kind, axes)
+    # Signed on a CPU, for its vectors; else as asked for, where XLA's GPU would have another kernel
+    # that converts: us, ARGMAX of FLOAT32 [8, 64, 256, 256] over (2, 3) 36.1, 35.7.
+    signed, unsigned = np.dtype(np.int32), np.dtype(np.uint32)
+    fits = count <= 2**31 - 1
+    index_type = signed if fits and dtype == signed else unsigned
+    kind = arg_fold(largest, last, index_type, signed if fits else unsigned)
+    (index,) = fold(lax.stop_gradient(x), kind, axes)
     return lax.convert_element_type(restored(index, axes), dtype)

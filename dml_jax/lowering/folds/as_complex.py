@@ -25,24 +25,32 @@ def fit(parts: Parts) -> bool:
     return [part.dtype.itemsize for part in parts] == [4, 4]
 
 
+def is_one(parts: Parts) -> bool:
+    """Whether this is one number."""
+    return parts[0].dtype == np.complex64
+
+
+def apart(types: Sequence[np.dtype], parts: Parts) -> Parts:
+    """Of one number the two things, of such types; else the parts."""
+    if not is_one(parts):
+        return parts
+    halves = lax.real(*parts), lax.imag(*parts)
+    return tuple(map(lax.bitcast_convert_type, halves, types))
+
+
 def reduced(
     over: Callable[..., Any], combine: Combine, nothing: Sequence[Any], parts: Parts
 ) -> Parts:
-    """`over(parts, nothing, pair)` of parts that `fit`, by `combine` of pairs."""
+    """`over(parts, nothing, pair)` of parts that `fit`, by `combine` of pairs: one number."""
     types = [part.dtype for part in parts]
 
     def pair(a: jax.Array, b: jax.Array) -> jax.Array:
-        return _one(combine([_two(a, types), _two(b, types)]))
+        return _one(combine([apart(types, (a,)), apart(types, (b,))]))
 
     bits = [value.view(np.float32) for value in map(np.asarray, nothing)]
     none = np.stack(bits).view(np.complex64)[0]
-    return _two(over(_one(parts), none, pair), types)
+    return (over(_one(parts), none, pair),)
 
 
 def _one(parts: Parts) -> jax.Array:
     return lax.complex(*(lax.bitcast_convert_type(part, np.float32) for part in parts))
-
-
-def _two(number: jax.Array, types: Sequence[np.dtype]) -> Parts:
-    halves = lax.real(number), lax.imag(number)
-    return tuple(map(lax.bitcast_convert_type, halves, types))

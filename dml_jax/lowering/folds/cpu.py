@@ -79,17 +79,21 @@ TWO_SETS = 7
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
-    """What `kind` keeps of the elements along `axes`."""
+    """What is asked of what `kind` keeps of the elements along `axes`."""
+    return kind.result(_kept(kind, x, axes))
+
+
+def _kept(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
+    if x.size <= LITTLE and kind.rounds:
+        # It keeps NaN, and compiles in half the time: SUM 52 ms, 20; LOG_SUM_EXP 110, 65.
+        return kind.plain(x, axes)
+    if kind.on_cpu:
+        other, parts_of = kind.on_cpu
+        return parts_of(*_kept(other, x, axes))
     if x.size <= LITTLE:
-        if kind.rounds:
-            # It keeps NaN, and compiles in half the time: SUM 52 ms, 20; LOG_SUM_EXP 110, 65.
-            return kind.plain(x, axes)
         packing = _packing(kind, (x,))
         stage = at_once(axes)
         return packing.through(stage, x) if packing else stage(kind, (x,), kind.combine)
-    if kind.on_cpu:
-        other, parts_of = kind.on_cpu
-        return parts_of(*fold(other, x, axes))
     if kind.in_turn and not ends_in_rows(x, axes):
         return _in_one_loop(kind, x, axes) or _in_turn(kind.in_turn, x, axes)
     kept = [a for a, size in enumerate(x.shape) if size > 1 and a not in axes]

@@ -39,6 +39,7 @@ class Fold:
             rounds `reduce`).
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes.
+        result: what is asked for of what is kept, elementwise.
         row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
             axes that end in rows.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before they
@@ -64,6 +65,7 @@ class Fold:
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts]
+    result: Callable[[Parts], Parts] = tuple
     row: int = 0
     ahead: int = 1
     rounds: bool = False
@@ -75,8 +77,13 @@ class Fold:
     in_turn: "InTurn | None" = None
     logarithm: bool = False
 
+    def result_types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        """Those of what is asked for, for an element type."""
+        kept = [jax.ShapeDtypeStruct((), t) for t in self.types(dtype)]
+        return [y.dtype for y in jax.eval_shape(self.result, kept)]
+
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        """The form that XLA partitions well."""
+        """All that is kept, in the form that XLA partitions well."""
         return self.reduce(self.started(x, axes), axes)
 
     def started(self, x: jax.Array, axes: Axes) -> Parts:
@@ -113,7 +120,14 @@ class InTurn:
     second: Fold
 
 
-def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage) -> Parts:
+def run_by_run(
+    kind: Fold,
+    parts: Parts,
+    axes: Axes,
+    columns: Stage,
+    rows: Stage,
+    between: Callable[[Parts], Parts] = tuple,
+) -> Parts:
     """Reduces one run of axes after the other, the last first.
 
     Args:
@@ -122,6 +136,7 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
         axes: over these.
         columns: of [k, n, c] to as many as [k, c].
         rows: of [k, n, 1] to as many as [k].
+        between: what the next stage takes of what one leaves.
     """
     shape = parts[0].shape
     runs = runs_of(shape, axes)
@@ -129,7 +144,7 @@ def run_by_run(kind: Fold, parts: Parts, axes: Axes, columns: Stage, rows: Stage
     step, combine = 1, kind.first or kind.combine
     for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
         inner = math.prod(sizes[k + 1 :])
-        parts = shaped(parts, (math.prod(sizes[:k]), sizes[k], inner))
+        parts = shaped(between(parts), (math.prod(sizes[:k]), sizes[k], inner))
         if kind.is_started(parts):
             parts = kind.located(parts, [1], step)
         parts = (rows if inner == 1 else columns)(parts, combine)

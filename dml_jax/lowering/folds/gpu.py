@@ -34,6 +34,7 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts
+from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds import as_complex
 from dml_jax.lowering.folds.fold import (
     LITTLE,
@@ -47,7 +48,7 @@ from dml_jax.lowering.folds.fold import (
     shaped,
     taken,
 )
-from dml_jax.lowering.wide import wide
+from dml_jax.lowering.wide import wide, wide_type
 
 # Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
 # where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [8, 4194304] over 0
@@ -78,13 +79,12 @@ LEFT = 20
 # LOG_SUM_EXP, with a last one that is filled up and so: [3328, 18800] 1.0, 2.5; 1.2, 2.6. Where no
 # number does, of so many 32-bit elements there are four times as many.
 UNEVEN = 2**25
-# Columns of bytes that a thread has, each element packed with its index. TB/s of ARGMAX, one column
-# and so: [16384, 32768] 2.0, 2.9; [8, 16384, 4096] 1.9, 2.2; [8, 100, 640000] 1.9, 2.4. Of FLOAT16,
-# two columns, packed or not, 2.9, 3.0; 2.7, 1.9; 2.7, 2.5.
+# Columns of bytes that a thread has, each element packed with its index; what the blocks leave is
+# put side by side, and reduced as one array. us of ARGMAX, one column; four, each reduced by
+# itself; and so: [16384, 32768] over 0 268, 158, 157; [4096, 4096] 14, 23, 11.5; [2048, 2048] 10,
+# 23, 9.5; four, and so: [8, 64, 256, 256] over (1, 2) 27, 19; [262144, 128] over 0 121, 23. Of
+# FLOAT16, two columns, packed or not, TB/s [16384, 32768] 2.9, 3.0; [8, 16384, 4096] 2.7, 1.9.
 BYTES = 4
-# Bytes from which on; of fewer the launch of the kernel that unpacks counts for more. us of ARGMAX,
-# one column and four: [2048, 2048] 16, 23; [4096, 4096] 19, 23; [8, 64, 256, 256] over 1 24, 19.
-BYTES_FROM = 2**25
 # Rows of a block of these. Of fewer bytes blocks are shorter, so that there are `MANY` threads; of
 # more they are longer, so that there are at most four times as many. us of ARGMAX, blocks of 8, 64
 # and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768] in 1, 2, 4 and 8 times
@@ -122,15 +122,21 @@ ROW = 2**13
 
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
-    """What `kind` keeps of the elements along `axes`."""
-    keeps_two = len(kind.types(x.dtype)) == 2
-    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else keeps_two):
-        return kind.default(kind.started(x, axes), axes)
+    """What is asked of what `kind` keeps of the elements along `axes`."""
+    types = kind.types(x.dtype)
+    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else len(types) == 2):
+        return kind.result(kind.default(kind.started(x, axes), axes))
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
-    parts = run_by_run(kind, (x,), axes, columns, rows)
-    types = kind.types(x.dtype)
-    return tuple(map(lax.convert_element_type, parts, types))
+    apart = functools.partial(as_complex.apart, [*map(wide_type, types)])
+    parts = run_by_run(kind, (x,), axes, columns, rows, apart)
+
+    def result(*parts: jax.Array) -> Parts:
+        return kind.result(tuple(map(lax.convert_element_type, apart(parts), types)))
+
+    if as_complex.is_one(parts) and kind.result is not tuple:
+        return (epilogue(lambda number: result(number)[0], *parts),)
+    return result(*parts)
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -140,7 +146,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         flat = shaped(as_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     x, packing = parts[0], kind.packing
-    in_bytes = x.dtype.itemsize == 1 and x.size >= BYTES_FROM and c % BYTES == 0
+    in_bytes = x.dtype.itemsize == 1 and x.size > LITTLE_COLUMNS and c % BYTES == 0
     if in_bytes and packing and not kind.is_started(parts) and n <= packing.most(x.dtype):
         many = min(max(MANY, x.size // (BYTES * ROWS)), 4 * MANY)
         return packing.through(lambda kind, x, _: _by_threads(kind, x, many, abreast=BYTES), x)
@@ -175,21 +181,24 @@ def _by_threads(
     blocks = [shaped(taken(column, 0, end), shape) for column in columns]
     blocks = [as_started(kind, block) for block in blocks]
     blocks = _looped(kind, blocks, size, in_order, count == 1)
-    if count > 1:
-        blocks = [shaped(block, (k, count, c // abreast)) for block in blocks]
-        if in_order:  # an index counts from its block on
-            blocks = [kind.located(block, [1], size) for block in blocks]
-        if k * n * c > LITTLE_COLUMNS:
-            # Else XLA may compute them again for each element that is made of them.
-            blocks = lax.optimization_barrier(blocks)
-        if end < n:
-            rests = [piece(kind, column, end, n) for column in columns]
-            blocks = [joined(both, 1) for both in zip(blocks, rests, strict=True)]
-        # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us,
-        # an extreme and its count over 1 of [8, 16384, 256] 118, 39.
-        over = functools.partial(lax.reduce, dimensions=[1])
-        blocks = _together(over, kind.combine, kind.nothing(blocks[0][0].dtype), blocks)
-    return shaped(joined([shaped(block, (k, -1, 1)) for block in blocks], 2), (k, c))
+    beside = (shaped(block, (k, count, -1, 1)) for block in blocks)
+    left = shaped(joined(beside, 3), (k, count, c))
+    if count == 1:
+        return shaped(left, (k, c))
+    if k * n * c > LITTLE_COLUMNS:
+        # Else XLA may compute them again for each element that is made of them.
+        left = lax.optimization_barrier(left)
+    if in_order:
+        # An index counts from its block on. Behind the barrier the kernel that reduces adds; us of
+        # ARGMAX, before it and so: [8, 64, 256, 256] over (1, 2) 38.1, 37.2, FLOAT16 29.9, 28.1;
+        # [4096, 4096] 21.4, 20.6, FLOAT16 17.3, 15.4.
+        left = kind.located(left, [1], size)
+    if end < n:
+        left = joined([left, piece(kind, parts, end, n)], 1)
+    # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
+    # extreme and its count over 1 of [8, 16384, 256] 118, 39.
+    over = functools.partial(lax.reduce, dimensions=[1])
+    return _together(over, kind.combine, kind.nothing(left[0].dtype), [left])[0]
 
 
 def _every(count: int, start: int, parts: Parts) -> Parts:
@@ -231,8 +240,8 @@ def _looped(
     nothing has the index that it begins with, so that is the first.
 
     `are_whole` says that these are no blocks, which are reduced again: those are not kept as one
-    number. us, ARGMAX of [8, 64, 256, 256] over (1, 2) 39, so 37, or 123 where the second
-    reduction reads numbers that are stored.
+    number, of which XLA's kernel for columns is slow. us, ARGMAX of [4096, 4096] over 0, two
+    arrays and so 22, 56; of [262144, 128] 43, 111.
     """
     (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
     step = kind.combine
@@ -245,7 +254,9 @@ def _looped(
         padding=[(0, 0), (0, -n % size), (0, 0)],
     )
     if are_whole and as_complex.fit(blocks[0]):
-        return [as_complex.reduced(over, step, nothing, block) for block in blocks]
+        types = [part.dtype for part in blocks[0]]
+        numbers = (as_complex.reduced(over, step, nothing, block) for block in blocks)
+        return [as_complex.apart(types, number) for number in numbers]
     return _together(over, step, nothing, blocks)
 
 
@@ -298,6 +309,8 @@ def _by_shorter_rows(size: int, kind: Fold, parts: Parts, combine: Combine) -> P
 
 def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """In at most so many pieces of each, which the kernel that reduces them combines first.
+
+    What is kept may be one number (`as_complex.apart`).
 
     A piece is a power of two long, and the last one is filled with nothing. us of LOG_SUM_EXP of
     33554432 elements, rows of up to 128 read by one thread, of others eight pieces and a rest, and

@@ -18,8 +18,10 @@ from dml_jax.lowering.wide import is_float
 
 
 @functools.cache
-def arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
-    """(extreme element, its index).
+def arg_fold(
+    largest: bool, last: bool, index_type: np.dtype, on_cpu: np.dtype | None = None
+) -> Fold:
+    """(extreme element, its index), of which the index is asked for; of another type on a CPU.
 
     Elements compare by value and, where that is equal, by index: the answer is the same in whatever
     order a backend combines.
@@ -81,6 +83,9 @@ def arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
     def nothing(dtype: np.dtype) -> Sequence[Any]:
         return lowest(dtype, largest), none
 
+    def converted(value: jax.Array, index: jax.Array) -> Parts:
+        return value, lax.convert_element_type(index, index_type)
+
     def agreed(parts: Parts, names: tuple[str, ...]) -> Parts:
         value = extreme_across(parts[0], names, largest)
         return value, across(found(parts[0], value, parts[1]), names)
@@ -95,8 +100,10 @@ def arg_fold(largest: bool, last: bool, index_type: np.dtype) -> Fold:
         one_pass=two_passes,
         default=functools.partial(by_pairs, combine, nothing),
         across=agreed,
+        result=lambda parts: parts[1:],
         row=24,
         locates=True,
         packing=Packing(COMPARED[last], largest, last, index_type),
         twice=True,
+        on_cpu=(arg_fold(largest, last, on_cpu), converted) if on_cpu else None,
     )

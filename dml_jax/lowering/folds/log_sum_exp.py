@@ -102,4 +102,8 @@ _LOGARITHM = replace(
     in_turn=None,
     logarithm=True,
 )
-LOG_EXP_SUM = replace(EXP_SUM, on_cpu=(_LOGARITHM, _of_logarithm))
+LOG_EXP_SUM = replace(
+    EXP_SUM,
+    result=lambda parts: (lax.log(parts[1]) + parts[0],),
+    on_cpu=(_LOGARITHM, _of_logarithm),
+)

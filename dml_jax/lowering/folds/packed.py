@@ -26,6 +26,7 @@ from jax import lax
 
 from dml_jax.lowering.axes import Parts
 from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds.fold import Combine, Fold
 
 
@@ -90,7 +91,7 @@ def _low_bits(x: jax.Array, count: int) -> jax.Array:
     """
     if count in (16, 32):
         return lax.convert_element_type(x, np.dtype(f"uint{count}"))
-    return x & x.dtype.type((1 << count) - 1)
+    return epilogue(lambda x: x & x.dtype.type((1 << count) - 1), x)
 
 
 def _index_bits(dtype: np.dtype) -> int:

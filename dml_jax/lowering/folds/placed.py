@@ -1,7 +1,7 @@
 """A fold along axes: on one device in the form of its platform, across devices by agreement."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from dml_jax.lowering.folds.fold import Fold, shaped
 
 
 def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
-    """What `kind` keeps of the elements along `axes`; these axes are dropped.
+    """What is asked of what `kind` keeps of the elements along `axes`; these axes are dropped.
 
     It has no derivative of its own: what calls it has one.
     """
@@ -29,33 +29,34 @@ class _Folded(Along):
     keeps = False
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
-        return self.kind.types(dtype)
+        return self.kind.result_types(dtype)
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        return self.kind.plain(x, axes)
+        return self.kind.result(self.kind.plain(x, axes))
 
     def unsharded(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         kind = self.kind
         if all(x.shape[a] == 1 for a in axes):
-            return shaped(kind.started(x, axes), kept(x.shape, axes))
+            return kind.result(shaped(kind.started(x, axes), kept(x.shape, axes)))
         if x.size == 0:
-            return kind.plain(x, axes)
+            return self.plain(x, axes)
         forms = {
             "cpu": lambda x: cpu.fold(kind, x, axes),
             "cuda": lambda x: gpu.fold(kind, x, axes),
         }
 
         def default(x: jax.Array) -> Parts:
-            return kind.default(kind.started(x, axes), axes)
+            return kind.result(kind.default(kind.started(x, axes), axes))
 
         return by_platform(platforms, forms, default)(x)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        parts = self.unsharded(part, axes, layout.platforms)
+        all_kept = _Folded(replace(self.kind, result=tuple))
+        parts = all_kept.unsharded(part, axes, layout.platforms)
         if self.kind.locates:
             *rest, index = parts
             parts = (*rest, _global(index, part.shape, axes, layout))
-        return self.kind.across(parts, layout.over(axes))
+        return self.kind.result(self.kind.across(parts, layout.over(axes)))
 
 
 def _global(index: jax.Array, part: Sequence[int], axes: Axes, layout: Layout) -> jax.Array:

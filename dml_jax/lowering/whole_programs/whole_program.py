@@ -2,8 +2,9 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), what
-moves and repeats them last (`arranged_last`, which has a form of anything).
+joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), what is
+reduced last (`reduced_last`), what moves and repeats elements last (`arranged_last`, which has a
+form of anything).
 """
 
 import functools
@@ -27,6 +28,7 @@ from dml_jax.lowering.whole_programs import (
     mapped,
     pieces_cpu,
     pieces_gpu,
+    reduced_last,
 )
 from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
@@ -152,6 +154,7 @@ _FORMS = {
         functools.partial(_only, _in_words),
         mapped.in_pieces,
         functools.partial(_last, _split_computed),
+        reduced_last.rewritten,
         functools.partial(joined_last.rewritten, "cuda"),
         functools.partial(arranged_last.rewritten, "cuda"),
     ),
