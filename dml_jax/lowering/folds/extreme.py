@@ -137,7 +137,7 @@ PACKED_ROWS = {"f4": range(24, 48), "f2": range(40), "i": range(80), "u": range(
 
 # Shorter rows of signed integers a GPU reduces as they are. us of 33554432, by bits
 # (`one_value.of_one`) and so: rows of 4 54, 45; of 16 54, 38; of 64 52, 37; of 256 34.7, 35.5.
-ROW = 2**8
+SHORT_ROW = 2**8
 
 
 def _extreme_fold(largest: bool) -> Fold:
@@ -157,7 +157,8 @@ def _extreme_fold(largest: bool) -> Fold:
 
     def default(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        if x.dtype == jnp.int32 and ends_in_rows(x, axes) and runs_of(x.shape, axes)[-1][0] < ROW:
+        is_short = ends_in_rows(x, axes) and runs_of(x.shape, axes)[-1][0] < SHORT_ROW
+        if x.dtype == jnp.int32 and is_short:
             return ((lax.reduce_max if largest else lax.reduce_min)(x, axes),)
         return kind.default(parts, axes)
 

@@ -134,7 +134,7 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     def result(*parts: jax.Array) -> Parts:
         return kind.result(tuple(map(lax.convert_element_type, apart(parts), types)))
 
-    if as_complex.is_one(parts) and kind.result is not tuple:
+    if as_complex.is_one(parts) and len(kind.result_types(x.dtype)) == 1:
         return (epilogue(lambda number: result(number)[0], *parts),)
     return result(*parts)
 
@@ -310,7 +310,7 @@ def _by_shorter_rows(size: int, kind: Fold, parts: Parts, combine: Combine) -> P
 def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """In at most so many pieces of each, which the kernel that reduces them combines first.
 
-    What is kept may be one number (`as_complex.apart`).
+    What is kept is one number (`as_complex.apart`) where that is faster.
 
     A piece is a power of two long, and the last one is filled with nothing. us of LOG_SUM_EXP of
     33554432 elements, rows of up to 128 read by one thread, of others eight pieces and a rest, and
