@@ -51,7 +51,7 @@ def axes_of(rank: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("function", ReduceFunction, ids=str)
-@pytest.mark.parametrize("rank", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("rank", range(1, 9))
 def test_every_function_rank_axes_and_type(function: ReduceFunction, rank: int):
     rng = np.random.default_rng(rank)
     sizes = (3, 2, 4, 2, 1, 3, 2, 2)[:rank]
@@ -580,7 +580,7 @@ def test_gradients_in_the_forms_for_many_elements(form: Any, function: str):
     in_pieces = slopes_in_pieces() if form is gpu else contextlib.nullcontext()
     with forms_for_many_elements(form), in_pieces:
         results = compiled_soon(gradients)(inputs, weights)
-    assert len(results) > 20
+    assert len(results) > (20 if function in ALIKE else 30)
     for op, x, weight, result in zip(ops, inputs, weights, results, strict=True):
         axes = tuple(op.axes)  # pyright: ignore[reportAttributeAccessIssue]
         expected = slopes_in_float64(function, x, axes) * weight
@@ -633,7 +633,12 @@ def test_axes_of_one_element_are_not_in_the_way_of_one_loop():
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
-    [((1000, 1000), None), ((2048, 2048), (4, 2**17)), ((2**15, 2**14), (4, 2**19))],
+    [
+        ((1000, 1000), None),
+        ((2048, 2048), (4, 2**17)),
+        ((8192, 8192), (4, 2**17)),
+        ((2**15, 2**14), (4, 2**19)),
+    ],
 )
 def test_bytes_are_read_in_fours_on_a_gpu(monkeypatch, shape: tuple[int, int], expected: Any):
     """The columns of a thread, and how many threads there are to be."""

@@ -80,7 +80,7 @@ TWO_SETS = 7
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
-    return kind.result(_kept(kind, x, axes))
+    return kind.asked(_kept(kind, x, axes))
 
 
 def _kept(kind: Fold, x: jax.Array, axes: Axes) -> Parts:

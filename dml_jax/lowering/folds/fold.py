@@ -39,7 +39,8 @@ class Fold:
             rounds `reduce`).
         default: for other platforms, over any axes.
         across: what devices agree on, over the named mesh axes.
-        result: what is asked for of what is kept, elementwise.
+        result: what is asked for of what is kept, elementwise, and of the type of the last; None is
+            all of it.
         row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
             axes that end in rows.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before they
@@ -65,7 +66,7 @@ class Fold:
     one_pass: Callable[[Parts, Axes], Parts]
     default: Callable[[Parts, Axes], Parts]
     across: Callable[[Parts, tuple[str, ...]], Parts]
-    result: Callable[[Parts], Parts] = tuple
+    result: Callable[..., jax.Array] | None = None
     row: int = 0
     ahead: int = 1
     rounds: bool = False
@@ -77,10 +78,13 @@ class Fold:
     in_turn: "InTurn | None" = None
     logarithm: bool = False
 
-    def result_types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+    def asked(self, parts: Parts) -> Parts:
+        """What is asked for of these."""
+        return (self.result(*parts),) if self.result else parts
+
+    def asked_types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         """Those of what is asked for, for an element type."""
-        kept = [jax.ShapeDtypeStruct((), t) for t in self.types(dtype)]
-        return [y.dtype for y in jax.eval_shape(self.result, kept)]
+        return self.types(dtype)[-1:] if self.result else self.types(dtype)
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         """All that is kept, in the form that XLA partitions well."""

@@ -125,18 +125,18 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
     types = kind.types(x.dtype)
     if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else len(types) == 2):
-        return kind.result(kind.default(kind.started(x, axes), axes))
+        return kind.asked(kind.default(kind.started(x, axes), axes))
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
     apart = functools.partial(as_complex.apart, [*map(wide_type, types)])
     parts = run_by_run(kind, (x,), axes, columns, rows, apart)
 
-    def result(*parts: jax.Array) -> Parts:
-        return kind.result(tuple(map(lax.convert_element_type, apart(parts), types)))
+    def asked(*parts: jax.Array) -> Parts:
+        return kind.asked(tuple(map(lax.convert_element_type, apart(parts), types)))
 
-    if as_complex.is_one(parts) and len(kind.result_types(x.dtype)) == 1:
-        return (epilogue(lambda number: result(number)[0], *parts),)
-    return result(*parts)
+    if as_complex.is_one(parts) and kind.result:
+        return (epilogue(lambda number: asked(number)[0], *parts),)
+    return asked(*parts)
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:

@@ -100,7 +100,7 @@ def arg_fold(
         one_pass=two_passes,
         default=functools.partial(by_pairs, combine, nothing),
         across=agreed,
-        result=lambda parts: parts[1:],
+        result=lambda value, index: index,
         row=24,
         locates=True,
         packing=Packing(COMPARED[last], largest, last, index_type),

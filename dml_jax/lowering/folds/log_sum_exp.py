@@ -104,6 +104,6 @@ _LOGARITHM = replace(
 )
 LOG_EXP_SUM = replace(
     EXP_SUM,
-    result=lambda parts: (lax.log(parts[1]) + parts[0],),
+    result=lambda top, total: lax.log(total) + top,
     on_cpu=(_LOGARITHM, _of_logarithm),
 )

@@ -29,15 +29,15 @@ class _Folded(Along):
     keeps = False
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
-        return self.kind.result_types(dtype)
+        return self.kind.asked_types(dtype)
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        return self.kind.result(self.kind.plain(x, axes))
+        return self.kind.asked(self.kind.plain(x, axes))
 
     def unsharded(self, x: jax.Array, axes: Axes, platforms: Sequence[str]) -> Parts:
         kind = self.kind
         if all(x.shape[a] == 1 for a in axes):
-            return kind.result(shaped(kind.started(x, axes), kept(x.shape, axes)))
+            return kind.asked(shaped(kind.started(x, axes), kept(x.shape, axes)))
         if x.size == 0:
             return self.plain(x, axes)
         forms = {
@@ -46,17 +46,17 @@ class _Folded(Along):
         }
 
         def default(x: jax.Array) -> Parts:
-            return kind.result(kind.default(kind.started(x, axes), axes))
+            return kind.asked(kind.default(kind.started(x, axes), axes))
 
         return by_platform(platforms, forms, default)(x)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        all_kept = _Folded(replace(self.kind, result=tuple))
+        all_kept = _Folded(replace(self.kind, result=None))
         parts = all_kept.unsharded(part, axes, layout.platforms)
         if self.kind.locates:
             *rest, index = parts
             parts = (*rest, _global(index, part.shape, axes, layout))
-        return self.kind.result(self.kind.across(parts, layout.over(axes)))
+        return self.kind.asked(self.kind.across(parts, layout.over(axes)))
 
 
 def _global(index: jax.Array, part: Sequence[int], axes: Axes, layout: Layout) -> jax.Array:
