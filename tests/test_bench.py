@@ -208,7 +208,7 @@ def test_the_time_is_of_one_set(monkeypatch, queued: bool):
         call(index)
         clock.now += len(done) - before
 
-    times = interleaved({"": replace(contender, call=timed)}, 4)
+    times = interleaved({"": replace(contender, call=timed, mark=None)}, 4)
     assert times[""].median == 1.0
     assert {float(x[0]) for (x,) in done} == {0.0, 1.0, 2.0, 3.0}
 

@@ -93,6 +93,11 @@ ROWS = 2**7
 # Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
 # ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
 MOST_BLOCKS = 2**9
+# So many blocks are reduced in groups first: XLA has one kernel for up to 8191 rows, which is slow
+# for few columns. us of ARGMAX; LOG_SUM_EXP, by that and so: FLOAT16 [131072, 128] 35, 16; 38, 20;
+# [262144, 128] 47, 28; 54, 32; [131072, 256] 37, 29; 42, 33; FLOAT32 [524288, 32] 53, 21; 80, 25;
+# [524288, 64] 46, 37; 48, 41; [131072, 256] 39, 36; 42, 41. Of 5248 blocks 30, 31; 33, 35.
+GROUPED, GROUPS = range(512, 4097), 64
 # Elements that rows are a multiple of, if all of them begin where threads read at once.
 ALIGNED = 8
 # Elements that are not worth another pass.
@@ -193,12 +198,22 @@ def _by_threads(
         # ARGMAX, before it and so: [8, 64, 256, 256] over (1, 2) 38.1, 37.2, FLOAT16 29.9, 28.1;
         # [4096, 4096] 21.4, 20.6, FLOAT16 17.3, 15.4.
         left = kind.located(left, [1], size)
+    if count in GROUPED:
+        groups = next((q for q in range(GROUPS, 2 * GROUPS) if count % q == 0), 1)
+        left = _over(2, kind, shaped(left, (k, groups, count // groups, c)))
     if end < n:
         left = joined([left, piece(kind, parts, end, n)], 1)
-    # Of one thing at a time (`Fold.default` may be so) XLA would lay the blocks out anew: us, an
-    # extreme and its count over 1 of [8, 16384, 256] 118, 39.
-    over = functools.partial(lax.reduce, dimensions=[1])
-    return _together(over, kind.combine, kind.nothing(left[0].dtype), [left])[0]
+    return _over(1, kind, left)
+
+
+def _over(axis: int, kind: Fold, parts: Parts) -> Parts:
+    """By XLA's own reduction.
+
+    Of one thing at a time (`Fold.default` may be so) it would lay blocks out anew: us, an extreme
+    and its count over 1 of [8, 16384, 256] 118, 39.
+    """
+    over = functools.partial(lax.reduce, dimensions=[axis])
+    return _together(over, kind.combine, kind.nothing(parts[0].dtype), [parts])[0]
 
 
 def _every(count: int, start: int, parts: Parts) -> Parts:
