@@ -98,6 +98,19 @@ MOST_BLOCKS = 2**9
 # [262144, 128] 47, 28; 54, 32; [131072, 256] 37, 29; 42, 33; FLOAT32 [524288, 32] 53, 21; 80, 25;
 # [524288, 64] 46, 37; 48, 41; [131072, 256] 39, 36; 42, 41. Of 5248 blocks 30, 31; 33, 35.
 GROUPED, GROUPS = range(512, 4097), 64
+# Of so few columns so many rows go as one, since neighbouring threads begin far apart. us of
+# 67108864 elements, before and so, LOG_SUM_EXP FLOAT16; FLOAT32; ARGMAX FLOAT16; UINT8:
+#     [262144, 128, 2]     135, 63; 136, 103; 136, 51; 135, 47
+#     [170760, 131, 3]      77, 76; 110, 98;   75, 65;  55, 82
+#     [22369, 1000, 3]      83, 63; 102, 80;   78, 66;  56, 50
+#     [33554432, 2]        143, 56; 143, 78;  140, 50; 138, 50
+#     [8, 2097152, 4]       82, 66;  88, 72;   83, 52
+# Shorter ones only where they are two that begin with a line of memory, which come in each other's
+# way:
+#     [524288, 64, 2]      138, 61; 138, 100; 134, 113; 133, 42
+#     [500812, 67, 2]       70, 79; 102, 133;  69, 129;  55, 46
+#     [262144, 64, 4]       73, 60;  85, 90;   71, 105
+FEW_COLUMNS, BESIDE, LINE = 4, 4, 128
 # Elements that rows are a multiple of, if all of them begin where threads read at once.
 ALIGNED = 8
 # Elements that are not worth another pass.
@@ -151,14 +164,36 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         flat = shaped(as_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     x, packing = parts[0], kind.packing
-    in_bytes = x.dtype.itemsize == 1 and x.size > LITTLE_COLUMNS and c % BYTES == 0
+    are_many = x.size > LITTLE_COLUMNS
+    in_bytes = x.dtype.itemsize == 1 and are_many and c % BYTES == 0
     if in_bytes and packing and not kind.is_started(parts) and n <= packing.most(x.dtype):
         many = min(max(MANY, x.size // (BYTES * ROWS)), 4 * MANY)
         return packing.through(lambda kind, x, _: _by_threads(kind, x, many, abreast=BYTES), x)
+    on_lines = c == 2 and n * c * x.dtype.itemsize % LINE == 0
+    if are_many and c <= FEW_COLUMNS and (n > AT_ONCE * BESIDE or on_lines):
+        return _rows_beside(kind, parts, combine)
     narrow = x.dtype.itemsize < 4
     many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
     return _by_threads(kind, tuple(map(wide, parts)), many, narrow=narrow)
+
+
+def _rows_beside(kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """[k, n, c] -> [k, c], `BESIDE` rows as one of as many times the columns first."""
+    k, n, c = parts[0].shape
+    end, is_started = n // BESIDE * BESIDE, kind.is_started(parts)
+    rows = shaped(taken(parts, 0, end), (k, end // BESIDE, BESIDE * c))
+    types = [*map(wide_type, kind.types(parts[0].dtype))]
+    left = tuple(map(wide, as_complex.apart(types, _columns(kind, rows, combine))))
+    if kind.locates and not is_started:
+        *rest, index = left
+        left = (*rest, index * index.dtype.type(BESIDE))
+    # Else a thread would read all that it combines.
+    left = lax.optimization_barrier(shaped(left, (k, BESIDE, c)))
+    left = left if is_started else kind.located(left, [1])
+    if end < n:
+        left = joined([left, piece(kind, tuple(map(wide, parts)), end, n)], 1)
+    return kind.combine([shaped(taken(left, i, i + 1), (k, c)) for i in range(BESIDE + n - end)])
 
 
 def _by_threads(
@@ -269,9 +304,7 @@ def _looped(
         padding=[(0, 0), (0, -n % size), (0, 0)],
     )
     if are_whole and as_complex.fit(blocks[0]):
-        types = [part.dtype for part in blocks[0]]
-        numbers = (as_complex.reduced(over, step, nothing, block) for block in blocks)
-        return [as_complex.apart(types, number) for number in numbers]
+        return [as_complex.reduced(over, step, nothing, block) for block in blocks]
     return _together(over, step, nothing, blocks)
 
 
