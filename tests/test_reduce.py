@@ -656,6 +656,36 @@ def test_bytes_are_read_in_fours_on_a_gpu(monkeypatch, shape: tuple[int, int], e
     assert asked == [expected]
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "stages"),
+    [
+        ((2**15, 256, 2), "f4", ["_rows_beside"]),
+        ((2**15, 64, 2), "f2", ["_rows_beside"]),  # short, but each begins a line of memory
+        ((2**15, 67, 2), "f2", []),
+        ((2**15, 64, 4), "f2", []),
+        ((2**15, 1000, 3), "f2", ["_rows_beside"]),
+        ((2**15, 256, 5), "f4", []),
+        ((1, 2**17, 128), "f2", ["_in_groups"]),
+        ((1, 333000, 100), "f2", []),  # of so many blocks XLA's one kernel is as fast
+        ((1, 2**17, 256), "f4", ["_in_groups"]),
+        ((1, 2**16, 512), "f4", []),
+    ],
+)
+def test_stages_of_columns_on_a_gpu(
+    shape: tuple[int, ...], dtype: str, stages: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """As docs/forms.md has measured them."""
+    taken = []
+    for name in ("_rows_beside", "_in_groups"):
+        stage = getattr(gpu, name)
+        monkeypatch.setattr(
+            gpu, name, lambda *args, name=name, stage=stage: taken.append(name) or stage(*args)
+        )
+    largest = index.arg_fold(True, False, np.dtype(np.uint32))
+    jax.eval_shape(lambda x: gpu.fold(largest, x, (1,)), jax.ShapeDtypeStruct(shape, dtype))
+    assert taken == stages
+
+
 NARROW = ("FLOAT16", "INT16", "UINT16", "INT8", "UINT8")
 
 

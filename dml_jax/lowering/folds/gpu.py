@@ -234,11 +234,17 @@ def _by_threads(
         # [4096, 4096] 21.4, 20.6, FLOAT16 17.3, 15.4.
         left = kind.located(left, [1], size)
     if count in GROUPED:
-        groups = next((q for q in range(GROUPS, 2 * GROUPS) if count % q == 0), 1)
-        left = _over(2, kind, shaped(left, (k, groups, count // groups, c)))
+        left = _in_groups(kind, left)
     if end < n:
         left = joined([left, piece(kind, parts, end, n)], 1)
     return _over(1, kind, left)
+
+
+def _in_groups(kind: Fold, parts: Parts) -> Parts:
+    """[k, n, c] -> [k, groups, c], of neighbouring rows."""
+    k, n, c = parts[0].shape
+    groups = next((q for q in range(GROUPS, 2 * GROUPS) if n % q == 0), n)
+    return _over(2, kind, shaped(parts, (k, groups, n // groups, c)))
 
 
 def _over(axis: int, kind: Fold, parts: Parts) -> Parts:
