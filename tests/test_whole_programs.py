@@ -13,7 +13,7 @@ from jax import lax
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
-from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs import mapped, pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
@@ -265,3 +265,48 @@ def test_inside_of_another_program_it_is_a_part_of_that(as_graph: bool):
     assert all("dml_whole_program" not in str(program) for program in programs)
     assert "dml_whole_program" in str(jax.make_jaxpr(function.whole)(X))
     np.testing.assert_array_equal(jax.jit(lambda: function(X))(), X.clip(50, 150))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "cores", "made"),
+    [
+        ((33009,), 2, "[3,11003]"),
+        ((1, 33003, 1), 2, "[57,579]"),
+        ((2, 33010), 3, "[20,3301]"),  # what is before the axis is too little for three
+        ((2, 33010), 2, None),
+        ((32771,), 2, "concatenate"),  # a prime
+        ((32822,), 3, None),  # an even number that is no multiple, of two primes
+    ],
+)
+def test_one_axis_that_cores_cannot_share(
+    shape: tuple[int, ...], cores: int, made: str | None, dtype: str, monkeypatch: Any
+):
+    """It goes as rows, or, of a prime, without its last element."""
+    monkeypatch.setattr(mapped, "cores", lambda: cores)
+    x = np.random.default_rng(0).integers(0, 9, shape).astype(dtype)
+    tensor = TensorDesc.of(x)
+    op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=2, max=7)
+    np.testing.assert_array_equal(op(x), np.clip(x, 2, 7))
+    program = jax.make_jaxpr(op.lower)(x)
+    text = str(jax.make_jaxpr(lambda x: mapped.in_even_rows(program, [x]) or [])(x))
+    if made == "concatenate" and dtype == "uint8":
+        made = None
+    assert made in text if made else "reshape" not in text and "concatenate" not in text
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "ARGMAX", "LOG_SUM_EXP", "AVERAGE"])
+@pytest.mark.parametrize("shape", [(3, 33009), (17, 33009), (3, 32771), (1, 30, 33009)])
+def test_columns_that_cores_cannot_share(function: str, shape: tuple[int, ...]):
+    x = np.random.default_rng(0).random(shape, np.float32)
+    axis = len(shape) - 2
+    wide = x.astype(np.float64)
+    expected = {
+        "SUM": wide.sum(axis),
+        "MAX": x.max(axis),
+        "ARGMAX": x.argmax(axis),
+        "LOG_SUM_EXP": np.log(np.exp(wide).sum(axis)),
+        "AVERAGE": wide.mean(axis),
+    }[function]
+    found = dml_jax.reduce(jnp.asarray(x), function, [axis])
+    np.testing.assert_allclose(np.squeeze(found, axis), expected, rtol=1e-6)

@@ -146,6 +146,7 @@ _FORMS = {
         functools.partial(_only, _joined_in_rows),
         functools.partial(_only, _split_at_once),
         mapped.in_long_rows,
+        mapped.in_even_rows,
         functools.partial(_last, _split_at_once),
         functools.partial(joined_last.rewritten, "cpu"),
         functools.partial(arranged_last.rewritten, "cpu"),
