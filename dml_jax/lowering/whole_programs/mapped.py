@@ -106,17 +106,12 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         FLOAT16   70,  6.1,  6.0;  5.7
         UINT8     12,  3.3; 2.5
     """
-    shapes, along, count = set[tuple[int, ...]](), set[int](), cores()
-    if not program.jaxpr.eqns or not xs or any(map(jnp.shape, program.consts)):
+    shape, count = _shape_of_all(program, xs, "cpu"), cores()
+    if shape is None:
         return None
-    if not _survey(program, "cpu", shapes, along) or along or len(shapes - {()}) != 1:
-        return None
-    ((*_, shape),) = [sorted(shapes)]
     size = math.prod(shape)
     last = next((n for n in reversed(shape) if n > 1), 1)
     if size < LITTLE_ON_CPU or not is_uneven(size // last, last, count):
-        return None
-    if any(y.shape == () for y in program.out_avals):
         return None
 
     def flat(sizes: tuple[int, ...], *xs: jax.Array) -> list[jax.Array]:
@@ -138,13 +133,9 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
 
 def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The result of a traced program, by a GPU's pieces; None where it does more than to map."""
-    outer, shapes, along = [*xs, *program.out_avals], set[tuple[int, ...]](), set[int]()
-    if not program.jaxpr.eqns or len(program.out_avals) != 1 or any(map(jnp.shape, program.consts)):
+    if len(program.out_avals) != 1 or any(x.shape == () for x in xs):
         return None
-    # What is cut or joined may be one piece, of the same shape.
-    if not _survey(program, "cuda", shapes, along) or along:
-        return None
-    if not xs or len(shapes - {()}) != 1 or any(x.shape == () for x in outer):
+    if _shape_of_all(program, xs, "cuda") is None:
         return None
 
     def one(*xs: jax.Array) -> jax.Array:
@@ -152,6 +143,20 @@ def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
         return y
 
     return [pieces_gpu.elementwise(one, *xs)]
+
+
+def _shape_of_all(program: Any, xs: Sequence[jax.Array], platform: str) -> tuple[int, ...] | None:
+    """The one shape of a traced program's arrays; None where it does more than to map elements."""
+    shapes, along = set[tuple[int, ...]](), set[int]()
+    if not program.jaxpr.eqns or not xs or any(map(jnp.shape, program.consts)):
+        return None
+    # What is cut or joined may be one piece, of the same shape.
+    if not _survey(program, platform, shapes, along) or along:
+        return None
+    if len(shapes - {()}) != 1 or any(y.shape == () for y in program.out_avals):
+        return None
+    (shape,) = shapes - {()}
+    return shape
 
 
 def _mapped(
