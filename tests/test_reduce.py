@@ -18,7 +18,7 @@ from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import reduction
+from dml_jax.lowering import even_rows, reduction
 from dml_jax.lowering.folds import cpu, gpu, index, log_sum_exp, packed, placed
 from dml_jax.lowering.slopes import slope_sum, slopes
 
@@ -459,10 +459,11 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_gpu |= {"BYTES": 2, "ROWS": 2, "GROUPED": range(4, 99), "GROUPS": 2}
     on_gpu |= {"FEW_COLUMNS": 3, "BESIDE": 2}
     on_gpu |= {"MULTIPLE": 2, "LONG_ROW": 60, "LANES": 2}
-    on_cpu = {"BLOCKS": 7, "TWICE_AT_ONCE": 8, "STORED_AT_ONCE": 3}
+    on_cpu = {"BLOCKS": 7, "FUSED_AT_ONCE": 8, "STORED_AT_ONCE": 3}
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
+    shared = mock.patch.multiple(even_rows, LITTLE=0, CORES=4)
     kinds = mock.patch.multiple(
         reduction,
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),
@@ -471,7 +472,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     of_slopes = dataclasses.replace(slopes.EXP_SUM, **few)
     slope = mock.patch.object(slopes, "EXP_SUM", of_slopes)
     few_exponentials = mock.patch.object(log_sum_exp, "FEW_EXPONENTIALS", 100)
-    with here, sizes, kinds, slope, few_exponentials, nothing_traced():
+    with here, sizes, shared, kinds, slope, few_exponentials, nothing_traced():
         yield
 
 

@@ -7,6 +7,7 @@ is on a device, and across devices, says its `Fold`.
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,9 @@ from jax import lax
 
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.even_rows import by_even_loops
 from dml_jax.lowering.folds.extreme import MAX, MIN
-from dml_jax.lowering.folds.fold import Fold
+from dml_jax.lowering.folds.fold import Fold, ends_in_rows
 from dml_jax.lowering.folds.index import arg_fold
 from dml_jax.lowering.folds.log_sum_exp import LOG_EXP_SUM
 from dml_jax.lowering.folds.one_value import PRODUCT, SUM, Reduction
@@ -31,9 +33,15 @@ def _accumulated(reduction: Reduction) -> Reduction:
     """The reduction in the type it accumulates in, rounded back to the input's."""
 
     def rounded(x: jax.Array, axes: Axes) -> jax.Array:
-        return lax.convert_element_type(reduction(wide(x), axes), x.dtype)
+        return _returned(reduction(wide(x), axes), axes, x.dtype)
 
     return rounded
+
+
+def _returned(y: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
+    """What an operator gives of y, which is left of axes."""
+    y = lax.convert_element_type(y, dtype)
+    return y if ends_in_rows(y, axes) else by_even_loops(y)
 
 
 def _with_slopes(
@@ -103,7 +111,8 @@ def multiply(x: jax.Array, axes: Axes) -> jax.Array:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The largest or smallest element, NaN where there is one."""
-    return restored(fold(x, MAX if largest else MIN, axes)[0], axes)
+    (extreme,) = fold(x, MAX if largest else MIN, axes)
+    return _returned(restored(extreme, axes), axes, x.dtype)
 
 
 @_extreme.defjvp
@@ -155,7 +164,7 @@ def _at_least_tiny(norm: jax.Array) -> jax.Array:
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
-    return lax.convert_element_type(_norm(x, axes), x.dtype)
+    return _returned(_norm(x, axes), axes, x.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -164,7 +173,7 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as in
     # slopes.py, XLA stores on a CPU what makes x: [8, 4194304] over 0 behind a clip 37 ms, 11 so.)
     (logarithm,) = fold(x, LOG_EXP_SUM, axes)
-    return lax.convert_element_type(restored(logarithm, axes), x.dtype)
+    return _returned(restored(logarithm, axes), axes, x.dtype)
 
 
 @log_sum_exp.defjvp
@@ -206,4 +215,4 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
     index_type = signed if fits and dtype == signed else unsigned
     kind = arg_fold(largest, last, index_type, signed if fits else unsigned)
     (index,) = fold(lax.stop_gradient(x), kind, axes)
-    return lax.convert_element_type(restored(index, axes), dtype)
+    return _returned(restored(index, axes), axes, dtype)

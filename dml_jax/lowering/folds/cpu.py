@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from dml_jax.host import cores
 from dml_jax.lowering.axes import Axes, Parts, restored
-from dml_jax.lowering.even_rows import even_rows, is_uneven
+from dml_jax.lowering.even_rows import CORES, even_rows
 from dml_jax.lowering.folds.fold import (
     LITTLE,
     Combine,
@@ -38,10 +37,11 @@ from dml_jax.lowering.wide import wide
 # 9.3. [4096, 4096] 3.2, 3.4; 18, 2.6. [8, 64, 65536] over the middle 10, 9.4; 83, 12. [512, 256,
 # 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer.
 BLOCKS = 12
-# What reads elements twice combines up to so many at once: LOG_SUM_EXP of [8, 15, 131072] over 1
-# 6.3, 3.9; but MAX of [15, 1118481] 3.0, 4.7.
-TWICE_AT_ONCE = 15
-# And all do what is stored, which has no producer.
+# Up to so many are combined at once. In two stages and so, LOG_SUM_EXP of [8, 15, 131072] over 1
+# 6.3, 3.9; of [15, 1118481] over 0, and behind a clip, SUM 1.60, 1.36; 1.66, 1.31; MAX 2.04, 1.77;
+# 1.78, 1.42; MULTIPLY of FLOAT16 0.95, 0.65; of INT32 1.47, 1.13; 1.76, 1.32 (63 cells 0.84).
+FUSED_AT_ONCE = 15
+# And of what is stored, which has no producer.
 STORED_AT_ONCE = 24
 # Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
 # turn 12 ms, of 64 at once 57), and so many of these by pairs, which LLVM unrolls (the gradient of
@@ -62,7 +62,6 @@ WHOLE_ROW = 2**14
 # have some. One row of 33554432 elements, before and so: ARGMAX behind a clip 20, 4.5; MAX FLOAT32
 # 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9.
 PIECE = 2**16
-CORES = cores()
 # Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.
@@ -81,20 +80,7 @@ TWO_SETS = 7
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
-    parts = kind.asked(_kept(kind, x, axes))
-    return parts if ends_in_rows(x, axes) else tuple(map(_in_even_loops, parts))
-
-
-def _in_even_loops(x: jax.Array) -> jax.Array:
-    """What is left, by a loop over rows where it has one axis that cores cannot share evenly.
-
-    And so the loops over blocks before (`_columns`). 2 cores, jax 0.10.2, ms, before and so, of [3,
-    11184813] over 0 and [13, 2581113]: SUM FLOAT32 25, 6.9; 10, 6.6; MAX FLOAT16 26, 3.9; 13, 3.5;
-    ARGMAX FLOAT32 30, 7.9; 16, 11; LOG_SUM_EXP FLOAT16 264, 39; 104, 15.
-    """
-    c = next((n for n in reversed(x.shape) if n > 1), 1)
-    rows = _rows_of_columns(x.size // c, c)
-    return reshaped(x.reshape(-1, c // rows), x.shape) if rows else x
+    return kind.asked(_kept(kind, x, axes))
 
 
 def _kept(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -243,7 +229,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if packing and parts[0].shape[1] <= packing.most(parts[0].dtype):
         return packing.through(_columns, parts[0])
     k, n, c = parts[0].shape
-    is_located, step, rows = kind.is_started(parts), 1, _rows_of_columns(k, c)
+    is_located, step, rows = kind.is_started(parts), 1, even_rows((k, c))
     if c < NARROW:
         parts, step = shaped(parts, (k, n * c)), c
     elif rows:
@@ -256,8 +242,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
             return found
         return moved(kind, found if kind.is_started(found) else kind.start(*found), start)
 
-    most = TWICE_AT_ONCE if kind.twice else BLOCKS
-    rest: list[Parts] = []
+    most, rest = FUSED_AT_ONCE, list[Parts]()
     while n > most:
         count, size = (BLOCKS, n // BLOCKS) if n >= 2 * BLOCKS else (-(-n // 2), 1)
         rest += [some(i, i + 1) for i in range(count * size, n)]
@@ -265,11 +250,6 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         parts, n = in_memory(combine(blocks)), size
         combine, most = kind.combine, STORED_AT_ONCE
     return shaped(combine([some(i, i + 1) for i in range(n)] + rest), (k, c))
-
-
-def _rows_of_columns(k: int, c: int) -> int | None:
-    uneven = k * c > LITTLE and is_uneven(k, c, CORES)
-    return even_rows(c, CORES) if uneven else None
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ()) -> Parts:

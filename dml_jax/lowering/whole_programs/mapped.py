@@ -34,8 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.host import cores
-from dml_jax.lowering.even_rows import even_rows, is_uneven
+from dml_jax.lowering.even_rows import even_rows, is_uneven, last_of
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
@@ -56,7 +55,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
-    row = next((n for n in reversed(shape) if n > 1), 1)
+    row = last_of(shape)
     if math.prod(shape) < LITTLE_ON_CPU or not 1 < row <= UNROLLED[-1]:
         return None
     if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):
@@ -106,18 +105,15 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         FLOAT16   70,  6.1,  6.0;  5.7
         UINT8     12,  3.3; 2.5
     """
-    shape, count = _shape_of_all(program, xs, "cpu"), cores()
-    if shape is None:
+    shape = _shape_of_all(program, xs, "cpu")
+    if shape is None or not is_uneven(shape):
         return None
     size = math.prod(shape)
-    last = next((n for n in reversed(shape) if n > 1), 1)
-    if size < LITTLE_ON_CPU or not is_uneven(size // last, last, count):
-        return None
 
     def flat(sizes: tuple[int, ...], *xs: jax.Array) -> list[jax.Array]:
         return _mapped(program, xs, "cpu", lambda shape: sizes if shape else ())
 
-    if rows := even_rows(size, count):
+    if rows := even_rows(shape):
         sizes = (rows, size // rows)
         xs = [x.reshape(sizes) if x.shape else x for x in xs]
         mapped = in_a_call(functools.partial(flat, sizes), *xs)

@@ -15,6 +15,7 @@ import jax
 from jax.extend.core import Literal
 
 from dml_jax.lowering.epilogue import epilogue
+from dml_jax.lowering.even_rows import BY_EVEN_LOOPS
 from dml_jax.lowering.folds.fold import ends_in_rows, runs_of
 from dml_jax.lowering.whole_programs.equations import (
     ELEMENTWISE,
@@ -55,6 +56,9 @@ def _behind_a_reduction(jaxpr: Any) -> list[Any]:
     inputs, last = [*variables(jaxpr.outvars)], []
     while len(inputs) == 1 and inputs[0] in made:
         eqn = made[inputs[0]]
+        if eqn.primitive is BY_EVEN_LOOPS:  # on a CPU
+            inputs = eqn.invars
+            continue
         if eqn.primitive.name not in ELEMENTWISE:
             return last if _is_reduction(eqn) else []
         inputs, last = [*variables(eqn.invars)], [eqn, *last]
