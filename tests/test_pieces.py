@@ -12,7 +12,7 @@ from jax import lax
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import arrangement
+from dml_jax.lowering import arrangement, even_rows
 from dml_jax.lowering.whole_programs import arranged_last, pieces_cpu, pieces_gpu, whole_program
 
 # Shapes of inputs, and the axis that they are joined along.
@@ -106,6 +106,28 @@ def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
 def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     assert pieces_cpu.are_few_blocks(types, axis) == gains
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "gains"),
+    [
+        ([(2**14, 128)] * 2, 1, True),  # few blocks
+        ([(2**20,)] * 8, 0, True),
+        ([(2**20,), (2**21,)], 0, True),
+        ([(2**20,), (2**15,)], 0, False),
+        ([(2**20,), (2**20 + 1,)], 0, False),  # which cores cannot share
+        ([(2**18,)] * 9, 0, False),
+        ([(2**18,)] * 7, 0, False),  # which stay in a cache
+        ([(8, 32, 128, 256)] * 2, 1, True),
+        ([(8, 32, 128, 256), (8, 9, 128, 256)], 1, True),
+        ([(8, 2**14, 9), (8, 2**15, 9)], 1, True),
+        ([(2**10, 2**9, 9), (2**10, 2**8, 9)], 1, False),
+    ],
+)
+def test_what_a_cpu_maps_before_it_is_joined(monkeypatch, shapes, axis: int, gains: bool):
+    monkeypatch.setattr(even_rows, "CORES", 2)
+    types = [jax.ShapeDtypeStruct(shape, np.float16) for shape in shapes]
+    assert pieces_cpu.gains_computed(types, axis) == gains
 
 
 @pytest.fixture

@@ -208,6 +208,70 @@ def test_a_graph_that_ends_in_a_join_is_one_loop():
     assert " concatenate(" not in text and " copy(" not in text
 
 
+def joined_and_clipped(shape: Sequence[int], axis: int) -> tuple[Any, list[np.ndarray]]:
+    """A graph of two tensors, and values for them."""
+    tensor, builder = TensorDesc("FLOAT16", shape), GraphBuilder()
+    inputs = [builder.input_tensor(name, tensor) for name in "xy"]
+    graph = builder.build(functional.clip(functional.join(inputs, axis), 2, 7))
+    rng = np.random.default_rng(0)
+    return graph, [rng.integers(0, 9, shape).astype(np.float16) for _ in inputs]
+
+
+def test_what_is_joined_is_not_stored_before_it_is_clipped():
+    graph, (x, y) = joined_and_clipped([4, 16, 128, 256], 1)
+    compiled = dml_jax.compile(graph)
+    np.testing.assert_array_equal(compiled(x, y), np.concatenate([x, y], 1).clip(2, 7))
+    if jax.default_backend() == "cpu":
+        entry = compiled.as_text().split("ENTRY")[1]
+        assert entry.count(" fusion(") == 1 and " concatenate(" not in entry
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "rows"),
+    [
+        ([8, 96, 72, 33], 1, "[8,192,2376]"),
+        ([8, 96, 14, 9], 1, "[8,192,126]"),  # not 256, and no longer unrolled
+        ([64, 96, 7, 7], 1, "[64,9408]"),  # too short by itself
+        ([64, 96, 7, 7], 2, None),  # what is joined is still too short
+        ([8, 96, 74, 2], 1, "[8,192,148]"),
+        ([8, 96, 75, 2], 1, None),  # the axis before it is vectorised
+        ([8, 96, 2, 75], 1, None),
+    ],
+)
+def test_narrow_rows_are_merged_behind_what_is_joined(
+    shape: list[int], axis: int, rows: str | None
+):
+    graph, arrays = joined_and_clipped(shape, axis)
+    expected = np.concatenate(arrays, axis).clip(2, 7)
+    np.testing.assert_array_equal(graph(*arrays), expected)
+    program = jax.make_jaxpr(graph.compute)(*arrays)
+    if rows is None:
+        assert mapped.in_long_rows(program, arrays) is None
+    else:
+        text = str(jax.make_jaxpr(lambda *xs: mapped.in_long_rows(program, xs))(*arrays))
+        assert f"f16{rows} = concatenate[dimension=1]" in text
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_pieces_that_cores_cannot_share(computed: bool, monkeypatch: Any):
+    """Each of them by a loop over rows, where it has some."""
+    monkeypatch.setattr(even_rows, "CORES", 2)
+    tensor, builder = TensorDesc("FLOAT16", [3 * 33009 + 1]), GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    sizes = [33009, 2 * 33009, 1]
+    graph = builder.build(functional.split(functional.clip(x, 2, 7) if computed else x, 0, sizes))
+    values = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(np.float16)
+    expected = np.split(values.clip(2, 7) if computed else values, np.cumsum(sizes[:-1]))
+    compiled = dml_jax.compile(graph)
+    for piece, right in zip(compiled(values), expected, strict=True):
+        np.testing.assert_array_equal(piece, right)
+    if jax.default_backend() == "cpu":
+        assert (
+            "f16[3,11003]" in compiled.as_text()
+            and "f16[33009]{0} fusion" not in compiled.as_text()
+        )
+
+
 def functions(x: np.ndarray | jax.ShapeDtypeStruct) -> list[Any]:
     """Operators of each kind, and a graph."""
     tensor, builder = TensorDesc.of(x), GraphBuilder()

@@ -47,7 +47,7 @@ def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.
     results = _evaluate(platform, program, xs)
     if not any(isinstance(y, _Joined) for y in results):
         return None
-    join = pieces_cpu.join_blocks if platform == "cpu" else pieces_gpu.join_computed
+    join = pieces_cpu.join_computed if platform == "cpu" else pieces_gpu.join_computed
     return [join(*y) if isinstance(y, _Joined) else y for y in results]
 
 
@@ -66,7 +66,7 @@ def _may_be_joined(platform: str, jaxpr: Any) -> bool:
 
 
 def _gains(platform: str, parts: Sequence[Any], axis: int) -> bool:
-    return platform != "cpu" or pieces_cpu.are_few_blocks(parts, axis)
+    return platform != "cpu" or pieces_cpu.gains_computed(parts, axis)
 
 
 def _evaluate(platform: str, program: Any, xs: Sequence[Any]) -> list[Any]:

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows, is_uneven, last_of
+from dml_jax.lowering.even_rows import even_rows, is_uneven
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
@@ -43,9 +43,10 @@ from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
 # Elements below which the dispatch is what counts.
 LITTLE_ON_CPU = 2**15
 # Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of 75
-# it does not unroll it. Shorter ones it vectorises with the axes before them, or not: ns a byte,
-# UINT8 clipped as it is, and over long rows, [.., 3] 0.03, 0.04, [.., 63, 3, 3] 0.57, 0.03; FLOAT16
-# 0.10, 0.03. (SPLIT, CLIP and JOIN over an axis before such take 1.5 times as long over long rows.)
+# it does not unroll it. Shorter ones it vectorises with the axis before them, but for one of so few
+# elements too: ns a byte, UINT8 clipped as it is, and over long rows, [.., 3] 0.03, 0.04, [.., 63,
+# 3, 3] 0.57, 0.03; FLOAT16 0.10, 0.03. (SPLIT, CLIP and JOIN over an axis before a longer one and
+# such take 1.5 times as long over long rows.)
 UNROLLED = range(9, 75)
 # What cuts and joins, and which parameter says along which axis.
 AXIS = {"split": "axis", "concatenate": "dimension"}
@@ -55,20 +56,21 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
-    row = last_of(shape)
+    before, row = [1, 1, *(n for n in shape if n > 1)][-2:]
     if math.prod(shape) < LITTLE_ON_CPU or not 1 < row <= UNROLLED[-1]:
         return None
     if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
-    if along and row not in UNROLLED:
+    if along and row < UNROLLED[0] and before > UNROLLED[-1]:
         return None
     arrays, same = shapes - {()}, max(along, default=-1) + 1
     if any(len(y) != len(shape) or y[same:] != shape[same:] for y in arrays):
         return None
-    # What is not cut goes as two axes at most, for both cores and a row; if that is too short, as
-    # one with the last axis that is cut.
+    # What is not cut goes as two axes at most, for both cores and a row, if not of `LONG` elements,
+    # then of as many as are not unrolled; if there are not so many, as one with the last axis that
+    # is cut.
     last = max(along, default=0)
-    behind = long_rows(shape, last)
+    behind = long_rows(shape, last) or long_rows(shape, last, UNROLLED[-1] + 1)
     starts = [*range(last + 1)] if behind is None else [*range(same + 1)]
     if behind and math.prod(shape[same:behind]) > 1:
         starts.append(behind)

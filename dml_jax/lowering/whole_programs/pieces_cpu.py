@@ -11,6 +11,7 @@ from jax import lax
 
 from dml_jax.lowering.arrangement import joined_shape, rows_of, shapes_of
 from dml_jax.lowering.elementwise import unsigned, where
+from dml_jax.lowering.even_rows import is_uneven
 from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
 
 # Elements of a row that a CPU copies as fast as any longer one.
@@ -97,6 +98,29 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     return lax.concatenate([rows_of(x, behind) for x in xs], 0).reshape(shape)
 
 
+def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
+    """`arrangement.join` on a CPU of what is computed: by blocks, if they are few."""
+    return join_blocks(xs, axis) if are_few_blocks(xs, axis) else lax.concatenate(xs, axis)
+
+
+def gains_computed(types: Sequence[Any], axis: int) -> bool:
+    """Whether a CPU gains by `join_computed`, of what has these types and is mapped behind it.
+
+    XLA stores a concatenation that is read twice, as CLIP does. 2 cores, jax 0.10.2, GB/s moved,
+    JOIN and CLIP as XLA has it, and pieces mapped before they are joined, of FLOAT32; FLOAT16;
+    UINT8: two of [8, 32, 128, 256] over 1 26, 44; 30, 51; 38, 63; two of 8388608 26, 43; 25, 41;
+    37, 59; eight of [8, 8, 128, 256] over 1 28, 47; 37, 48; 45, 62; but 16 of [8, 4, 128, 256] 30,
+    23; 35, 22; 51, 34.
+    """
+    if are_few_blocks(types, axis):
+        return True
+    shape = joined_shape(types, axis)
+    long = min(math.prod(x.shape[axis:]) for x in types) > NEAR
+    if math.prod(shape) < CACHED or len(types) > MOST_AT_ONCE or is_uneven(shape):
+        return False
+    return math.prod(shape[axis + 1 :]) >= LONG or long
+
+
 def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """`arrangement.join` on a CPU of what is computed, by a loop over blocks of one size.
 
@@ -140,7 +164,10 @@ def _common(xs: Sequence[Any], axis: int) -> int:
     return math.gcd(*(x.shape[axis] for x in xs))
 
 
-def long_rows(shape: Sequence[int], axis: int = 0) -> int | None:
-    """The last axis behind this one from which on a row has `LONG` elements, if there is one."""
-    axes = range(len(shape) - 1, axis, -1)
-    return next((d for d in axes if math.prod(shape[d:]) >= LONG), None)
+def long_rows(shape: Sequence[int], axis: int = 0, least: int | None = None) -> int | None:
+    """The last axis behind this one from which on a row has `least` elements, if there is one.
+
+    Not told otherwise, `LONG`.
+    """
+    axes, least = range(len(shape) - 1, axis, -1), least or LONG
+    return next((d for d in axes if math.prod(shape[d:]) >= least), None)
