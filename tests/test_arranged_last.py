@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
 from dml_jax.lowering import arrangement
-from dml_jax.lowering.whole_programs import arranged_last, mapped, pieces_cpu
+from dml_jax.lowering.whole_programs import arranged_last, mapped, mapped_apart, pieces_cpu
 
 Step = Callable[..., Any]
 
@@ -96,6 +96,7 @@ def test_they_answer_what_the_function_does(
     with (
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
+        mock.patch.multiple(mapped_apart, VECTORISED=9, **little),
         mock.patch.multiple(pieces_cpu, CACHED=0, LONG=3, UNROLLED=0, WIDE=0),
     ):
         results = jax.jit(form)(x)

@@ -33,7 +33,13 @@ from dml_jax import (
 )
 from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering.whole_programs import arranged_last, mapped, pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs import (
+    arranged_last,
+    mapped,
+    mapped_apart,
+    pieces_cpu,
+    pieces_gpu,
+)
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -185,6 +191,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
         mock.patch.multiple(pieces_cpu, LONG=3, CACHED=0),
         mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
         mock.patch.multiple(mapped, **little),
+        mock.patch.multiple(mapped_apart, VECTORISED=9, **little),
     ):
         for platform in ("cpu", "cuda"):
             form = jax.jit(in_form(platform, op.lower))

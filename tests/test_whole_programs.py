@@ -15,7 +15,7 @@ from jax import lax
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
 from dml_jax.lowering import even_rows
-from dml_jax.lowering.whole_programs import mapped, pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs import mapped, mapped_apart, pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
@@ -246,10 +246,51 @@ def test_narrow_rows_are_merged_behind_what_is_joined(
     np.testing.assert_array_equal(graph(*arrays), expected)
     program = jax.make_jaxpr(graph.compute)(*arrays)
     if rows is None:
-        assert mapped.in_long_rows(program, arrays) is None
+        assert mapped.in_long_rows(program, list(map(jnp.asarray, arrays))) is None
     else:
         text = str(jax.make_jaxpr(lambda *xs: mapped.in_long_rows(program, xs))(*arrays))
         assert f"f16{rows} = concatenate[dimension=1]" in text
+
+
+def clip(x: Any) -> Any:
+    return functional.clip(x, 2, 7)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "UINT8", "FLOAT32"])
+@pytest.mark.parametrize(
+    ("function", "size", "gains"),
+    [
+        (lambda x: functional.split(clip(x), 3, [6, 7]), 13, True),
+        (lambda x: [clip(y) for y in functional.split(x, 2, [6, 7])], 13, True),
+        (lambda x: functional.depth_to_space(clip(x), 2), 14, True),
+        (lambda x: clip(functional.depth_to_space(x, 2)), 14, True),
+        (lambda x: functional.space_to_depth(clip(x), 2), 28, True),
+        (lambda x: functional.space_to_depth(clip(x), 2), 14, False),  # rows of 7, many of them
+        (lambda x: clip(functional.tile(x, [1, 1, 2, 2])), 3, True),
+        (lambda x: functional.join([clip(y) for y in functional.split(x, 3, [6, 7])], 3), 13, True),
+        (lambda x: clip(functional.tile(x, [2, 1, 1, 1])), 13, False),  # over all of x as one axis
+        (lambda x: functional.depth_to_space(clip(x), 2), 16, False),
+        (lambda x: functional.split(clip(x), 3, [40, 40]), 80, False),
+        (lambda x: functional.reduce(clip(x), "MAX", [1]), 13, False),
+        (lambda x: functional.split(x, 3, [6, 7]), 13, False),
+    ],
+)
+def test_what_is_mapped_apart_from_short_loops(
+    function: Callable[..., Any], size: int, gains: bool, dtype: str
+):
+    tensor, builder = TensorDesc(dtype, [2, 8 * (80 // size) ** 2, size, size]), GraphBuilder()
+    graph = builder.build(function(builder.input_tensor("x", tensor)))
+    x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
+    program = jax.make_jaxpr(graph.compute)(x)
+    apart = mapped_apart.apart(program)
+    assert (apart is not None) == (gains and dtype != "FLOAT32")
+    results = jax.tree.leaves(jax.jit(in_form("cpu", graph.compute))(x))
+    for result, expected in zip(results, jax.tree.leaves(graph(x)), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    with jax.disable_jit():
+        right = jax.tree.leaves(graph(x))
+    for result, expected in zip(results, right, strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("computed", [False, True])

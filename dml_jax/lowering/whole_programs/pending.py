@@ -119,6 +119,10 @@ class Pending:
 
     def arranged(self) -> jax.Array:
         """The result."""
+        return self._arranged
+
+    @functools.cached_property
+    def _arranged(self) -> jax.Array:
         return self.apart().reshape(self.shape)
 
     def flat(self) -> "Pending | jax.Array":

@@ -28,6 +28,7 @@ from dml_jax.lowering.whole_programs import (
     arranged_last,
     joined_last,
     mapped,
+    mapped_apart,
     pieces_cpu,
     pieces_gpu,
     reduced_last,
@@ -146,6 +147,14 @@ def _split_computed(eqn: Any) -> Function | None:
     return lambda x: pieces_gpu.split_computed(x, eqn.params["sizes"], eqn.params["axis"])
 
 
+def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+    apart = mapped_apart.apart(program)
+    if apart is None:
+        return None
+    made = (form(apart, xs) for form in _FORMS["cpu"] if form is not _apart)
+    return next(results for results in made if results is not None)
+
+
 _FORMS = {
     "cpu": (
         functools.partial(_only, _joined_in_rows),
@@ -153,6 +162,7 @@ _FORMS = {
         mapped.in_long_rows,
         mapped.in_even_rows,
         functools.partial(_last, _split_at_once),
+        _apart,
         functools.partial(joined_last.rewritten, "cpu"),
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
