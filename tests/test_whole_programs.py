@@ -271,7 +271,7 @@ def clip(x: Any) -> Any:
         (lambda x: clip(functional.tile(x, [2, 1, 1, 1])), 13, False),  # over all of x as one axis
         (lambda x: functional.depth_to_space(clip(x), 2), 16, False),
         (lambda x: functional.split(clip(x), 3, [40, 40]), 80, False),
-        (lambda x: functional.reduce(clip(x), "MAX", [1]), 13, False),
+        (lambda x: clip(functional.reduce(x, "MAX", [1])), 13, False),
         (lambda x: functional.split(x, 3, [6, 7]), 13, False),
     ],
 )
@@ -291,6 +291,28 @@ def test_what_is_mapped_apart_from_short_loops(
         right = jax.tree.leaves(graph(x))
     for result, expected in zip(results, right, strict=True):
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "FLOAT32"])
+@pytest.mark.parametrize(
+    ("function", "gains"),
+    [
+        (lambda x: clip(functional.reduce(x, "SUM", [1])), True),
+        (lambda x: clip(functional.reduce(clip(x), "AVERAGE", [1])), True),
+        (lambda x: clip(functional.reduce(x, "SUM", [0])), False),  # of two rows
+        (lambda x: clip(functional.reduce(x, "SUM", [3])), False),
+        (lambda x: functional.reduce(clip(x), "SUM", [1]), False),
+    ],
+)
+def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bool, dtype: str):
+    tensor, builder = TensorDesc(dtype, [2, 40, 13, 65]), GraphBuilder()
+    graph = builder.build(function(builder.input_tensor("x", tensor)))
+    x = np.random.default_rng(0).integers(0, 3, tensor.sizes).astype(tensor.dtype)
+    apart = mapped_apart.apart(jax.make_jaxpr(graph.compute)(x))
+    assert (apart is not None) == (gains and dtype == "FLOAT16")
+    with jax.disable_jit():
+        expected = graph(x)
+    np.testing.assert_allclose(graph(x), expected, rtol=1e-6 if dtype == "FLOAT32" else 0)
 
 
 @pytest.mark.parametrize("computed", [False, True])

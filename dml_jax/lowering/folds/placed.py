@@ -20,11 +20,13 @@ def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
 
     It has no derivative of its own: what calls it has one.
     """
-    return along(x, axes, _Folded(kind))
+    return along(x, axes, Folded(kind))
 
 
 @dataclass(frozen=True)
-class _Folded(Along):
+class Folded(Along):
+    """What is asked of what `kind` keeps."""
+
     kind: Fold
     keeps = False
 
@@ -51,7 +53,7 @@ class _Folded(Along):
         return by_platform(platforms, forms, default)(x)
 
     def each(self, part: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        all_kept = _Folded(replace(self.kind, result=None))
+        all_kept = Folded(replace(self.kind, result=None))
         parts = all_kept.unsharded(part, axes, layout.platforms)
         if self.kind.locates:
             *rest, index = parts

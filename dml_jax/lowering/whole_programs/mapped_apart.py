@@ -12,6 +12,10 @@ jax 0.10.2, GB/s moved, a CLIP and what moves in one loop, and apart; a copy 50:
     tile by (1, 1, 2, 2)  [.., 3, 3]          5.4, 30      3.9, 30
 
 FLOAT32 is not so slow that it gains (20 to 50 in one loop).
+
+And what is clipped of sums of columns XLA computes once for each time it is read, and stores the
+sum's input as FLOAT32 for that: SUM over 1 of FLOAT16 [11, 32, 149, 149] and CLIP 1.2, 33, AVERAGE
+of [334, 512, 7, 7] 1.6, 25.
 """
 
 import math
@@ -23,9 +27,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.folds.fold import ends_in_rows
+from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.stored_cpu import in_a_call
 from dml_jax.lowering.whole_programs.arranged_last import mapped_first
-from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
+from dml_jax.lowering.whole_programs.equations import (
+    ELEMENTWISE,
+    body_of,
+    bound,
+    evaluated,
+    variables,
+)
 from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED
 from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
 
@@ -35,6 +47,8 @@ NARROW = 2
 # multiple of four. GB/s, FLOAT16, CLIPs joined of [.., 14, n], n of 36, 40, 44, 63, 64: 3, 38, 36,
 # 24, 46; of [.., n, 7], n of 7, 8, 11, 16, 17, 20, 30, 64: 3, 47, 3, 46, 27, 42, 11, 45.
 VECTORISED, EVEN = 40, 4
+# Sums of fewer rows are too much to store. GB/s, FLOAT16 [24, 3, 299, 299] over 1 48, 8.6.
+FEW_ROWS = 8
 
 
 @dataclass(eq=False)
@@ -45,32 +59,38 @@ class _Mapped:
     operands: Sequence[Any]
     value: jax.Array | None = None
 
-    @property
-    def is_narrow(self) -> bool:
-        return self.eqn.outvars[0].aval.dtype.itemsize <= NARROW
-
 
 def apart(program: Any) -> Any | None:
     """The traced program that gives the same so; None where it would gain nothing."""
-    if not any(_is_much(var.aval) for var in program.jaxpr.outvars):
+    much = any(map(_is_much, program.in_avals + program.out_avals))
+    if not much or not any(map(_is_narrow, program.out_avals)):
         return None
     loops = list[tuple[int, ...]]()
 
     def first(*xs: jax.Array) -> list[jax.Array]:
         made = mapped_first(program, xs)
-        loops.extend(sizes for array, sizes in made if _is_much(array))
+        loops.extend(sizes for array, sizes in made if _is_narrow(array) and _is_much(array))
         return [array for array, _ in made]
 
     ordered = jax.make_jaxpr(first)(*program.in_avals)
-    names = {eqn.primitive.name for eqn in ordered.jaxpr.eqns}
-    # A reduction is a loop of its own, and has what it reads in it.
-    if "dml_along" in names or names.isdisjoint(ELEMENTWISE) or not any(map(_are_short, loops)):
+    equations = ordered.jaxpr.eqns
+    reductions = [eqn for eqn in equations if eqn.primitive.name == "dml_along"]
+    if reductions:
+        gains = any(map(_are_sums, reductions)) and _is_clipped(equations, reductions[-1])
+    else:
+        maps = any(eqn.primitive.name in ELEMENTWISE for eqn in equations)
+        gains = maps and any(map(_are_short, loops))
+    if not gains:
         return None
     return jax.make_jaxpr(lambda *xs: [*map(_array, _evaluate(ordered, xs))])(*program.in_avals)
 
 
 def _is_much(x: Any) -> bool:
-    return x.dtype.itemsize <= NARROW and math.prod(x.shape) >= LITTLE_ON_CPU
+    return math.prod(x.shape) >= LITTLE_ON_CPU
+
+
+def _is_narrow(x: Any) -> bool:
+    return x.dtype.itemsize <= NARROW
 
 
 def _are_short(loops: Sequence[int]) -> bool:
@@ -78,6 +98,23 @@ def _are_short(loops: Sequence[int]) -> bool:
     if row < UNROLLED[0]:
         return before <= UNROLLED[-1] and before % EVEN > 0
     return row < VECTORISED
+
+
+def _are_sums(eqn: Any) -> bool:
+    """Whether it gives sums of columns, of so many rows that a pass over these costs little."""
+    x, axes, what = eqn.invars[0].aval, eqn.params["axes"], eqn.params["what"]
+    rows = math.prod(x.shape[a] for a in axes)
+    is_sum = isinstance(what, Folded) and what.kind.rounds
+    return is_sum and rows >= FEW_ROWS and not ends_in_rows(x, axes)
+
+
+def _is_clipped(equations: Sequence[Any], last: Any) -> bool:
+    """Whether what a reduction gives is mapped when it is narrow: more than rounded."""
+    behind = equations[equations.index(last) + 1 :]
+    kinds = [eqn for eqn in behind if eqn.primitive.name in ELEMENTWISE]
+    return any(
+        var.aval.shape and _is_narrow(var.aval) for eqn in kinds for var in variables(eqn.invars)
+    )
 
 
 def _evaluate(program: Any, xs: Sequence[Any]) -> list[Any]:
@@ -92,7 +129,15 @@ def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     of_a_number = name == "broadcast_in_dim" and not eqn.invars[0].aval.shape
     if eqn.outvars[0].aval.shape and (name in ELEMENTWISE or of_a_number):
         return [_Mapped(eqn, operands)]
-    return bound(eqn, [*map(_array, operands)])
+    # What a reduction reads goes into its loop.
+    given = _fused if name == "dml_along" else _array
+    return bound(eqn, [*map(given, operands)])
+
+
+def _fused(x: Any) -> Any:
+    if not isinstance(x, _Mapped) or x.value is not None:
+        return x.value if isinstance(x, _Mapped) else x
+    return bound(x.eqn, [*map(_fused, x.operands)])[0]
 
 
 def _array(x: Any) -> Any:
@@ -100,7 +145,7 @@ def _array(x: Any) -> Any:
     if not isinstance(x, _Mapped):
         return x
     if x.value is None:
-        narrow = x.is_narrow
+        narrow = _is_narrow(x.eqn.outvars[0].aval)
         x.value = _by_itself(x) if narrow else bound(x.eqn, [*map(_array, x.operands)])[0]
     return x.value
 
@@ -126,7 +171,7 @@ def _by_itself(x: _Mapped) -> jax.Array:
 
         return of(x)
 
-    arrays = [y.value if isinstance(y, _Mapped) else y for y in given.values()]
+    arrays: list[Any] = [y.value if isinstance(y, _Mapped) else y for y in given.values()]
     arrays = [jnp.reshape(y, rows) if jnp.shape(y) else y for y in arrays]
     return in_a_call(mapped, *arrays).reshape(shape)
 
