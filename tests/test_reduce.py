@@ -610,7 +610,8 @@ def test_two_things_are_kept_in_one_loop_on_a_cpu(
     (name,) = (
         line.split()[0] for line in entry if f"f32[4,{n},3000]" in line and " parameter(" in line
     )
-    assert sum(name in line.partition(" = ")[2] for line in entry) == 2
+    if jax.default_backend() == "cpu":
+        assert sum(name in line.partition(" = ")[2] for line in entry) == 2
     np.testing.assert_allclose(gradient(x, np.full((4, 1, 3000), n, np.float32)), 1)
 
 
