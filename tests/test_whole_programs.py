@@ -293,6 +293,22 @@ def test_what_is_mapped_apart_from_short_loops(
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dtype", ["FLOAT16", "UINT8"])
+def test_a_long_chain_is_mapped_apart(dtype: str):
+    """Each CLIP reads what the one before it gives several times."""
+    tensor, builder = TensorDesc(dtype, [8, 60, 13, 13]), GraphBuilder()
+    y = builder.input_tensor("x", tensor)
+    for _ in range(300):
+        y = clip(y)
+    graph = builder.build(functional.split(y, 3, [6, 7]))
+    x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
+    program = mapped_apart.apart(jax.make_jaxpr(graph.compute)(x))
+    assert program is not None
+    of_arrays = [eqn for eqn in program.jaxpr.eqns if eqn.outvars[0].aval.shape]
+    assert [eqn.primitive.name for eqn in of_arrays] == ["reshape", "jit", "reshape", "split"]
+    assert len(of_arrays[1].params["jaxpr"].jaxpr.eqns) >= 4 * 300
+
+
 @pytest.mark.parametrize("dtype", ["FLOAT16", "FLOAT32"])
 @pytest.mark.parametrize(
     ("function", "gains"),

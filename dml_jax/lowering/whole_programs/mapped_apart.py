@@ -18,15 +18,17 @@ sum's input as FLOAT32 for that: SUM over 1 of FLOAT16 [11, 32, 149, 149] and CL
 of [334, 512, 7, 7] 1.6, 25.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.even_rows import even_rows
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.stored_cpu import in_a_call
@@ -53,11 +55,16 @@ FEW_ROWS = 8
 
 @dataclass(eq=False)
 class _Mapped:
-    """What is yet to be mapped."""
+    """What is yet to be mapped; they are numbered in the order of the program."""
 
     eqn: Any
     operands: Sequence[Any]
     value: jax.Array | None = None
+    number: int = field(default_factory=itertools.count().__next__)
+
+    @property
+    def aval(self) -> Any:
+        return self.eqn.outvars[0].aval
 
 
 def apart(program: Any) -> Any | None:
@@ -134,50 +141,63 @@ def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     return bound(eqn, [*map(given, operands)])
 
 
-def _fused(x: Any) -> Any:
-    if not isinstance(x, _Mapped) or x.value is not None:
-        return x.value if isinstance(x, _Mapped) else x
-    return bound(x.eqn, [*map(_fused, x.operands)])[0]
-
-
 def _array(x: Any) -> Any:
     """It, stored where it is narrow; what widens it goes into the loop of what reads that."""
-    if not isinstance(x, _Mapped):
-        return x
-    if x.value is None:
-        narrow = _is_narrow(x.eqn.outvars[0].aval)
-        x.value = _by_itself(x) if narrow else bound(x.eqn, [*map(_array, x.operands)])[0]
-    return x.value
+    if _is_open(x) and _is_narrow(x.aval):
+        x.value = _by_itself(x)
+    for y in _before(x, lambda y: not _is_narrow(y.aval))[0]:
+        (y.value,) = bound(y.eqn, [*map(_array, y.operands)])
+    return _value(x)
+
+
+def _fused(x: Any) -> Any:
+    """It, in the loop of what reads it."""
+    for y in _before(x)[0]:
+        (y.value,) = bound(y.eqn, [*map(_value, y.operands)])
+    return _value(x)
 
 
 def _by_itself(x: _Mapped) -> jax.Array:
     """Over long rows, in a call that XLA does not inline."""
-    shape = x.eqn.outvars[0].aval.shape
-    behind = long_rows(shape) or 0
-    rows = (math.prod(shape[:behind]), math.prod(shape[behind:]))
-    given = {id(y): y for y in _given(x)}
+    steps, given = _before(x)
+    shape, size = x.aval.shape, math.prod(x.aval.shape)
+    behind = long_rows(shape)
+    count = math.prod(shape[:behind]) if behind else even_rows([size]) or 1
+    rows = (count, size // count)
 
     def mapped(*arrays: jax.Array) -> jax.Array:
-        values = dict(zip(given, arrays, strict=True))
+        values = dict(zip(map(id, given), arrays, strict=True))
+        for y in steps:
+            operands = [values[id(operand)] for operand in y.operands]
+            if y.eqn.primitive.name == "broadcast_in_dim":
+                values[id(y)] = lax.broadcast(operands[0], rows)
+            else:
+                (values[id(y)],) = bound(y.eqn, operands)
+        return values[id(x)]
 
-        def of(y: Any) -> jax.Array:
-            if id(y) not in values:
-                operands = [*map(of, y.operands)]
-                if y.eqn.primitive.name == "broadcast_in_dim":
-                    values[id(y)] = lax.broadcast(operands[0], rows)
-                else:
-                    (values[id(y)],) = bound(y.eqn, operands)
-            return values[id(y)]
-
-        return of(x)
-
-    arrays: list[Any] = [y.value if isinstance(y, _Mapped) else y for y in given.values()]
+    arrays = [_value(y) for y in given]
     arrays = [jnp.reshape(y, rows) if jnp.shape(y) else y for y in arrays]
     return in_a_call(mapped, *arrays).reshape(shape)
 
 
-def _given(x: Any) -> list[Any]:
-    """What it is mapped from."""
-    if isinstance(x, _Mapped) and x.value is None:
-        return [y for operand in x.operands for y in _given(operand)]
-    return [x]
+def _before(
+    x: Any, belongs: Callable[[_Mapped], bool] = lambda _: True
+) -> tuple[list[_Mapped], list[Any]]:
+    """What is to be mapped for it, and belongs to it, in order; and from what."""
+    steps, given, left = dict[int, _Mapped](), dict[int, Any](), [x]
+    while left:
+        y = left.pop()
+        if not (_is_open(y) and belongs(y)):
+            given[id(y)] = y
+        elif id(y) not in steps:
+            steps[id(y)] = y
+            left += y.operands
+    return sorted(steps.values(), key=lambda y: y.number), [*given.values()]
+
+
+def _is_open(x: Any) -> bool:
+    return isinstance(x, _Mapped) and x.value is None
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, _Mapped) else x
