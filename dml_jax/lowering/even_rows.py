@@ -30,9 +30,15 @@ MOST_ROWS = 2**7
 CORES = cores()
 
 
+def inner_loops(shape: Sequence[int]) -> tuple[int, int]:
+    """The sizes of the last two axes of more than one element, 1 where there are none."""
+    before, last = [1, 1, *(n for n in shape if n > 1)][-2:]
+    return before, last
+
+
 def last_of(shape: Sequence[int]) -> int:
-    """The size of the last axis that has more than one element."""
-    return next((n for n in reversed(shape) if n > 1), 1)
+    """The size of the last axis of more than one element."""
+    return inner_loops(shape)[1]
 
 
 def is_uneven(shape: Sequence[int]) -> bool:

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows, is_uneven
+from dml_jax.lowering.even_rows import even_rows, inner_loops, is_uneven
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
@@ -56,7 +56,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
-    before, row = [1, 1, *(n for n in shape if n > 1)][-2:]
+    before, row = inner_loops(shape)
     if math.prod(shape) < LITTLE_ON_CPU or not 1 < row <= UNROLLED[-1]:
         return None
     if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):

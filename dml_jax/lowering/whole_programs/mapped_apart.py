@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows
+from dml_jax.lowering.even_rows import even_rows, inner_loops
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.stored_cpu import in_a_call
@@ -101,7 +101,7 @@ def _is_narrow(x: Any) -> bool:
 
 
 def _are_short(loops: Sequence[int]) -> bool:
-    before, row = [1, 1, *(n for n in loops if n > 1)][-2:]
+    before, row = inner_loops(loops)
     if row < UNROLLED[0]:
         return before <= UNROLLED[-1] and before % EVEN > 0
     return row < VECTORISED

@@ -2,9 +2,10 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), what is
-reduced last (`reduced_last`), what moves and repeats elements last (`arranged_last`, which has a
-form of anything).
+joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), or does
+so besides (`mapped_apart`, whose programs are then asked like others), what is reduced last
+(`reduced_last`), what moves and repeats elements last (`arranged_last`, which has a form of
+anything).
 """
 
 import functools
