@@ -155,7 +155,7 @@ def test_the_result_may_take_the_memory_of_the_input():
     [
         lambda x: x[::-1] + x,  # moves
         lambda x: x + x[:1],  # other sizes
-        lambda x: x ^ x.max(),  # (of x - x.max() jaxlib 0.10.2 makes 0, with or without a form)
+        lambda x: x ^ x.max(),  # (x - x.max() saturates in jaxlib 0.10.2)
         lambda x: lax.concatenate([x + x, x[..., ::2]], 3),
         lambda x: lax.concatenate([x + x, x], 2)[:, ::2],
         lambda x: [part + np.uint8(1) for part in lax.split(x, [33], 3)],
