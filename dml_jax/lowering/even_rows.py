@@ -76,8 +76,8 @@ def by_even_loops(x: jax.Array) -> jax.Array:
 
 BY_EVEN_LOOPS.def_impl(functools.partial(dispatch.apply_primitive, BY_EVEN_LOOPS))
 BY_EVEN_LOOPS.def_abstract_eval(lambda x: x)
-# Each of a batch has other axes before its last.
 ad.primitive_jvps[BY_EVEN_LOOPS] = lambda xs, dxs: (BY_EVEN_LOOPS.bind(*xs), *dxs)
+# Each of a batch has other axes before its last.
 batching.primitive_batchers[BY_EVEN_LOOPS] = lambda xs, dims: (*xs, *dims)
 
 
