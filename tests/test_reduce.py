@@ -478,8 +478,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "form, function",
-    [(cpu, name) for name in ("SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT)]
-    + [(gpu, name) for name in TWO_KEPT],
+    list(itertools.product([cpu, gpu], ["SUM", "MULTIPLY", "MAX", "MIN", *TWO_KEPT])),
     ids=lambda value: value if isinstance(value, str) else value.__name__.split(".")[-1],
 )
 def test_the_forms_for_many_elements(form: Any, function: str):
@@ -835,6 +834,27 @@ def test_two_things_that_a_gpu_keeps_are_one_number(
     traced = jax.jit(op).trace(jax.ShapeDtypeStruct(shape, np.float32))
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
     assert ("complex<f32>" in text) == one
+
+
+@pytest.mark.parametrize(
+    ("dtype", "row", "size"),
+    [
+        ("float32", 49, 16),
+        ("float32", 48, None),
+        ("float16", 127, 32),
+        ("float16", 169, None),
+        ("uint8", 33, 16),
+        ("uint8", 36, 16),
+        ("uint8", 31, None),
+    ],
+)
+def test_short_rows_go_in_pieces_on_a_gpu(dtype: str, row: int, size: int | None):
+    """Which are combined before XLA's own reduction, in the same kernel."""
+    x = jax.ShapeDtypeStruct((4096, row), dtype)
+    traced = jax.jit(make("MAX", np.broadcast_to(np.zeros((), dtype), x.shape), [1])).trace(x)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    (reduced,) = (line for line in text.splitlines() if "stablehlo.reduce" in line)
+    assert f"(tensor<4096x{size or row}x" in reduced
 
 
 def test_only_the_platforms_form_is_traced():

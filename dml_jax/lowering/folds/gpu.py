@@ -33,7 +33,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from dml_jax.lowering.axes import Axes, Parts
+from dml_jax.lowering.axes import Axes, Parts, kept
 from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds import as_complex
 from dml_jax.lowering.folds.fold import (
@@ -45,6 +45,7 @@ from dml_jax.lowering.folds.fold import (
     joined,
     piece,
     run_by_run,
+    runs_of,
     shaped,
     taken,
 )
@@ -134,6 +135,18 @@ PACKED = 8
 # 32-bit elements are neither packed nor cut in rows of these lengths, and of any multiple of
 # `MULTIPLE`, as a second kernel unpacks: 333 3.2, 3.6; 512 3.4, 3.8; 4099 3.2, 3.8.
 APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
+# Rows that are short for the threads of XLA's own reductions, which read elements one by one where
+# rows are no multiple of four: they go in so many pieces, which are combined before. Rows of bytes
+# gain where they are a multiple, too. H100, jax 0.11.2, TB/s of 268 MB (UINT8 134), as they are
+# and so, where a CLIP has 2.8 (UINT8 2.5):
+#     rows of        17        33        49        63        65        81        98       127
+#     FLOAT32  2.0, 2.7  1.5, 2.7  2.0, 2.6  2.3, 2.6  2.3, 2.8  2.6, 2.7  2.5, 2.6  2.5, 2.7  SUM
+#     FLOAT16  2.4, 2.5  0.8, 2.5  1.1, 2.4  1.5, 2.5  1.3, 2.5  1.6, 2.5  1.9, 2.6  2.2, 2.6
+#              2.4, 2.2  0.8, 2.2  1.1, 2.4  1.4, 2.4  1.3, 2.1  1.6, 2.4  2.1, 2.5  2.1, 2.5  MAX
+#     UINT8    2.5, 1.8  0.9, 1.8  1.2, 1.8  1.5, 1.3  0.7, 1.7  0.8, 1.7  1.5, 2.2  1.1, 1.3
+# of 36 FLOAT16 2.7, 2.4, UINT8 1.3, 2.2; of 60 2.6, 2.1; 1.6, 2.1; of 128 2.7, 2.7; 2.5, 2.4. (A
+# row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.)
+SHORT_ROW, SHORT_ROW_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
 # Rows of narrow elements that are too long for packing go as rows of this length, where it divides
 # them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
 ROW = 2**13
@@ -143,7 +156,7 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
     types = kind.types(x.dtype)
     if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else len(types) == 2):
-        return kind.asked(kind.default(kind.started(x, axes), axes))
+        return kind.asked(_by_xla(kind, x, axes))
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)
     apart = functools.partial(as_complex.apart, [*map(wide_type, types)])
@@ -155,6 +168,24 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     if as_complex.is_one(parts) and kind.result:
         return (epilogue(lambda number: asked(number)[0], *parts),)
     return asked(*parts)
+
+
+def _by_xla(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
+    """By its own reduction; of short rows pieces are combined before."""
+    runs = runs_of(x.shape, axes)
+    n, is_row = runs[-1]
+    if x.size <= LITTLE or not (is_row and _is_short(n, x.dtype.itemsize)):
+        return kind.default(kind.started(x, axes), axes)
+    parts = _combined(PIECES, kind, shaped(kind.start(x), (-1, n)), kind.combine)
+    parts = shaped(parts, (*(size for size, _ in runs[:-1]), -1))
+    reduced = kind.default(parts, tuple(i for i, (_, is_reduced) in enumerate(runs) if is_reduced))
+    return shaped(reduced, kept(x.shape, axes))
+
+
+def _is_short(row: int, itemsize: int) -> bool:
+    if itemsize == 1:
+        return row in SHORT_ROW_OF_BYTES
+    return itemsize <= 4 and row in SHORT_ROW and row % 4 != 0
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -372,15 +403,21 @@ def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     FLOAT16 100 39, 33; 256 34, 28; 333 41, 31. On an H200: FLOAT32 64 51, 41; 256 41, 37.
     """
     (k, n), narrow = parts[0].shape, parts[0].dtype.itemsize < 4
-    size = n if most == 1 else max(1 << (-(-n // most) - 1).bit_length(), LANES)
-    pieces = [piece(kind, parts, at, min(at + size, n)) for at in range(0, n, size)]
-    pieces[-1] = _filled(kind, pieces[-1], size)
-    parts = combine(pieces) if len(pieces) > 1 else pieces[0]
-    one_by_one = len(pieces) == 1 and k > 1
+    parts = _combined(most, kind, parts, combine)
+    one_by_one = parts[0].shape[1] == n and k > 1
     if not as_complex.fit(parts) or (n > LONG_ROW and (narrow or one_by_one)):
         return shaped(kind.default(parts, (1,)), (k, 1))
     over, nothing = functools.partial(lax.reduce, dimensions=[1]), kind.nothing(parts[0].dtype)
     return shaped(as_complex.reduced(over, kind.combine, nothing, parts), (k, 1))
+
+
+def _combined(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
+    """[k, n] -> [k, size]: pieces of each row, at most so many, combined."""
+    n = parts[0].shape[1]
+    size = n if most == 1 else max(1 << (-(-n // most) - 1).bit_length(), LANES)
+    pieces = [piece(kind, parts, at, min(at + size, n)) for at in range(0, n, size)]
+    pieces[-1] = _filled(kind, pieces[-1], size)
+    return combine(pieces) if len(pieces) > 1 else pieces[0]
 
 
 def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
