@@ -7,11 +7,17 @@ import sys
 from typing import Any
 
 
-def main() -> None:
-    """Runs the command line, or says how to install it."""
-    signal.signal(signal.SIGTERM, _terminate)
-    if sys.stdout is None:  # the shell closed it
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+def main(on_interrupt: Any = None) -> None:
+    """Runs the command line, or says how to install it.
+
+    Args:
+        on_interrupt: what handles SIGINT from the first command on; None is what does so now.
+    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the shell closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -21,6 +27,9 @@ def main() -> None:
             sys.exit('dml-jax: the command line needs its extra: pip install "dml-jax[cli]"')
         from dml_jax.cli import cli
 
+        signal.signal(signal.SIGTERM, _terminate)
+        if on_interrupt is not None:
+            signal.signal(signal.SIGINT, on_interrupt)
         cli(prog_name="dml-jax")
     except KeyboardInterrupt:  # before there was a command
         print("Interrupted.", file=sys.stderr)  # noqa: T201

@@ -87,6 +87,7 @@ def test_files_that_pages_name_are_there(page: Path):
     """`fold.py`, `folds/fold.py`, or from the root `dml_jax/lowering/folds/fold.py`."""
     rooms = ("dml_jax", "tests", "docs", "benchmarks", "examples")
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    files += ROOT.glob("*.py")
     paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in files]
     for name in re.findall(r"`([\w/]+\.py)`", page.read_text()):
         assert any(path.endswith(f"/{name}") for path in paths), name

@@ -355,6 +355,24 @@ def test_interrupted_while_dispatching(name: str, tmp_path: Path):
 
 
 @linux
+@pytest.mark.parametrize("name", STATUS)
+def test_ended_while_jax_is_imported(tmp_path: Path, name: str):
+    """By the installed command. Here JAX never finishes."""
+    (tmp_path / "jax.py").write_text("import time; print('IMPORTED', flush=True); time.sleep(60)")
+    program = "from dml_jax_command import main; main()"
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent.parent)])
+    environment = os.environ | {"PYTHONPATH": paths}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "IMPORTED\n"
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
+    interrupted = "Interrupted.\n" if name == "SIGINT" else ""
+    assert (process.returncode, err) == (STATUS[name], interrupted)
+
+
+@linux
 def test_interrupted_while_measuring(tmp_path: Path):
     """What is measured is reported, and the file of it is written."""
     pytest.importorskip("rich")
