@@ -28,7 +28,8 @@ class Fault:
 
     def __str__(self) -> str:
         text = f"expected {self.field or 'value'} to {self.rule}, got {abbreviate(self.value)}"
-        return ": ".join([*self.context, *([self.operator] if self.operator else []), text])
+        where = [*self.context, *([self.operator] if self.operator else [])]
+        return printable(": ".join([*where, text]))
 
 
 class DmlError(ValueError):
@@ -103,6 +104,14 @@ def abbreviate(value: object, limit: int = 80) -> str:
         text = f"a deeply nested {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"
+
+
+def printable(text: str) -> str:
+    """On one line, with what moves a terminal's cursor or changes its colours escaped.
+
+    Names come from files.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Unquoted(str):

@@ -69,17 +69,23 @@ class Integer(Kind):
 
 
 class Real(Kind):
-    """FLOAT: kept as the nearest 32-bit float; equality goes by its bits."""
+    """FLOAT: kept as the nearest 32-bit float, if not an integer, which has to be one.
+
+    Equality goes by its bits.
+    """
 
     def convert(self, value: Any) -> float:
         try:
             if isinstance(value, (bool, str)):
                 raise TypeError
-            return struct.unpack("<f", struct.pack("<f", value))[0]
+            number = struct.unpack("<f", struct.pack("<f", value))[0]
         except (struct.error, TypeError, OverflowError) as error:
             large = isinstance(error, OverflowError) or type(value) is int
             rule = "fit a FLOAT (at most 3.4028235e+38 in magnitude)" if large else "be a number"
             raise refused(rule, value) from None
+        if isinstance(value, (int, np.integer)) and number != value:
+            raise refused(f"be a FLOAT, of which {int(number)} is the nearest", value)
+        return number
 
     def key(self, value: float) -> bytes:
         return struct.pack("<f", value)

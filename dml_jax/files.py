@@ -77,6 +77,11 @@ def write_npy(file: IO[bytes], array: np.ndarray) -> None:
     file.write(array.reshape(-1).view(np.uint8).data)
 
 
+def not_utf8(error: UnicodeDecodeError) -> Fault:
+    """What is wrong with a text that could not be decoded."""
+    return Fault("", "the text", "be UTF-8", Unquoted(f"byte {error.start}: {error.reason}"))
+
+
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object of these pairs. Raises `DmlError` for a key that stands twice.
 

@@ -322,6 +322,17 @@ TOP = [
     case("no-resources", drop("resources"), "Model", "resources", "given", "nothing"),
     case("no-commands", drop("commands"), "Model", "commands", "given", "nothing"),
     case(
+        "top-unknown-and-others",
+        both(put("extra", 1), put("commands/1/resource", "output\x1b[31m\n")),
+        *(PRINT, "resource", r"'output\x1b[31m\n'"),
+        lines=2,
+    ),
+    case(
+        "top-name-with-escapes",
+        put("resources/\x1b[31m\u202e\n", {}),
+        r"Resource '\x1b[31m\u202e\n': expected initialValues to be given",
+    ),
+    case(
         "top-unknown",
         put("dispatchable", {}),
         *("Model", "dispatchable", "known field", "did you mean 'dispatchables'", "{}"),
@@ -353,6 +364,11 @@ RESOURCES = [
         "values-unknown",
         sequence(valueStep=2),
         *(IN, "initialValues.valueStep", "known field", "did you mean 'valueSta", "2"),
+    ),
+    case(
+        "constant-and-sequence",
+        put(VALUES, {"valueCount": 9, "value": 0, "valueStart": 0, "valueDelta": 1}),
+        *(IN, "initialValues", "value, or valueStart", "both"),
     ),
     case(
         "constant-unknown",
@@ -465,6 +481,7 @@ FILES = [
     case("npy-header-cut", source("w.npy", FLOATS[:20]), IN, "sourcePath 'w.npy'", "readable .npy"),
     case("npy-empty", source("w.npy", b""), IN, "sourcePath 'w.npy'", "readable .npy"),
     case("npy-text", source("w.npy", b"1 2 3\n" * 9), IN, "sourcePath 'w.npy'", "readable .npy"),
+    case("npz", source("w.npz", npz()), IN, "initialValues.sourcePath", "end in .npy", "w.npz"),
     case("npy-is-npz", source("w.npy", npz()), IN, "sourcePath 'w.npy'", "readable .npy"),
     case(
         "npy-objects",
@@ -825,6 +842,11 @@ OPERATORS = [
     case("clip-nan", described("ELEMENT_WISE_CLIP", Min="nan"), "CLIP", "Min", "NaN", "got nan"),
     case("clip-text", described("ELEMENT_WISE_CLIP", Max="2"), "CLIP", "Max", "number", "'2'"),
     case("clip-huge", described("ELEMENT_WISE_CLIP", Max=1e39), "CLIP", "Max", "FLOAT", "1e+39"),
+    case(
+        "clip-no-float",
+        described("ELEMENT_WISE_CLIP", Max=2**24 + 1),
+        *("CLIP", "Max", "FLOAT, of which 16777216 is the nearest", "16777217"),
+    ),
     case("clip-10^400", described("ELEMENT_WISE_CLIP", Max=10**400), "CLIP", "Max", "10000"),
     case("clip-null", described("ELEMENT_WISE_CLIP", Max=None), "CLIP", "Max", "number", "None"),
     case(
@@ -1134,10 +1156,11 @@ COMMANDS = [
         put("commands/2/dimensions", "3"),
         *(WRITE, "dimensions", "list", "'3'"),
     ),
+    case("write-bmp", put("commands/2/targetPath", "p.BMP"), WRITE, "targetPath", ".npy", "p.BMP"),
     case(
         "write-picture-without-dimensions",
         put("commands/2/targetPath", "p.png"),
-        *(WRITE, "dimensions", "[1, C, H, W]", "[]"),
+        *(WRITE, "dimensions", "[1, C, H, W]", "nothing"),
     ),
     case(
         "write-picture-channels",

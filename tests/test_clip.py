@@ -89,6 +89,15 @@ def test_bounds_are_floats():
         make(x, 0, 1e39)
 
 
+@pytest.mark.parametrize("limit", [2**24 + 1, np.int64(-(2**31) + 1), 2**31 - 1])
+def test_an_integer_that_no_float_holds_is_no_bound(limit: int):
+    x = np.zeros(1, np.int32)
+    bounds = (limit, 0) if limit < 0 else (0, limit)
+    with pytest.raises(DmlError, match=f"M.. to be a FLOAT, of which .* got .*{limit}"):
+        make(x, *bounds)
+    assert make(x, 0, float(2**31 - 1)).max == make(x, 0, 2**31).max == 2**31
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_scale_bias_truncates_and_saturates_integers(dtype: np.dtype):
     limits = np.iinfo(dtype)

@@ -13,7 +13,7 @@ from dml_jax import functional
 from dml_jax.bench.transformed import Backward, Mapped, Transformed
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
-from dml_jax.errors import DmlError, Fault, nearest
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.graph import GraphBuilder
 from dml_jax.operator import Bindable
 from dml_jax.operators import (
@@ -111,8 +111,8 @@ def _bounds(tensor: TensorDesc) -> dict[str, Any]:
     """Bounds that half of the random elements lie outside of."""
     if np.issubdtype(tensor.dtype, np.integer):
         limits = np.iinfo(tensor.dtype)
-        quarter = int(limits.max) // 4 - int(limits.min) // 4
-        return {"min": int(limits.min) + quarter, "max": int(limits.max) - quarter}
+        quarter = 2 ** (limits.bits - 2)  # so that FLOAT holds the bounds
+        return {"min": int(limits.min) + quarter, "max": int(limits.max) + 1 - quarter}
     return {"min": 0.75, "max": 1.25}
 
 
@@ -475,9 +475,9 @@ def cells(
                         of_kind.setdefault(cell.name, cell)
         found |= dict(list(of_kind.items())[::every])
     if not found:
-        rule = f"be taken by {' or '.join(kinds) or 'one of the operators'}"
-        value = [list(s) for s in sizes] or [t.name for t in types]
-        raise DmlError([Fault("", "the sizes and types", rule, value)])
+        by = f"{' or '.join(kinds) or 'one of the operators'} (`dml-jax operators NAME` says which)"
+        value = ", ".join([*(str(list(s)) for s in sizes), *(t.name for t in types)])
+        raise DmlError([Fault("", "the sizes and types", f"be taken by {by}", Unquoted(value))])
     return list(found.values())
 
 

@@ -18,9 +18,8 @@ def device_bytes(device: Device) -> int | None:
 
 def host_bytes() -> int | None:
     """Bytes that this process can still get: of the machine, its container and its own limits."""
-    return min(
-        (free for source in (_machine, _containers, _limits) for free in source()), default=None
-    )
+    sources = (_machine, _containers, _limits)
+    return min((max(free, 0) for source in sources for free in source()), default=None)
 
 
 def _fields(path: Path) -> dict[str, int]:

@@ -20,8 +20,10 @@ from dml_jax.dispatch.reading import (
     unsigned,
 )
 from dml_jax.dispatch.resources import (
+    FILE_TYPES,
     IMAGE_DATA_TYPES,
     IMAGE_TYPES,
+    OTHER_TYPES,
     UINT64_MAX,
     Resource,
     parse_resource,
@@ -134,10 +136,16 @@ def parse_model(value: Any, folder: Path) -> Model:
     if isinstance(value, Mapping) and "Nodes" in value:
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
         raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
-    with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
-        resource_items = fields.take("resources", _object)
-        dispatchable_items = fields.take("dispatchables", _object)
-        command_items = fields.take("commands", list_of(lambda item: item))
+    resource_items, dispatchable_items, command_items = None, None, None
+    try:
+        with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
+            resource_items = fields.take("resources", _object)
+            dispatchable_items = fields.take("dispatchables", _object)
+            command_items = fields.take("commands", list_of(lambda item: item))
+    except DmlError as error:
+        faults.extend(error.faults)
+    if resource_items is None or dispatchable_items is None or command_items is None:
+        raise DmlError(faults)
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
         dispatchable_items, lambda name, item: _parse_dispatchable(name, item, folder)
@@ -334,6 +342,9 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
         if math.prod(dimensions) != count:
             rule = f"hold {count} elements, as resource '{resource.name}' does"
             faults.append(Fault("", "dimensions", rule, dimensions))
+    elif suffix in OTHER_TYPES:
+        rule = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
+        faults.append(Fault("", "targetPath", rule, target))
     elif suffix in IMAGE_TYPES:
         faults += _picture_faults(resource, dimensions)
     if faults:
@@ -347,7 +358,7 @@ def _picture_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault
         yield Fault("", f"resource '{resource.name}' data type", rule, shown)
     if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4):
         rule = "be [1, C, H, W] with 1, 3 or 4 channels for a picture"
-        yield Fault("", "dimensions", rule, dimensions)
+        yield Fault("", "dimensions", rule, dimensions or NOTHING)
     elif math.prod(dimensions) != resource.initial_size // resource.data_type.element_size:
         count = resource.initial_size // resource.data_type.element_size
         rule = f"hold {count} elements, as resource '{resource.name}' does"

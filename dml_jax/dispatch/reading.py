@@ -14,7 +14,7 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.files import distinct_keys
+from dml_jax.files import distinct_keys, not_utf8
 
 
 def read_json(path: Path) -> Any:
@@ -48,7 +48,7 @@ def read_json(path: Path) -> Any:
     try:
         return Decoder(parse_mode=flags)(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        fault = Fault("", "the text", "be UTF-8", Unquoted(f"byte {error.start}: {error.reason}"))
+        fault = not_utf8(error)
     except RecursionError:
         fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
     except DmlError as error:

@@ -26,6 +26,9 @@ from dml_jax.tensor import UINT_MAX, round_up
 
 UINT64_MAX = 2**64 - 1
 IMAGE_TYPES = (".png", ".jpg", ".jpeg")
+FILE_TYPES = (".npy", *IMAGE_TYPES)
+# Raw bytes would be taken for what they are not, or the other way about.
+OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
 UNKNOWN = TensorDataType.UNKNOWN
 
@@ -132,6 +135,8 @@ def _parse_values(
         )
     if "sourcePath" in value:
         return _file(value, data_type, folder, resample)
+    if "value" in value and "valueStart" in value:
+        raise refused("have value, or valueStart and valueDelta", Unquoted("both"))
     if "valueStart" in value:
         return _sequence(value, data_type)
     if "value" in value or "valueCount" in value:
@@ -234,6 +239,9 @@ def _file(
     with Reader(value, ("sourcePath",)) as fields:
         source = fields.take("sourcePath", string)
     kind = Path(source).suffix.lower()
+    if kind in OTHER_TYPES:
+        rule = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
+        raise DmlError([Fault("", "sourcePath", rule, source)])
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
     with reading(source, kind or "raw"):
         parsed = parse(find_file(folder, source), data_type, resample)

@@ -14,7 +14,7 @@ import jax
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import distinct_keys, write_npy, write_whole
+from dml_jax.files import distinct_keys, not_utf8, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -172,6 +172,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
         except DmlError as error:
             raise error.within(f"Graph '{path}'") from None
+        except UnicodeDecodeError as error:
+            fault = not_utf8(error)
         except ValueError as error:
             fault = Fault("", "the text", "be JSON", Unquoted(error))
         raise DmlError([fault]).within(f"Graph '{path}'")
