@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows, inner_loops, is_uneven
+from dml_jax.lowering.even_rows import even_rows, evened, inner_loops, is_uneven
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
@@ -48,6 +48,8 @@ LITTLE_ON_CPU = 2**15
 # 3, 3] 0.57, 0.03; FLOAT16 0.10, 0.03. (SPLIT, CLIP and JOIN over an axis before a longer one and
 # such take 1.5 times as long over long rows.)
 UNROLLED = range(9, 75)
+# The shape of a loop for that of an array; a number stays one.
+_Shaped = Callable[[Sequence[int]], Sequence[int]]
 # What cuts and joins, and which parameter says along which axis.
 AXIS = {"split": "axis", "concatenate": "dimension"}
 
@@ -76,7 +78,17 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         starts.append(behind)
     if any(_rows(y, starts)[-1] <= UNROLLED[-1] for y in arrays):
         return None
-    return _in_rows(program, xs, starts)
+    if not along:
+        return over(program, xs, evened(_rows(shape, starts)))
+    return _over(program, xs, functools.partial(_rows, starts=starts))
+
+
+def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[jax.Array]:
+    """The results of a traced program that only maps elements, over these axes in place of theirs.
+
+    In a call that XLA does not inline.
+    """
+    return _over(program, xs, lambda shape: loops if shape else ())
 
 
 def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
@@ -86,13 +98,11 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
     return tuple(axes) if shape else ()
 
 
-def _in_rows(program: Any, xs: Sequence[jax.Array], starts: Sequence[int]) -> list[jax.Array]:
-    """The results, of arrays whose axes from each start to the next are one."""
-
-    def rows(*xs: jax.Array) -> list[jax.Array]:
-        return _mapped(program, xs, "cpu", functools.partial(_rows, starts=starts))
-
-    mapped = in_a_call(rows, *(x.reshape(_rows(x.shape, starts)) for x in xs))
+def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
+    mapped = in_a_call(
+        lambda *xs: _mapped(program, xs, "cpu", shaped),
+        *(jnp.reshape(x, shaped(jnp.shape(x))) for x in xs),
+    )
     return all_reshaped(mapped, [y.shape for y in program.out_avals])
 
 
@@ -111,21 +121,14 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     if shape is None or not is_uneven(shape):
         return None
     size = math.prod(shape)
-
-    def flat(sizes: tuple[int, ...], *xs: jax.Array) -> list[jax.Array]:
-        return _mapped(program, xs, "cpu", lambda shape: sizes if shape else ())
-
     if rows := even_rows(shape):
-        sizes = (rows, size // rows)
-        xs = [x.reshape(sizes) if x.shape else x for x in xs]
-        mapped = in_a_call(functools.partial(flat, sizes), *xs)
-        return all_reshaped(mapped, [shape] * len(mapped))
+        return over(program, xs, (rows, size // rows))
     if size % 2 == 0 or any(y.dtype.itemsize == 1 for y in program.out_avals):
         return None
     pieces = list[list[jax.Array]]()
     for begin, end in ((0, size - 1), (size - 1, size)):
         some = [lax.slice_in_dim(x.reshape(-1), begin, end) if x.shape else x for x in xs]
-        pieces.append(flat((end - begin,), *some))
+        pieces.append(_mapped(program, some, "cpu", lambda s, n=end - begin: (n,) if s else ()))
     return [lax.concatenate(same, 0).reshape(shape) for same in zip(*pieces, strict=True)]
 
 
@@ -161,7 +164,7 @@ def _mapped(
     program: Any,
     xs: Sequence[jax.Array],
     platform: str,
-    shaped: Callable[[Sequence[int]], Sequence[int]],
+    shaped: _Shaped,
 ) -> list[jax.Array]:
     """The results, of arrays that have another shape in place of each: cut axes stay apart."""
 

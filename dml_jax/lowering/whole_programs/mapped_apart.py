@@ -25,13 +25,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows, inner_loops
+from dml_jax.lowering.even_rows import evened, inner_loops
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
-from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs.arranged_last import mapped_first
 from dml_jax.lowering.whole_programs.equations import (
     ELEMENTWISE,
@@ -39,7 +36,7 @@ from dml_jax.lowering.whole_programs.equations import (
     evaluated,
     variables,
 )
-from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED
+from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED, over
 from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
 
 # Bytes of elements that gain.
@@ -154,24 +151,18 @@ def _fused(x: Any) -> Any:
 def _by_itself(x: _Mapped) -> jax.Array:
     """Over long rows, in a call that XLA does not inline."""
     steps, given = _before(x)
-    shape, size = x.aval.shape, math.prod(x.aval.shape)
-    behind = long_rows(shape)
-    count = math.prod(shape[:behind]) if behind else even_rows([size]) or 1
-    rows = (count, size // count)
 
-    def mapped(*arrays: jax.Array) -> jax.Array:
+    def mapped(*arrays: jax.Array) -> list[jax.Array]:
         values = dict(zip(map(id, given), arrays, strict=True))
         for y in steps:
-            operands = [values[id(operand)] for operand in y.operands]
-            if y.eqn.primitive.name == "broadcast_in_dim":
-                values[id(y)] = lax.broadcast(operands[0], rows)
-            else:
-                (values[id(y)],) = bound(y.eqn, operands)
-        return values[id(x)]
+            (values[id(y)],) = bound(y.eqn, [values[id(operand)] for operand in y.operands])
+        return [values[id(x)]]
 
     arrays = [_value(y) for y in given]
-    arrays = [jnp.reshape(y, rows) if jnp.shape(y) else y for y in arrays]
-    return all_reshaped([in_a_call(mapped, *arrays)], [shape])[0]
+    count = math.prod(x.aval.shape[: long_rows(x.aval.shape) or 0])
+    rows = evened((count, math.prod(x.aval.shape) // count))
+    (y,) = over(jax.make_jaxpr(mapped)(*arrays), arrays, rows)
+    return y
 
 
 def _before(
