@@ -764,7 +764,7 @@ FILES: list[tuple[str, Callable[[Path, Json], Any], str]] = [
         lambda p, v: b'{"Nodes": [',
         "expected the text to be JSON, got Expecting value: l",
     ),
-    ("not UTF-8", lambda p, v: b'{"\xff": 1}', "expected the text to be JSON"),
+    ("not UTF-8", lambda p, v: b'{"\xff": 1}', "the text to be UTF-8, got byte 2: invalid"),
     ("deep", lambda p, v: b"[" * 10**5, "expected the nesting to be less than 1000 deep"),
     ("a list", lambda p, v: b"[1]", "DML_GRAPH_DESC: expected value to be an object, got [1]"),
     ("twice", lambda p, v: b'{"a": 1, "a": 2}', "expected each key of an object to stand once"),

@@ -18,6 +18,12 @@ def reduced_shape(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
     return tuple(1 if a in axes else n for a, n in enumerate(shape))
 
 
+def ranks(axes: Sequence[int]) -> list[int]:
+    """Of distinct axes, the place of each among the sorted ones."""
+    places = {axis: place for place, axis in enumerate(sorted(axes))}
+    return [places[axis] for axis in axes]
+
+
 def restored(x: jax.Array, axes: Axes) -> jax.Array:
     """With the axes that were reduced, as 1."""
     return lax.expand_dims(x, sorted(axes))

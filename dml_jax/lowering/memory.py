@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.axes import ranks
+
 Sizes = tuple[int, ...]
 
 # Steps that the search for two elements of one address may take; layouts that need more (none seen
@@ -135,7 +137,7 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Ar
         return buffer.at[addresses].set(tensor, mode="promise_in_bounds", unique_indices=True)
     # Spread the elements to where they belong, then select them by address: one fused pass that
     # reads the tensor and the buffer once and writes the buffer once.
-    x = lax.transpose(tensor.reshape([sizes[d] for d in sorted(order)]), _ranks(order))[..., None]
+    x = lax.transpose(tensor.reshape([sizes[d] for d in sorted(order)]), ranks(order))[..., None]
     address = lax.iota(jnp.uint32, buffer.shape[0])
     inside = jnp.ones(buffer.shape, bool)
     for d in order:
@@ -146,12 +148,6 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Ar
         x = _resized(x, strides[d])
         x = x.reshape(*x.shape[:-2], sizes[d] * strides[d])
     return lax.select(inside, _resized(x, buffer.shape[0]), buffer)
-
-
-def _ranks(order: list[int]) -> list[int]:
-    """For dimensions named by their place in the tensor, their place among the sorted ones."""
-    places = {d: place for place, d in enumerate(sorted(order))}
-    return [places[d] for d in order]
 
 
 def _resized(x: jax.Array, extent: int) -> jax.Array:

@@ -20,7 +20,7 @@ def stored(x: Any) -> Any:
 
 
 def in_memory(x: Any) -> Any:
-    """The same where it is a CPU."""
+    """As `stored`, in what is for a CPU already."""
     return in_a_call(lax.optimization_barrier, x)
 
 

@@ -12,10 +12,10 @@ def is_float(x: jax.Array) -> bool:
 
 
 def wide(x: jax.Array) -> jax.Array:
-    """In that type."""
+    """X in the type in which it accumulates and compares."""
     return lax.convert_element_type(x, wide_type(x.dtype))
 
 
 def wide_type(dtype: np.dtype) -> np.dtype:
-    """That type."""
+    """The type in which elements accumulate and compare."""
     return np.dtype(np.float32) if dtype == jnp.float16 else dtype

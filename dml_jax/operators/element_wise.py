@@ -142,9 +142,7 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     max: Bound
 
     support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
-
-    def lower(self, x):
-        return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
+    lower = ElementWiseClip.lower
 
 
 class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
@@ -229,6 +227,4 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     max: Bound
 
     support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
-
-    def lower(self, x, gradient):
-        return clamp.clip_grad(x, gradient, *self.bounds())
+    lower = ElementWiseClipGrad.lower

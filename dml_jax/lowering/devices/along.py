@@ -78,19 +78,19 @@ class Along(Protocol):
         ...
 
 
-_along = Primitive("dml_along")
-_along.multiple_results = True
+ALONG = Primitive("dml_along")
+ALONG.multiple_results = True
 
 
 def along(x: jax.Array, axes: Axes, what: Along) -> Parts:
     """`what` of x along `axes`. It has no derivative of its own: what calls it has one."""
-    return tuple(_along.bind(x, what=what, axes=tuple(axes)))
+    return tuple(ALONG.bind(x, what=what, axes=tuple(axes)))
 
 
-_along.def_impl(functools.partial(dispatch.apply_primitive, _along))
+ALONG.def_impl(functools.partial(dispatch.apply_primitive, ALONG))
 
 
-@_along.def_abstract_eval
+@ALONG.def_abstract_eval
 def _shapes(x: Any, *, what: Along, axes: tuple[int, ...]) -> list[Any]:
     dropped = () if what.keeps else axes
     sharding = x.sharding.update(spec=PartitionSpec(*kept(x.sharding.spec, dropped)))
@@ -101,12 +101,12 @@ def _shapes(x: Any, *, what: Along, axes: tuple[int, ...]) -> list[Any]:
 
 def _batched(xs: Any, dims: Any, *, what: Along, axes: tuple[int, ...]) -> tuple[Any, Any]:
     (x,), (d,) = xs, dims
-    outs = _along.bind(x, what=what, axes=tuple(a + (a >= d) for a in axes))
+    outs = ALONG.bind(x, what=what, axes=tuple(a + (a >= d) for a in axes))
     at = d if what.keeps else d - sum(a < d for a in axes)
     return outs, [at] * len(outs)
 
 
-batching.primitive_batchers[_along] = _batched
+batching.primitive_batchers[ALONG] = _batched
 
 
 def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:
@@ -114,8 +114,8 @@ def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:
     return mlir.lower_fun(form, multiple_results=True)(ctx, x)
 
 
-mlir.register_lowering(_along, _lowered)
-needs_devices(_along)
+mlir.register_lowering(ALONG, _lowered)
+needs_devices(ALONG)
 
 
 def _form(ctx: Any, what: Along) -> Callable[..., Parts]:

@@ -41,6 +41,7 @@ from dml_jax.lowering.folds.fold import (
     Combine,
     Fold,
     as_started,
+    by_pairs,
     ends_in_rows,
     joined,
     piece,
@@ -268,24 +269,16 @@ def _by_threads(
         left = _in_groups(kind, left)
     if end < n:
         left = joined([left, piece(kind, parts, end, n)], 1)
-    return _over(1, kind, left)
+    # One thing after the other (`Fold.default` may be so) XLA would lay blocks out anew: us, an
+    # extreme and its count over 1 of [8, 16384, 256] 118, 39.
+    return by_pairs(kind.combine, kind.nothing, left, (1,))
 
 
 def _in_groups(kind: Fold, parts: Parts) -> Parts:
     """[k, n, c] -> [k, groups, c], of neighbouring rows."""
     k, n, c = parts[0].shape
     groups = next((q for q in range(GROUPS, 2 * GROUPS) if n % q == 0), n)
-    return _over(2, kind, shaped(parts, (k, groups, n // groups, c)))
-
-
-def _over(axis: int, kind: Fold, parts: Parts) -> Parts:
-    """By XLA's own reduction.
-
-    Of one thing at a time (`Fold.default` may be so) it would lay blocks out anew: us, an extreme
-    and its count over 1 of [8, 16384, 256] 118, 39.
-    """
-    over = functools.partial(lax.reduce, dimensions=[axis])
-    return _together(over, kind.combine, kind.nothing(parts[0].dtype), [parts])[0]
+    return by_pairs(kind.combine, kind.nothing, shaped(parts, (k, groups, n // groups, c)), (2,))
 
 
 def _every(count: int, start: int, parts: Parts) -> Parts:
@@ -404,8 +397,8 @@ def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """
     (k, n), narrow = parts[0].shape, parts[0].dtype.itemsize < 4
     parts = _combined(most, kind, parts, combine)
-    one_by_one = parts[0].shape[1] == n and k > 1
-    if not as_complex.fit(parts) or (n > LONG_ROW and (narrow or one_by_one)):
+    is_as_it_was = parts[0].shape[1] == n and k > 1
+    if not as_complex.fit(parts) or (n > LONG_ROW and (narrow or is_as_it_was)):
         return shaped(kind.default(parts, (1,)), (k, 1))
     over, nothing = functools.partial(lax.reduce, dimensions=[1]), kind.nothing(parts[0].dtype)
     return shaped(as_complex.reduced(over, kind.combine, nothing, parts), (k, 1))

@@ -43,6 +43,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from dml_jax.lowering.axes import ranks
 from dml_jax.lowering.elementwise import unsigned
 from dml_jax.lowering.stored_cpu import in_memory, reshaped
 from dml_jax.lowering.whole_programs.equations import (
@@ -207,7 +208,7 @@ def _apart(x: _Value, like: Pending, sizes: Sequence[int]) -> jax.Array:
 
 
 def _array(x: _Value) -> jax.Array:
-    return x.arranged() if isinstance(x, Pending) else x
+    return x.arranged if isinstance(x, Pending) else x
 
 
 def _merged_by_itself(x: Pending) -> jax.Array:
@@ -217,7 +218,7 @@ def _merged_by_itself(x: Pending) -> jax.Array:
     written, UINT8 [24, 72, 64, 64] by (1, 2, 1, 1) 0.14, so 0.05.
     """
     if not x.merges or math.prod(x.shape) < LITTLE_ON_CPU:
-        return x.arranged()
+        return x.arranged
     flat = _rows_repeated(x.flat())
     if not isinstance(flat, Pending):
         return reshaped(flat, x.shape)
@@ -252,13 +253,13 @@ def _rows_repeated(x: _Value) -> _Value:
 def _in_pieces(x: Pending) -> jax.Array:
     """As words, as pieces of rows that are repeated, or as it is."""
     if math.prod(x.shape) < LITTLE_ON_GPU or _is_number(x):
-        return x.arranged()
+        return x.arranged
     with jax.enable_x64(True):
         for form in (exchanged, _in_words, _repeated):
             y = form(x)
             if y is not None:
                 return y
-    return x.arranged()
+    return x.arranged
 
 
 def _in_words(x: Pending) -> jax.Array | None:
@@ -330,7 +331,7 @@ def _repeated(x: Pending) -> jax.Array | None:
     aligned, few = x.factors[-1].size % 4 == 0, count <= MOST_PIECES
     if not aligned and (count == 2 or (few and narrow) or (count == MOST_PIECES and first == 0)):
         if first == 0 or x.factors[0].size < (MOST_PIECES if narrow else MANY_ROWS):
-            return in_quarters(lambda array: [replace(x, array=array).arranged()], x.array)[0]
+            return in_quarters(lambda array: [replace(x, array=array).arranged], x.array)[0]
         return in_quarters_of_rows(functools.partial(_with_rows, x), x.array).reshape(x.shape)
     if not aligned and count == MOST_PIECES:
         return None
@@ -339,7 +340,7 @@ def _repeated(x: Pending) -> jax.Array | None:
 
 def _with_rows(x: Pending, rows: jax.Array) -> jax.Array:
     """The same of other rows, flat."""
-    return Pending(rows, ((Factor(rows.shape[0], 0), *x.factors[1:]),), given=False).arranged()
+    return Pending(rows, ((Factor(rows.shape[0], 0), *x.factors[1:]),), given=False).arranged
 
 
 def _words(words: Pending) -> jax.Array:
@@ -388,8 +389,7 @@ def _word(
     """An axis for each of the outer factors that is one; the inner ones' elements, an integer."""
     width = array.dtype.itemsize * 8
     elements = lax.bitcast_convert_type(array, unsigned(array))
-    kept = [factor.axis for factor in outer if factor.axis is not None]
-    order = [sorted(kept).index(axis) for axis in kept]
+    order = ranks([factor.axis for factor in outer if factor.axis is not None])
     ones = []
     for number, place in enumerate(itertools.product(*[range(factor.size) for factor in inner])):
         one = elements

@@ -48,7 +48,7 @@ def evaluated(
 
 
 def variables(atoms: Iterable[Any]) -> Iterator[Any]:
-    """Those that are no numbers."""
+    """The atoms that are variables, not literals."""
     return (atom for atom in atoms if not isinstance(atom, Literal))
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 import jax
 from jax import lax
 
+from dml_jax.lowering.axes import ranks
 from dml_jax.lowering.whole_programs.pending import Pending
 from dml_jax.lowering.whole_programs.pieces_gpu import MOST_PIECES, elements_of, words_of
 
@@ -50,9 +51,9 @@ def exchanged(x: Pending) -> jax.Array | None:
 
 def _interleaved(x: Pending) -> jax.Array | None:
     """Several rows, [..., block, ..., n], become one, [..., n * block]."""
-    n, block, axis = x.factors[-2].size, x.factors[-1].size, x.factors[-1].axis
+    n, block, axis = x.factors[-2].size, x.factors[-1].size, x.order[-1]
     count = _elements_of_word(x, n, block)
-    if not count or axis is None:
+    if not count:
         return None
     words, order = words_of(x.array, count), _without(x, axis)
     read = [lax.index_in_dim(words, i, axis, keepdims=False).transpose(order) for i in range(block)]
@@ -90,8 +91,7 @@ def _pieces(block: int) -> int:
 
 def _without(x: Pending, axis: int) -> list[int]:
     """The array's other axes, as the result has them."""
-    kept = [factor.axis for factor in x.factors if factor.axis not in (None, axis)]
-    return [sorted(kept).index(other) for other in kept]
+    return ranks([other for other in x.order if other != axis])
 
 
 def _exchanged(words: Sequence[jax.Array], count: int, source: _Source) -> Sequence[jax.Array]:

@@ -26,6 +26,7 @@ from typing import Any
 
 import jax
 
+from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.even_rows import evened, inner_loops
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
@@ -64,7 +65,7 @@ class _Mapped:
 
 
 def apart(program: Any) -> Any | None:
-    """The traced program that gives the same so; None where it would gain nothing."""
+    """The traced program with what is narrow mapped in passes of its own; None without a gain."""
     much = any(map(_is_much, program.in_avals + program.out_avals))
     if not much or not any(map(_is_narrow, program.out_avals)):
         return None
@@ -77,7 +78,7 @@ def apart(program: Any) -> Any | None:
 
     ordered = jax.make_jaxpr(first)(*program.in_avals)
     equations = ordered.jaxpr.eqns
-    reductions = [eqn for eqn in equations if eqn.primitive.name == "dml_along"]
+    reductions = [eqn for eqn in equations if eqn.primitive is ALONG]
     if reductions:
         gains = any(map(_are_sums, reductions)) and _is_clipped(equations, reductions[-1])
     else:
@@ -128,7 +129,7 @@ def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     if eqn.outvars[0].aval.shape and (name in ELEMENTWISE or of_a_number):
         return [_Mapped(eqn, operands)]
     # What a reduction reads goes into its loop.
-    given = _fused if name == "dml_along" else _array
+    given = _fused if eqn.primitive is ALONG else _array
     return bound(eqn, [*map(given, operands)])
 
 

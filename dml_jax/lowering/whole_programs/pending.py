@@ -56,10 +56,14 @@ class Pending:
         return any(factor.axis is None for factor in self.factors)
 
     @property
+    def order(self) -> list[int]:
+        """The array's axes as the result has them."""
+        return [factor.axis for factor in self.factors if factor.axis is not None]
+
+    @property
     def moves(self) -> bool:
         """Whether the array's axes are in another order."""
-        kept = [factor.axis for factor in self.factors if factor.axis is not None]
-        return kept != list(range(len(kept)))
+        return self.order != list(range(len(self.order)))
 
     @property
     def merges(self) -> bool:
@@ -111,18 +115,15 @@ class Pending:
 
     def apart(self) -> jax.Array:
         """Arranged, with an axis for each factor."""
-        kept = [i for i, factor in enumerate(self.factors) if factor.axis is not None]
-        x = self.array.transpose([self.factors[i].axis or 0 for i in kept])
+        x = self.array.transpose(self.order)
         if not self.repeats:
             return x
+        kept = [i for i, factor in enumerate(self.factors) if factor.axis is not None]
         return lax.broadcast_in_dim(x, [factor.size for factor in self.factors], kept)
 
+    @functools.cached_property
     def arranged(self) -> jax.Array:
         """The result."""
-        return self._arranged
-
-    @functools.cached_property
-    def _arranged(self) -> jax.Array:
         return self.apart().reshape(self.shape)
 
     def flat(self) -> "Pending | jax.Array":

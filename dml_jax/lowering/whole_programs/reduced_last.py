@@ -14,6 +14,7 @@ from typing import Any
 import jax
 from jax.extend.core import Literal
 
+from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.even_rows import BY_EVEN_LOOPS
 from dml_jax.lowering.folds.fold import ends_in_rows, runs_of
@@ -71,8 +72,9 @@ def _is_reduction(eqn: Any) -> bool:
     if body is None:
         return False
     along, *rest = body[0].jaxpr.eqns
-    names = [eqn.primitive.name for eqn in (along, *rest)]
-    if names != ["dml_along", "broadcast_in_dim"]:
+    # As `reduction` writes it: a fold, and its axes restored.
+    is_fold = along.primitive is ALONG and [e.primitive.name for e in rest] == ["broadcast_in_dim"]
+    if not is_fold:
         return False
     x, axes = along.invars[0].aval, along.params["axes"]
     runs = [n for n, reduced in runs_of(x.shape, axes) if reduced]  # none of single elements

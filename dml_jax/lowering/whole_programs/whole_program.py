@@ -1,11 +1,10 @@
 """What an operator or a graph does as a whole program on one device: in a form of its platform.
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
-program is traced, and is what the first of these makes of it that has a form for it: what is cut or
-joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), what only maps elements (`mapped`), or does
-so besides (`mapped_apart`, whose programs are then asked like others), what is reduced last
-(`reduced_last`), what moves and repeats elements last (`arranged_last`, which has a form of
-anything).
+program is traced, and takes the first of `_FORMS` that there is for it: of what is cut or joined
+last (`pieces_cpu`, `pieces_gpu`, `joined_last`), only maps elements (`mapped`), or does so besides
+(`mapped_apart`, whose programs are then asked like others), is reduced last (`reduced_last`), moves
+and repeats elements last (`arranged_last`, which has a form of anything).
 """
 
 import functools
@@ -81,9 +80,9 @@ def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
 
 
 def _in_a_form(
-    platform: str, program: ClosedJaxpr, *xs: jax.Array, but: Any = None
+    platform: str, program: ClosedJaxpr, *xs: jax.Array, excluding: Any = None
 ) -> Sequence[jax.Array]:
-    made = (form(program, xs) for form in _FORMS[platform] if form is not but)
+    made = (form(program, xs) for form in _FORMS[platform] if form is not excluding)
     return next(results for results in made if results is not None)
 
 
@@ -152,7 +151,7 @@ def _split_computed(eqn: Any) -> Function | None:
 
 def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     apart = mapped_apart.apart(program)
-    return None if apart is None else _in_a_form("cpu", apart, *xs, but=_apart)
+    return None if apart is None else _in_a_form("cpu", apart, *xs, excluding=_apart)
 
 
 _FORMS = {
