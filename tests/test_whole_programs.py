@@ -331,6 +331,25 @@ def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bo
     np.testing.assert_allclose(graph(x), expected, rtol=1e-6 if dtype == "FLOAT32" else 0)
 
 
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: functional.tile(functional.depth_to_space(x, 2), [1, 1, 1, 1]),
+        lambda x: clip(functional.tile(functional.reduce(x, "AVERAGE", [1]), [1, 1, 1, 1])),
+        lambda x: functional.tile(functional.split(x, 1, [2, 2])[0], [1, 1, 1, 1]),
+    ],
+)
+def test_what_does_nothing(function: Callable[..., Any], platform: str):
+    """An operator that gives what it is given, last or almost."""
+    x, builder = np.arange(4 * 7 * 6, dtype=np.float32).reshape(1, 4, 7, 6), GraphBuilder()
+    graph = builder.build(function(builder.input_tensor("x", TensorDesc.of(x))))
+    with jax.disable_jit():
+        expected = graph(x)
+    result = jax.jit(in_form(platform, graph))(x)
+    np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.parametrize("computed", [False, True])
 def test_pieces_that_cores_cannot_share(computed: bool, monkeypatch: Any):
     """Each of them by a loop over rows, where it has some."""

@@ -69,13 +69,11 @@ def _behind_a_reduction(jaxpr: Any) -> list[Any]:
 def _is_reduction(eqn: Any) -> bool:
     """Of rows, or of long columns."""
     body = body_of(eqn, eqn.invars, "cuda")
-    if body is None:
-        return False
-    along, *rest = body[0].jaxpr.eqns
+    equations = body[0].jaxpr.eqns if body else []
     # As `reduction` writes it: a fold, and its axes restored.
-    is_fold = along.primitive is ALONG and [e.primitive.name for e in rest] == ["broadcast_in_dim"]
-    if not is_fold:
+    if [e.primitive.name for e in equations] != [ALONG.name, "broadcast_in_dim"]:
         return False
+    along = equations[0]
     x, axes = along.invars[0].aval, along.params["axes"]
     runs = [n for n, reduced in runs_of(x.shape, axes) if reduced]  # none of single elements
     return bool(runs) and (ends_in_rows(x, axes) or runs[-1] >= LONG_COLUMN)
