@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import samples
 from click.testing import CliRunner, Result
+from forms import in_form
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, random_array
@@ -988,6 +989,19 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
             tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
             np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize("start", range(2 * len(OPERATORS)))
+def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
+    """Each operator last in two of them, behind others."""
+    g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
+    right, _ = node_by_node(g, list(arrays.values()))
+    results = jax.jit(in_form(platform, g))(*arrays.values())
+    for result, array in zip(jax.tree.leaves(results), right, strict=True):
+        assert (result.shape, result.dtype) == (array.shape, array.dtype)
+        tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
+        np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():
