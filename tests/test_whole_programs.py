@@ -332,6 +332,18 @@ def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bo
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize("size", [1, 2**20])
+def test_joins_of_joins_are_no_program_of_all_their_pieces(size: int, platform: str):
+    """Each would double what is mapped behind them."""
+    builder = GraphBuilder()
+    y = builder.input_tensor("x", TensorDesc("FLOAT32", [size]))
+    for _ in range(11):
+        y = clip(functional.join([y, y], 0))
+    traced = jax.jit(builder.build(y).whole).trace(jax.ShapeDtypeStruct((size,), np.float32))
+    assert traced.lower(lowering_platforms=(platform,)).as_text().count("\n") < 2**11
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize(
     "function",
     [

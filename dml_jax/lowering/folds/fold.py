@@ -45,6 +45,7 @@ class Fold:
             axes that end in rows.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before they
             are reduced (of narrow elements nearly twice as many).
+        pair: where one element is kept, XLA's own function that combines two.
         rounds: whether the order of what is combined changes a float.
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
@@ -69,6 +70,7 @@ class Fold:
     result: Callable[..., jax.Array] | None = None
     row: int = 0
     ahead: int = 1
+    pair: Callable[[jax.Array, jax.Array], jax.Array] | None = None
     rounds: bool = False
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None

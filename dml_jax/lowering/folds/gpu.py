@@ -50,6 +50,7 @@ from dml_jax.lowering.folds.fold import (
     shaped,
     taken,
 )
+from dml_jax.lowering.folds.one_value import pairwise
 from dml_jax.lowering.wide import wide, wide_type
 
 # Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
@@ -143,10 +144,12 @@ APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
 #     rows of        17        33        49        63        65        81        98       127
 #     FLOAT32  2.0, 2.7  1.5, 2.7  2.0, 2.6  2.3, 2.6  2.3, 2.8  2.6, 2.7  2.5, 2.6  2.5, 2.7  SUM
 #     FLOAT16  2.4, 2.5  0.8, 2.5  1.1, 2.4  1.5, 2.5  1.3, 2.5  1.6, 2.5  1.9, 2.6  2.2, 2.6
-#              2.4, 2.2  0.8, 2.2  1.1, 2.4  1.4, 2.4  1.3, 2.1  1.6, 2.4  2.1, 2.5  2.1, 2.5  MAX
+#              2.2, 2.3  0.8, 2.4  1.1, 2.4  1.4, 2.3  1.3, 2.3  1.6, 2.4  2.1, 2.2  2.1, 2.5  MAX
 #     UINT8    2.5, 1.8  0.9, 1.8  1.2, 1.8  1.5, 1.3  0.7, 1.7  0.8, 1.7  1.5, 2.2  1.1, 1.3
 # of 36 FLOAT16 2.7, 2.4, UINT8 1.3, 2.2; of 60 2.6, 2.1; 1.6, 2.1; of 128 2.7, 2.7; 2.5, 2.4. (A
-# row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.)
+# row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.
+# MAX by `Fold.combine`, which has NaN apart, is as fast but behind a clip: maps of 7 by 7 1.0, 1.3;
+# by XLA's own maximum 2.3.)
 SHORT_ROW, SHORT_ROW_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
 # Rows of narrow elements that are too long for packing go as rows of this length, where it divides
 # them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
@@ -174,13 +177,17 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
 def _by_xla(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """By its own reduction; of short rows pieces are combined before."""
     runs = runs_of(x.shape, axes)
-    n, is_row = runs[-1]
-    if x.size <= LITTLE or not (is_row and _is_short(n, x.dtype.itemsize)):
+    (n, is_row), op = runs[-1], kind.pair
+    if op is None or x.size <= LITTLE or not (is_row and _is_short(n, x.dtype.itemsize)):
         return kind.default(kind.started(x, axes), axes)
-    parts = _combined(PIECES, kind, shaped(kind.start(x), (-1, n)), kind.combine)
+
+    def combine(pieces: Sequence[Parts]) -> Parts:
+        return (pairwise(op, [piece for (piece,) in pieces]),)
+
+    parts = _combined(PIECES, kind, (wide(x).reshape(-1, n),), combine)
     parts = shaped(parts, (*(size for size, _ in runs[:-1]), -1))
-    reduced = kind.default(parts, tuple(i for i, (_, is_reduced) in enumerate(runs) if is_reduced))
-    return shaped(reduced, kept(x.shape, axes))
+    (y,) = kind.default(parts, tuple(i for i, (_, is_reduced) in enumerate(runs) if is_reduced))
+    return (lax.convert_element_type(y, x.dtype).reshape(kept(x.shape, axes)),)
 
 
 def _is_short(row: int, itemsize: int) -> bool:

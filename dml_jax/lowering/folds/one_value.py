@@ -146,6 +146,7 @@ def of_one(
         one_pass=one_pass_of(op, identity, UNASKED if rounds else ()),
         default=_reducer(_by_bits(reduce, ordered=not rounds)),
         across=lambda parts, names: (agreed(parts[0], names),),
+        pair=op,
         rounds=rounds,
     )
 

@@ -66,7 +66,8 @@ def _may_be_joined(platform: str, jaxpr: Any) -> bool:
 
 
 def _gains(platform: str, parts: Sequence[Any], axis: int) -> bool:
-    return platform != "cpu" or pieces_cpu.gains_computed(parts, axis)
+    pieces = pieces_cpu if platform == "cpu" else pieces_gpu
+    return pieces.gains_computed(parts, axis)
 
 
 def _evaluate(platform: str, program: Any, xs: Sequence[Any]) -> list[Any]:

@@ -25,6 +25,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,9 @@ MOST_PIECES = 4
 MOST_VECTORISED = 10
 # Elements below which the launch is what counts.
 LITTLE_ON_GPU = 2**20
+# Pieces that are mapped one by one before they are joined. JOINs of JOINs may be of many more, for
+# each of which there would be a copy of what maps it.
+MOST_JOINED = 32
 # Elements that a piece is a multiple of.
 ALIGNED = 64
 # Bytes that are joined or split as one.
@@ -263,6 +267,11 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     if first.dtype.itemsize == WORD or math.prod(shape[axis + 1 :]) == 1:
         return join_computed(xs, axis)
     return elements_of(join_computed(words, 1), shape, first.dtype)
+
+
+def gains_computed(types: Sequence[Any], axis: int) -> bool:
+    """Whether a GPU may gain by `join_computed`, of what has these types."""
+    return math.prod(joined_shape(types, axis)) >= LITTLE_ON_GPU and len(types) <= MOST_JOINED
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
