@@ -141,18 +141,17 @@ class TensorDesc:
             elements = span(shape, strides)
             least = round_up(elements * element_size, 4)
             total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
-            if expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
+            rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
+            count = math.prod(shape)  # more than the span where strides of 0 repeat elements
+            if max(count, elements) > ELEMENT_COUNT_MAX:
+                field = "Sizes" if count > ELEMENT_COUNT_MAX else "Strides"
+                expect(False, field, rule, max(count, elements))
+            elif expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
                 total = operator.index(total)
+                most = round_up(ELEMENT_COUNT_MAX * element_size, 4)
+                expect(total <= most or not element_size, "TotalTensorSizeInBytes", rule, total)
                 rule = f"be at least {least} (the last element's end, rounded up to 4)"
                 expect(total >= least, "TotalTensorSizeInBytes", rule, total)
-                most = round_up(ELEMENT_COUNT_MAX * element_size, 4)
-                rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
-                count = math.prod(shape)  # more than the span where strides of 0 repeat elements
-                if max(count, elements) > ELEMENT_COUNT_MAX:
-                    field = "Sizes" if count > ELEMENT_COUNT_MAX else "Strides"
-                    expect(False, field, rule, max(count, elements))
-                elif element_size:
-                    expect(total <= most, "TotalTensorSizeInBytes", rule, total)
             total_tensor_size_in_bytes = total
         alignment = guaranteed_base_offset_alignment
         if type(alignment) is not int or alignment != 0:

@@ -102,6 +102,11 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
         ({"sizes": "23"}, "Sizes", "be a list of integers"),
         ({"sizes": None}, "Sizes", "be a list of integers, got None"),
         ({"sizes": [2**16, 2**16]}, "Sizes", "hold at most 4294967295 elements"),
+        (
+            {"sizes": [2**16] * 4},
+            "Sizes",
+            f"hold at most 4294967295 elements, padding included, got {2**64}",
+        ),
         ({"strides": [3]}, "Strides", "have 2 elements, as Sizes has, got [3]"),
         ({"strides": [3, -1]}, "Strides[1]", "be in [0, 4294967295], got -1"),
         ({"strides": [2**32, 1]}, "Strides[0]", "got 4294967296"),
