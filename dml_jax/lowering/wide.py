@@ -12,10 +12,10 @@ def is_float(x: jax.Array) -> bool:
 
 
 def wide(x: jax.Array) -> jax.Array:
-    """X in the type in which it accumulates and compares."""
+    """Elements in the type in which they accumulate and compare."""
     return lax.convert_element_type(x, wide_type(x.dtype))
 
 
 def wide_type(dtype: np.dtype) -> np.dtype:
-    """The type in which elements accumulate and compare."""
+    """The type in which elements of this one do."""
     return np.dtype(np.float32) if dtype == jnp.float16 else dtype
