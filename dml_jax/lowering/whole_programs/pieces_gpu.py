@@ -40,8 +40,9 @@ MOST_PIECES = 4
 MOST_VECTORISED = 10
 # Elements below which the launch is what counts.
 LITTLE_ON_GPU = 2**20
-# Pieces that are mapped one by one before they are joined. JOINs of JOINs may be of many more, for
-# each of which there would be a copy of what maps it.
+# Pieces that are mapped one by one before they are joined; JOINs of JOINs may be of many more.
+# JOIN and CLIP along the last axis, as XLA has it and so, H100, TB/s, 12, 24 or 64 pieces of 64:
+# FLOAT32 1.6, 2.3; FLOAT16 0.8, 1.5; UINT8 0.4, 0.9. To compile takes 0.1 s, and so 0.2, 0.5, 2.
 MOST_JOINED = 32
 # Elements that a piece is a multiple of.
 ALIGNED = 64
