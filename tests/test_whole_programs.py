@@ -1,6 +1,7 @@
 """Which form a whole program takes on a platform, and that it gives the same."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -511,3 +512,29 @@ def test_what_becomes_of_columns_that_cores_cannot_share(function: str, monkeypa
             "LOG_SUM_EXP": np.exp(wide - top) / np.exp(wide - top).sum(0),
         }[function]
         np.testing.assert_allclose(slopes, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "L2", "AVERAGE"])
+def test_columns_of_maps_with_short_axes(function: str):
+    """One loop over both of them, alone and behind what is mapped; not in a batch."""
+    tensor, builder = TensorDesc("FLOAT16", [400, 16, 13, 13]), GraphBuilder()
+    x = builder.input_tensor("x", tensor)
+    graph = builder.build(functional.reduce(functional.clip(x, 1, 3), function, [1]))
+    op = Reduce.infer(function=function, input_tensor=tensor, axes=[1])
+    x = np.random.default_rng(0).integers(0, 5, tensor.sizes).astype(np.float16)
+    for program in (graph, op, jax.jit(graph)):
+        result = program(x)
+        wide = x.astype(np.float64) if program is op else x.astype(np.float64).clip(1, 3)
+        expected = {
+            "SUM": wide.sum(1),
+            "MAX": wide.max(1),
+            "L2": np.sqrt((wide**2).sum(1)),
+            "AVERAGE": wide.mean(1),
+        }[function]
+        np.testing.assert_allclose(result[:, 0], expected, rtol=1e-3)
+        if jax.default_backend() == "cpu":
+            text = jax.jit(program).lower(x).compile().as_text() or ""
+            assert re.search(r"f16\[400,1,169\]\S* fusion\(", text)
+            assert not re.search(r"f16\[400,1,13,13\]\S* fusion\(", text)
+        batch = jax.vmap(program)(np.stack([x, x]))
+        np.testing.assert_array_equal(batch[1], result)
