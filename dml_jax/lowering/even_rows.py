@@ -84,12 +84,12 @@ def by_even_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
     with just what a reduction leaves in rows, and with what becomes of it too, FLOAT16 of the
     first: SUM 15, 1.8; AVERAGE 17, 1.6; LOG_SUM 16, 2.2; L2 15, 1.7; LOG_SUM_EXP 21, 6.2.)
 
-    GB/s read, over axis 1 of maps with short axes and with one for both; behind a CLIP:
+    GB/s read, over axis 1 of maps with short axes, before and so; behind a CLIP:
 
                       [.., 32, 5, 5]      [.., 32, 8, 8]      [.., 32, 13, 13]    [.., 256, 14, 14]
-        SUM  FLOAT16  14, 44; 2.9, 13     9.0, 47; 2.8, 20    28, 51; 3.0, 24     40, 44; 13, 15
-        MAX  FLOAT16  34, 42; 3.0, 13     43, 42; 3.0, 28     22, 32; 2.5, 19     41, 38; 14, 23
-        MAX  UINT8    13, 36; 2.2, 25     50, 49; 2.3, 45     35, 55; 2.4, 48     44, 39; 11, 40
+        SUM  FLOAT16  14, 27; 2.9, 12     9.0, 42; 2.8, 17    28, 40; 3.0, 30     40, 61; 13, 10
+        MAX  FLOAT16  34, 28; 3.0, 19     43, 47; 3.0, 26     22, 37; 2.5, 19     41, 44; 14, 24
+        MAX  UINT8    13, 35; 2.2, 21     50, 52; 2.3, 57     35, 38; 2.4, 39     44, 45; 11, 39
     """
     behind = x.ndim if behind is None else behind
     return BY_EVEN_LOOPS.bind(x, behind=behind) if _loops(x, behind) else x
