@@ -10,14 +10,14 @@ from typing import Any
 
 
 def main() -> None:
-    """Runs the command line; until it is imported, SIGINT and SIGTERM end at once."""
+    """Runs the command line; until all is imported, SIGINT ends at once, as SIGTERM does."""
     signal.signal(signal.SIGTERM, _end)
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeds:  # what a shell starts in the background does not
+    before = signal.getsignal(signal.SIGINT)
+    if before != signal.SIG_IGN:  # as it is for what a shell starts in the background
         signal.signal(signal.SIGINT, _end)
     from dml_jax.__main__ import main
 
-    main(signal.default_int_handler if heeds else signal.SIG_IGN)
+    main(lambda: signal.signal(signal.SIGINT, before))
 
 
 def _end(number: int, _: Any) -> None:

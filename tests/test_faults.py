@@ -320,6 +320,21 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 """
 
+# Is so in a callback, which cannot raise.
+IN_A_CALLBACK = """
+import gc
+def interrupted(*_):
+    gc.callbacks.remove(interrupted)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(9): pass
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "dml_jax.cli":
+            gc.callbacks.append(interrupted)
+            gc.collect()
+sys.meta_path.insert(0, Finder())
+"""
+
 STATUS = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -334,6 +349,14 @@ def test_interrupted_while(when: str, name: str, tmp_path: Path):
     assert done.err == ("Interrupted.\n" if name == "SIGINT" else "")
     assert (tmp_path / "a.npy").read_bytes() == b"old"
     assert names(tmp_path) == ["a.npy", "model.json"]
+
+
+@linux
+def test_interrupted_in_a_callback(tmp_path: Path):
+    path = saved(tmp_path, model("a.npy"))
+    done = dml_jax("run", path, "-t", "60000", cwd=tmp_path, before=IN_A_CALLBACK)
+    assert (done.status, done.err) == (130, "Interrupted.\n")
+    assert names(tmp_path) == ["model.json"]
 
 
 @linux

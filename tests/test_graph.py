@@ -975,6 +975,13 @@ def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, 
     return [ready[e.from_node_index, e.from_node_output_index] for e in ends], reads
 
 
+def assert_alike(results: Sequence[Any], right: Sequence[Any]) -> None:
+    for result, array in zip(results, right, strict=True):
+        assert (result.shape, result.dtype) == (array.shape, array.dtype)
+        tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
+        np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
+
+
 def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     g, arrays = mixed
     used = {node.operator.c_name for node in g.nodes if isinstance(node, OperatorNode)}
@@ -984,10 +991,7 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     right, _ = node_by_node(g, list(arrays.values()))
     jitted = jax.jit(g)(*arrays.values())
     for results in (g(*arrays.values()), jitted):
-        for result, array in zip(results, right, strict=True):
-            assert (result.shape, result.dtype) == (array.shape, array.dtype)
-            tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
-            np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
+        assert_alike(results, right)
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
 
 
@@ -998,10 +1002,7 @@ def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
     g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
     right, _ = node_by_node(g, list(arrays.values()))
     results = jax.jit(in_form(platform, g))(*arrays.values())
-    for result, array in zip(jax.tree.leaves(results), right, strict=True):
-        assert (result.shape, result.dtype) == (array.shape, array.dtype)
-        tolerance = {"float16": 2e-2, "float32": 1e-4}.get(array.dtype.name, 0)
-        np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
+    assert_alike(jax.tree.leaves(results), right)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():

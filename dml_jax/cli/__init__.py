@@ -1,5 +1,6 @@
 """The command line: one module a command."""
 
+import sys
 from typing import Any
 
 import click
@@ -18,6 +19,13 @@ from dml_jax.errors import nearest
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order that one needs them
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            sys.exit(130)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         cmd.epilog = STATUS

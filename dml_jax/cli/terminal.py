@@ -43,9 +43,6 @@ def reporting(as_json: bool = False) -> Iterator[None]:
             say_json({"faults": [_plain(fault) for fault in error.faults]})
             sys.exit(1)
         raise Failure(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        sys.exit(130)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise Failure(f"The device failed: {lines[0]}") from None

@@ -20,9 +20,9 @@ from dml_jax.dispatch.reading import (
     unsigned,
 )
 from dml_jax.dispatch.resources import (
-    FILE_TYPES,
     IMAGE_DATA_TYPES,
     IMAGE_TYPES,
+    NO_OTHER_TYPE,
     OTHER_TYPES,
     UINT64_MAX,
     Resource,
@@ -343,8 +343,7 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
             rule = f"hold {count} elements, as resource '{resource.name}' does"
             faults.append(Fault("", "dimensions", rule, dimensions))
     elif suffix in OTHER_TYPES:
-        rule = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
-        faults.append(Fault("", "targetPath", rule, target))
+        faults.append(Fault("", "targetPath", NO_OTHER_TYPE, target))
     elif suffix in IMAGE_TYPES:
         faults += _picture_faults(resource, dimensions)
     if faults:

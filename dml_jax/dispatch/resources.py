@@ -29,6 +29,7 @@ IMAGE_TYPES = (".png", ".jpg", ".jpeg")
 FILE_TYPES = (".npy", *IMAGE_TYPES)
 # Raw bytes would be taken for what they are not, or the other way about.
 OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
 IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
 UNKNOWN = TensorDataType.UNKNOWN
 
@@ -240,8 +241,7 @@ def _file(
         source = fields.take("sourcePath", string)
     kind = Path(source).suffix.lower()
     if kind in OTHER_TYPES:
-        rule = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
-        raise DmlError([Fault("", "sourcePath", rule, source)])
+        raise DmlError([Fault("", "sourcePath", NO_OTHER_TYPE, source)])
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
     with reading(source, kind or "raw"):
         parsed = parse(find_file(folder, source), data_type, resample)

@@ -27,7 +27,7 @@ from typing import Any
 import jax
 
 from dml_jax.lowering.devices.along import ALONG
-from dml_jax.lowering.even_rows import evened, inner_loops
+from dml_jax.lowering.even_rows import NARROW, evened, inner_loops
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.whole_programs.arranged_last import mapped_first
@@ -40,8 +40,6 @@ from dml_jax.lowering.whole_programs.equations import (
 from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED, over
 from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
 
-# Bytes of elements that gain.
-NARROW = 2
 # Rows from here on LLVM does vectorise, and of loops over shorter ones than it unrolls those of a
 # multiple of four. GB/s, FLOAT16, CLIPs joined of [.., 14, n], n of 36, 40, 44, 63, 64: 3, 38, 36,
 # 24, 46; of [.., n, 7], n of 7, 8, 11, 16, 17, 20, 30, 64: 3, 47, 3, 46, 27, 42, 11, 45.
