@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
-from dml_jax.lowering import arrangement
-from dml_jax.lowering.whole_programs import arranged_last, mapped, mapped_apart, pieces_cpu
+from dml_jax.lowering import arrangement, loops_cpu, threads_gpu
+from dml_jax.lowering.whole_programs import arranged_gpu, pieces_cpu
 
 Step = Callable[..., Any]
 
@@ -92,12 +92,10 @@ def test_they_answer_what_the_function_does(
     sizes, steps = drawn
     x = np.arange(math.prod(sizes)).astype(dtype).reshape(sizes)
     form = in_form(platform, functools.partial(_applied, jnp, steps))
-    little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 6)}
     with (
-        mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
-        mock.patch.multiple(mapped, **little),
-        mock.patch.multiple(mapped_apart, VECTORISED=9, **little),
-        mock.patch.multiple(pieces_cpu, CACHED=0, LONG=3, UNROLLED=0, WIDE=0),
+        mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
+        mock.patch.multiple(threads_gpu, LITTLE=0),
+        mock.patch.multiple(pieces_cpu, CACHED=0, UNROLLED=0, WIDE=0),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):
@@ -146,9 +144,9 @@ def _exchanges(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, 
         asked.append(y is not None)
         return y
 
-    exchange = arranged_last.exchanged
-    sizes = mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, exchanged=exchanged)
-    with sizes, jax.enable_x64(True):
+    exchange = arranged_gpu.exchanged
+    exchanges = mock.patch.object(arranged_gpu, "exchanged", exchanged)
+    with mock.patch.object(threads_gpu, "LITTLE", 0), exchanges, jax.enable_x64(True):
         return jax.jit(in_form("cuda", function))(*arrays), asked
 
 

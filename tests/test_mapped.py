@@ -21,7 +21,7 @@ from dml_jax import (
     TensorDesc,
     functional,
 )
-from dml_jax.lowering.whole_programs import mapped_apart
+from dml_jax.lowering import loops_cpu
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
 
@@ -176,7 +176,7 @@ def test_what_is_more_than_a_map_is_as_it_is(
 ):
     """Or mapped apart from what it is besides."""
     if not apart:
-        monkeypatch.setattr(mapped_apart, "NARROW", 0)
+        monkeypatch.setattr(loops_cpu, "NARROW", 0)
     compiled = _compiled(function, X)
     assert apart or "120,2112" not in compiled.as_text()
     expected = jax.tree.leaves(function(jnp.asarray(X)))

@@ -12,8 +12,8 @@ from jax import lax
 
 import dml_jax
 from dml_jax import Split, TensorDesc
-from dml_jax.lowering import arrangement, even_rows
-from dml_jax.lowering.whole_programs import arranged_last, pieces_cpu, pieces_gpu, whole_program
+from dml_jax.lowering import arrangement, loops_cpu, threads_gpu
+from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu, whole_program
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -61,9 +61,11 @@ def bits(x: np.ndarray | jax.Array) -> np.ndarray:
     ("even", "run", "much"), [(1, 32, 2**24), (4, 32, 2**24), (4, 32, 0), (1, 1, 0)]
 )
 def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int, much: int):
-    monkeypatch.setattr(pieces_cpu, "LONG", 10 if even == 1 else 1)
-    sizes = {"LITTLE_ON_GPU": 0, "EVEN": even, "RUN": run, "IN_PLACE_FROM": much, "MANY_ROWS": 16}
-    for name, value in {**sizes, "SOME_ROWS": 3, "LONG_ROW": 9, "SHORT_ROW": 4}.items():
+    monkeypatch.setattr(loops_cpu, "LONG", 10 if even == 1 else 1)
+    for name, value in {"LITTLE": 0, "EVEN": even, "MANY_ROWS": 16, "SOME_ROWS": 3}.items():
+        monkeypatch.setattr(threads_gpu, name, value)
+    sizes = {"RUN": run, "IN_PLACE_FROM": much, "MANY_ROWS": 16, "LONG_ROW": 9, "SHORT_ROW": 4}
+    for name, value in sizes.items():
         monkeypatch.setattr(pieces_gpu, name, value)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
@@ -125,7 +127,7 @@ def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gai
     ],
 )
 def test_what_a_cpu_maps_before_it_is_joined(monkeypatch, shapes, axis: int, gains: bool):
-    monkeypatch.setattr(even_rows, "CORES", 2)
+    monkeypatch.setattr(loops_cpu, "CORES", 2)
     types = [jax.ShapeDtypeStruct(shape, np.float16) for shape in shapes]
     assert pieces_cpu.gains_computed(types, axis) == gains
 
@@ -133,8 +135,8 @@ def test_what_a_cpu_maps_before_it_is_joined(monkeypatch, shapes, axis: int, gai
 @pytest.fixture
 def any_size(monkeypatch):
     """Small arrays have the forms of large ones."""
-    for name, value in {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": 0}.items():
-        monkeypatch.setattr(pieces_gpu, name, value)
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", 0)
 
 
 def ways(function: Callable[..., Any], *xs: jax.ShapeDtypeStruct, pieces: int = 2) -> str:
@@ -189,9 +191,9 @@ def test_how_what_is_not_aligned_is_joined(monkeypatch, shapes, dtype, axis: int
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
 @pytest.mark.parametrize(("much", "many"), [(2**24, 2**10), (0, 16)])
 def test_split(monkeypatch, shapes, axis: int, dtype: str, much: int, many: int):
-    sizes = {"LITTLE_ON_GPU": 0, "IN_PLACE_FROM": much, "MANY_ROWS": many, "SOME_ROWS": 3}
-    for name, value in sizes.items():
-        monkeypatch.setattr(pieces_gpu, name, value)
+    monkeypatch.setattr(pieces_gpu, "IN_PLACE_FROM", much)
+    for name, value in {"LITTLE": 0, "MANY_ROWS": many, "SOME_ROWS": 3}.items():
+        monkeypatch.setattr(threads_gpu, name, value)
     arrays = numbers(shapes, dtype)
     sizes = tuple(a.shape[axis] for a in arrays)
     with jax.enable_x64(True):
@@ -264,7 +266,7 @@ def test_how_elements_are_mapped(size: int, ways_of: dict[str, str]):
 )
 def test_what_is_in_place_is_cut_where_little_is_left(rows: int, parts: list[str]):
     x = jax.ShapeDtypeStruct((rows, 5), "float32")
-    text = jax.jit(lambda x: pieces_gpu._in_place([x])).lower(x).as_text()
+    text = jax.jit(lambda x: threads_gpu.in_place([x])).lower(x).as_text()
     updates = [line for line in text.splitlines() if "dynamic_update_slice" in line]
     assert [line.split("tensor<")[2].split("xf32")[0] for line in updates] == parts
 
@@ -287,7 +289,7 @@ def test_what_is_in_place_is_cut_where_little_is_left(rows: int, parts: list[str
     ],
 )
 def test_how_rows_are_repeated(monkeypatch, shape, repeats, dtype: str, way: str):
-    monkeypatch.setattr(arranged_last, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
     program = jax.make_jaxpr(lambda x: [arrangement.tile(x, repeats)])(np.zeros(shape, dtype))
     text = jax.jit(whole_program.forms(program)["cuda"]).lower(np.zeros(shape, dtype)).as_text()
     concatenations = [line for line in text.splitlines() if "stablehlo.concatenate" in line]
@@ -354,13 +356,13 @@ def test_split_reads_once_and_copies_nothing():
 def test_parts_of_what_several_copies_give(dtype: str, size: int):
     (x,) = numbers([(size,)], dtype)
     with jax.enable_x64(True):
-        form = jax.jit(lambda x: pieces_gpu.in_quarters(lambda x: [x, x[::-1]], x))
+        form = jax.jit(lambda x: threads_gpu.in_quarters(lambda x: [x, x[::-1]], x))
         for result, expected in zip(form(jnp.asarray(x)), (x, x[::-1]), strict=True):
             np.testing.assert_array_equal(bits(result), bits(expected.copy()))
 
 
 def test_narrow_elements_are_joined_as_words(monkeypatch):
-    monkeypatch.setattr(pieces_gpu, "LITTLE_ON_GPU", 0)
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
     x = jnp.zeros((8, 4, 16), jnp.uint8)
     for count, way in ((2, "pad"), (20, "concatenate")):
         text = jax.jit(lambda x, n=count: pieces_gpu.join([x] * n, 1)).lower(x).as_text()

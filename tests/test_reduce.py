@@ -18,7 +18,7 @@ from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
-from dml_jax.lowering import even_rows, reduction
+from dml_jax.lowering import loops_cpu, reduction
 from dml_jax.lowering.folds import cpu, gpu, index, log_sum_exp, packed, placed
 from dml_jax.lowering.slopes import slope_sum, slopes
 
@@ -463,7 +463,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
     little |= on_gpu if form is gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
-    shared = mock.patch.multiple(even_rows, LITTLE=0, CORES=4)
+    shared = mock.patch.multiple(loops_cpu, LITTLE=0, CORES=4)
     kinds = mock.patch.multiple(
         reduction,
         LOG_EXP_SUM=dataclasses.replace(reduction.LOG_EXP_SUM, **few),

@@ -33,13 +33,8 @@ from dml_jax import (
 )
 from dml_jax.bench.cells import cells
 from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
-from dml_jax.lowering.whole_programs import (
-    arranged_last,
-    mapped,
-    mapped_apart,
-    pieces_cpu,
-    pieces_gpu,
-)
+from dml_jax.lowering import loops_cpu, threads_gpu
+from dml_jax.lowering.whole_programs import pieces_cpu
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -185,13 +180,10 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
     ways["packed buffers"] = jax.jit(_through_buffers, static_argnums=0)(
         op, *(np.ravel(a) for a in arrays)
     )
-    little: dict[str, Any] = {"LITTLE_ON_CPU": 0, "UNROLLED": range(2, 6)}
     with (
-        mock.patch.multiple(pieces_gpu, LITTLE_ON_GPU=0, ALIGNED=1, EVEN=1),
-        mock.patch.multiple(pieces_cpu, LONG=3, CACHED=0),
-        mock.patch.multiple(arranged_last, LITTLE_ON_GPU=0, **little),
-        mock.patch.multiple(mapped, **little),
-        mock.patch.multiple(mapped_apart, VECTORISED=9, **little),
+        mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
+        mock.patch.multiple(threads_gpu, LITTLE=0, ALIGNED=1, EVEN=1),
+        mock.patch.multiple(pieces_cpu, CACHED=0),
     ):
         for platform in ("cpu", "cuda"):
             form = jax.jit(in_form(platform, op.lower))

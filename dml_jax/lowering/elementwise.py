@@ -29,3 +29,14 @@ def is_infinite(x: jax.Array) -> jax.Array:
 def unsigned(x: jax.Array) -> jnp.dtype:
     """The unsigned integers as wide as an element."""
     return jnp.dtype(f"uint{x.dtype.itemsize * 8}")
+
+
+def alike(x: jax.Array, count: int) -> list[jax.Array]:
+    """The same array several times, which XLA does not know: it would make a broadcast of them."""
+    bits = lax.bitcast_convert_type(x, unsigned(x))
+    return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in opaque_zeros(x, count)]
+
+
+def opaque_zeros(x: jax.Array, count: int) -> list[jax.Array]:
+    """Unsigned integers as wide as an element, of which XLA does not know that they are zero."""
+    return lax.optimization_barrier([jnp.zeros((), unsigned(x))] * count)

@@ -6,7 +6,7 @@ is on a device, and across devices, says its `Fold`.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,8 +15,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, restored
+from dml_jax.lowering.by_other_loops import by_other_loops
 from dml_jax.lowering.elementwise import where
-from dml_jax.lowering.even_rows import by_even_loops
 from dml_jax.lowering.folds.extreme import MAX, MIN
 from dml_jax.lowering.folds.fold import Fold, ends_in_rows
 from dml_jax.lowering.folds.index import arg_fold
@@ -38,8 +38,8 @@ def _accumulated(reduction: Reduction) -> Reduction:
     return rounded
 
 
-# Rows of which what is left is little, so that another loop may read it. Of three FLOAT16 rows of
-# maps of 13 by 13 L2 gains by `by_even_loops`, AVERAGE loses behind which results are clipped: GB/s
+# Of fewer rows what is left is too much to be read by another loop. Of three FLOAT16 rows of maps
+# of 13 by 13 L2 gains by `by_other_loops`, AVERAGE loses behind which results are clipped: GB/s
 # read 1.2, 50; 9.4, 3.3.
 FEW_ROWS = 8
 
@@ -50,7 +50,7 @@ def _returned(y: jax.Array, x: jax.Array, axes: Axes, dtype: Any = None) -> jax.
     if ends_in_rows(y, axes):
         return y
     rows = math.prod(x.shape[a] for a in axes)
-    return by_even_loops(y, None if rows < FEW_ROWS else max(axes) + 1)
+    return by_other_loops(y, None if rows < FEW_ROWS else max(axes) + 1)
 
 
 def _with_slopes(
@@ -192,15 +192,6 @@ def _log_sum_exp_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.
     return log_sum_exp(x, axes), lax.convert_element_type(dy, x.dtype)
 
 
-# On a CPU XLA uses vectors of 256 bits, if it is not told otherwise. What computes more than it
-# reads gains by longer ones, where the processor has them: 2 cores (AMD EPYC), jax 0.10.2, ms of
-# FLOAT32 [8, 64, 256, 256] and so, LOG_SUM_EXP over 0 10.0, 6.8; over 1 10.2, 7.2; ARGMAX over 1
-# 7.8, 6.6, of FLOAT16 3.7, 2.9; over 3 5.3, 4.6 (an Intel Xeon, rows of 256: ARGMIN 12, 9.0, of
-# FLOAT16 7.7, 4.0). L2 over 3 3.9, 5.0, so not everything. And not LOG_SUM_EXP of rows, whose sum
-# would differ in its last bits from that of the same operator inside of another program.
-LONGER_VECTORS = {"xla_cpu_prefer_vector_width": 512}
-
-
 def argmax(x: jax.Array, axes: Axes, dtype: jnp.dtype, last: bool = False) -> jax.Array:
     """Index of the largest element; see `_arg`."""
     return _arg(x, axes, True, dtype, last)
@@ -225,3 +216,20 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: jnp.dtype, last: bool) 
     kind = arg_fold(largest, last, index_type, signed if fits else unsigned)
     (index,) = fold(lax.stop_gradient(x), kind, axes)
     return _returned(restored(index, axes), x, axes, dtype)
+
+
+def compiler_options(
+    function: Callable[..., jax.Array], shape: Sequence[int], axes: Axes
+) -> dict[str, Any]:
+    """XLA's, for a program that does nothing but reduce an array of this shape.
+
+    On a CPU it uses vectors of 256 bits, if it is not told otherwise. What computes more than it
+    reads gains by longer ones, where the processor has them: 2 cores (AMD EPYC), jax 0.10.2, ms of
+    FLOAT32 [8, 64, 256, 256] and so, LOG_SUM_EXP over 0 10.0, 6.8; over 1 10.2, 7.2; ARGMAX over 1
+    7.8, 6.6, of FLOAT16 3.7, 2.9; over 3 5.3, 4.6 (an Intel Xeon, rows of 256: ARGMIN 12, 9.0, of
+    FLOAT16 7.7, 4.0). L2 over 3 3.9, 5.0, so not everything. And not LOG_SUM_EXP of rows, whose sum
+    would differ in its last bits from that of the same operator inside of another program.
+    """
+    are_columns = math.prod(shape[max(axes) + 1 :]) > 1
+    gains = function in (argmax, argmin) or (function is log_sum_exp and are_columns)
+    return {"xla_cpu_prefer_vector_width": 512} if gains else {}

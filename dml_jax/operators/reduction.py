@@ -1,7 +1,9 @@
 """Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import jax
 
 from dml_jax.descriptor import field
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
@@ -13,7 +15,9 @@ from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, ro
 
 F = ReduceFunction
 
-FUNCTIONS: dict[ReduceFunction, reduction.Reduction] = {
+FUNCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
+    F.ARGMAX: reduction.argmax,
+    F.ARGMIN: reduction.argmin,
     F.AVERAGE: reduction.average,
     F.L1: reduction.l1,
     F.L2: reduction.l2,
@@ -25,7 +29,6 @@ FUNCTIONS: dict[ReduceFunction, reduction.Reduction] = {
     F.SUM: reduction.sum_,
     F.SUM_SQUARE: reduction.sum_square,
 }
-INDEX_FUNCTIONS = {F.ARGMAX: reduction.argmax, F.ARGMIN: reduction.argmin}
 
 
 def _indexed(types: str, indices: str) -> dict[str, str]:
@@ -42,8 +45,10 @@ class _OverAxes(Operator):
             expect(axis < rank, f"Axes[{k}]", rule, axis)
             first = axes.index(axis)
             expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+        if self._gives_indices:
+            self._check_indices(expect)
 
-    def check_indices(self, expect: Expect) -> None:
+    def _check_indices(self, expect: Expect) -> None:
         """The type of the indices holds the largest of them; all but INT32 do."""
         output, sizes = self.__dict__.get("output_tensor"), self.inputs[0].sizes
         count = math.prod(sizes[axis] for axis in self._axes if axis < len(sizes))
@@ -60,13 +65,33 @@ class _OverAxes(Operator):
             return f"since dimension {dimension} is reduced"
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
 
+    def same_data_type(self) -> tuple[str, ...]:
+        return () if self._gives_indices else super().same_data_type()
+
     def inferred_data_type(self) -> TensorDataType:
         """Of indices UINT32, as in DirectMLX."""
-        return super().inferred_data_type() if self.same_data_type() else TensorDataType.UINT32
+        return TensorDataType.UINT32 if self._gives_indices else super().inferred_data_type()
+
+    @property
+    def compiler_options(self):
+        return reduction.compiler_options(self._function, self.inputs[0].sizes, self._axes)
 
     @property
     def _axes(self) -> Sequence[int]:
         return self.__dict__["axes"]
+
+    @property
+    def _reduction(self) -> ReduceFunction:
+        return F.of(self.short_name)
+
+    @property
+    def _function(self) -> Callable[..., jax.Array]:
+        """What reduces an array over axes."""
+        return FUNCTIONS[self._reduction]
+
+    @property
+    def _gives_indices(self) -> bool:
+        return self._reduction in (F.ARGMAX, F.ARGMIN)
 
 
 class Reduce(_OverAxes, op="REDUCE"):
@@ -137,24 +162,13 @@ class Reduce(_OverAxes, op="REDUCE"):
         },
     )
 
-    def check(self, expect: Expect) -> None:
-        super().check(expect)
-        if self.function in INDEX_FUNCTIONS:
-            self.check_indices(expect)
-
-    def same_data_type(self) -> tuple[str, ...]:
-        return () if self.function in INDEX_FUNCTIONS else super().same_data_type()
-
     @property
-    def compiler_options(self):
-        columns = math.prod(self.input_tensor.sizes[max(self.axes) + 1 :]) > 1
-        gains = self.function in INDEX_FUNCTIONS or (self.function == F.LOG_SUM_EXP and columns)
-        return reduction.LONGER_VECTORS if gains else {}
+    def _reduction(self):
+        return self.function
 
     def lower(self, x):
-        if self.function in INDEX_FUNCTIONS:
-            return INDEX_FUNCTIONS[self.function](x, self.axes, self.output_tensor.dtype)
-        return FUNCTIONS[self.function](x, self.axes)
+        indices = (self.output_tensor.dtype,) if self._gives_indices else ()
+        return self._function(x, self.axes, *indices)
 
 
 class _Arg(_OverAxes):
@@ -170,21 +184,9 @@ class _Arg(_OverAxes):
         ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
     )
 
-    def check(self, expect: Expect) -> None:
-        super().check(expect)
-        self.check_indices(expect)
-
-    def same_data_type(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def compiler_options(self):
-        return reduction.LONGER_VECTORS
-
-    @property
-    def last(self) -> bool:
-        """Whether the largest index wins among equals."""
-        return self.axis_direction == AxisDirection.DECREASING
+    def lower(self, x):
+        last = self.axis_direction == AxisDirection.DECREASING
+        return self._function(x, self.axes, self.output_tensor.dtype, last)
 
 
 class Argmax(_Arg, op="ARGMAX"):
@@ -208,9 +210,6 @@ class Argmax(_Arg, op="ARGMAX"):
     Source: DML_ARGMAX_OPERATOR_DESC.
     """
 
-    def lower(self, x):
-        return reduction.argmax(x, self.axes, self.output_tensor.dtype, self.last)
-
 
 class Argmin(_Arg, op="ARGMIN"):
     """The index of the smallest element along `axes`; otherwise as ARGMAX.
@@ -226,6 +225,3 @@ class Argmin(_Arg, op="ARGMIN"):
 
     Source: DML_ARGMIN_OPERATOR_DESC.
     """
-
-    def lower(self, x):
-        return reduction.argmin(x, self.axes, self.output_tensor.dtype, self.last)

@@ -39,15 +39,15 @@ def apart(types: Sequence[np.dtype], parts: Parts) -> Parts:
 
 
 def reduced(
-    over: Callable[..., Any], combine: Combine, nothing: Sequence[Any], parts: Parts
+    over: Callable[..., Any], combine: Combine, identity: Sequence[Any], parts: Parts
 ) -> Parts:
-    """`over(parts, nothing, pair)` of parts that `fit`, by `combine` of pairs: one number."""
+    """`over(parts, identity, pair)` of parts that `fit`, by `combine` of pairs: one number."""
     types = [part.dtype for part in parts]
 
     def pair(a: jax.Array, b: jax.Array) -> jax.Array:
         return _one(combine([apart(types, (a,)), apart(types, (b,))]))
 
-    bits = [value.view(np.float32) for value in map(np.asarray, nothing)]
+    bits = [value.view(np.float32) for value in map(np.asarray, identity)]
     none = np.stack(bits).view(np.complex64)[0]
     return (over(_one(parts), none, pair),)
 

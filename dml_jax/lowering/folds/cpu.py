@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.lowering.axes import Axes, Parts, restored
-from dml_jax.lowering.even_rows import CORES, even_rows
 from dml_jax.lowering.folds.fold import (
     LITTLE,
     Combine,
@@ -29,6 +28,7 @@ from dml_jax.lowering.folds.fold import (
     taken,
 )
 from dml_jax.lowering.folds.packed import Packing
+from dml_jax.lowering.loops_cpu import CORES, even_rows
 from dml_jax.lowering.stored_cpu import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 
@@ -124,7 +124,7 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
             if not kind.is_started(parts):
                 slices = [kind.start(*one) for one in slices]
             both = shaped(combine(slices), (k, sets, n * c))
-            parts, combine = by_pairs(kind.combine, kind.nothing, both, (1,)), kind.combine
+            parts, combine = by_pairs(kind.combine, kind.identity, both, (1,)), kind.combine
         return shaped(parts, (k, c))
 
     return run_by_run(kind, (x,), axes, columns, columns)
@@ -169,10 +169,10 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     n = x.size // (k * c)
     if kind.logarithm and c in (2, 3) and k * c % CORES == 0:
         flat = (k * c,)
-    elif len(behind) > 1 and kind.twice and behind[-1] < NARROW:
+    elif len(behind) > 1 and kind.reads_twice and behind[-1] < NARROW:
         flat = (k, c)
     elif not behind and len(before) > 1 and n <= _short_row(kind):
-        if k % CORES == 0 and before[-1] >= (NARROW if kind.twice else FEW):
+        if k % CORES == 0 and before[-1] >= (NARROW if kind.reads_twice else FEW):
             return parts
         flat = (k,)
     else:
@@ -255,7 +255,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ()) -> Parts:
     """Long ones, of axes of these sizes, as several each, and then what these have left."""
     k, n, _ = parts[0].shape
-    if kind.rounds and not kind.twice and kind.is_started(parts) and parts[0].size <= LITTLE:
+    if kind.rounds and not kind.reads_twice and kind.is_started(parts) and parts[0].size <= LITTLE:
         # As `fold` does what is little. A sum of all of [8, 64, 256, 256] is traced and compiled in
         # 59 ms, before in 101.
         return kind.reduce(shaped(parts, (k, n)), (1,))
@@ -321,4 +321,4 @@ def _packing(kind: Fold, parts: Parts) -> Packing | None:
 
 
 def _in_two_passes(kind: Fold, parts: Parts) -> bool:
-    return kind.twice and len(parts) == 1 and not _packing(kind, parts)
+    return kind.reads_twice and len(parts) == 1 and not _packing(kind, parts)

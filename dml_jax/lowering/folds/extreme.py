@@ -199,7 +199,7 @@ def extreme_and_sum(
 
         return passes
 
-    def nothing(dtype: np.dtype) -> Sequence[Any]:
+    def identity(dtype: np.dtype) -> Sequence[Any]:
         kept = wide_type(dtype)
         return lowest(kept, largest), kept.type(0)
 
@@ -214,7 +214,7 @@ def extreme_and_sum(
     own = lax.reduce_max if largest else lax.reduce_min
     default = two_passes(own, lax.reduce_sum)
     if combine:
-        default = functools.partial(by_pairs, combine, nothing)
+        default = functools.partial(by_pairs, combine, identity)
 
     # `start`: slices of anything but x and constants (one that looks for -inf) are two kernels on
     # an H200, TB/s 1.8, 3.5 otherwise; and each slice becomes float32 by itself, since the whole,
@@ -224,7 +224,7 @@ def extreme_and_sum(
     return Fold(
         types=lambda dtype: (wide_type(dtype),) * 2,
         start=lambda x: (wide(x), lax.full_like(x, 1, wide_type(x.dtype))),
-        nothing=nothing,
+        identity=identity,
         combine=combine or several,
         reduce=two_passes(functools.partial(extreme_over, largest=largest), lax.reduce_sum),
         one_pass=two_passes(lambda x, axes: extreme.one_pass((x,), axes)[0], sum_once),
@@ -234,7 +234,7 @@ def extreme_and_sum(
         row=24 if combine else 0,
         ahead=9,  # with 8, LOG_SUM_EXP of FLOAT32 rows of 521 3.2, with 9 3.6
         first=several,
-        twice=True,
+        reads_twice=True,
         in_turn=InTurn(extreme, beside, SUM),
     )
 

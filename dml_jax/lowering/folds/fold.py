@@ -31,7 +31,7 @@ class Fold:
 
     Attributes:
         types: the types of what is kept, for an element type.
-        nothing: what is kept of no elements, for a type.
+        identity: what is kept of no elements, for a type.
         start: what is kept of single elements.
         combine: what is kept of several, elementwise.
         reduce: XLA's own reductions over any axes, in a form that partitions well.
@@ -50,8 +50,8 @@ class Fold:
         locates: whether the last thing kept is an index.
         first: `combine` for single elements, each behind the one before; None is the same.
         packing: how single elements go into one integer with their index.
-        twice: whether `one_pass` reads elements more than once, and to combine takes longer than
-            to read.
+        reads_twice: whether `one_pass` reads elements more than once, and to combine takes longer
+            than to read.
         on_cpu: the fold that a CPU does instead, and from what that keeps to what this does.
         in_turn: how a CPU does columns of two kept things that do not go in one loop; None where
             one is kept.
@@ -60,7 +60,7 @@ class Fold:
     """
 
     types: Callable[[np.dtype], Sequence[np.dtype]]
-    nothing: Callable[[np.dtype], Sequence[Any]]
+    identity: Callable[[np.dtype], Sequence[Any]]
     start: Callable[[jax.Array], Parts]
     combine: Callable[[Sequence[Parts]], Parts]
     reduce: Callable[[Parts, Axes], Parts]
@@ -75,7 +75,7 @@ class Fold:
     locates: bool = False
     first: Callable[[Sequence[Parts]], Parts] | None = None
     packing: "Packing | None" = None
-    twice: bool = False
+    reads_twice: bool = False
     on_cpu: "tuple[Fold, Callable[..., Parts]] | None" = None
     in_turn: "InTurn | None" = None
     logarithm: bool = False
@@ -202,10 +202,10 @@ def moved(kind: Fold, parts: Parts, start: int) -> Parts:
 
 
 def by_pairs(
-    combine: Combine, nothing: Callable[[np.dtype], Sequence[Any]], parts: Parts, axes: Axes
+    combine: Combine, identity: Callable[[np.dtype], Sequence[Any]], parts: Parts, axes: Axes
 ) -> Parts:
     """XLA's own reduction, of all that is kept together."""
-    return lax.reduce(parts, nothing(parts[0].dtype), lambda a, b: combine([a, b]), axes)
+    return lax.reduce(parts, identity(parts[0].dtype), lambda a, b: combine([a, b]), axes)
 
 
 def shaped(parts: Parts, shape: Sequence[int]) -> Parts:

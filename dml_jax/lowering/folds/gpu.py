@@ -278,14 +278,14 @@ def _by_threads(
         left = joined([left, piece(kind, parts, end, n)], 1)
     # One thing after the other (`Fold.default` may be so) XLA would lay blocks out anew: us, an
     # extreme and its count over 1 of [8, 16384, 256] 118, 39.
-    return by_pairs(kind.combine, kind.nothing, left, (1,))
+    return by_pairs(kind.combine, kind.identity, left, (1,))
 
 
 def _in_groups(kind: Fold, parts: Parts) -> Parts:
     """[k, n, c] -> [k, groups, c], of neighbouring rows."""
     k, n, c = parts[0].shape
     groups = next((q for q in range(GROUPS, 2 * GROUPS) if n % q == 0), n)
-    return by_pairs(kind.combine, kind.nothing, shaped(parts, (k, groups, n // groups, c)), (2,))
+    return by_pairs(kind.combine, kind.identity, shaped(parts, (k, groups, n // groups, c)), (2,))
 
 
 def _every(count: int, start: int, parts: Parts) -> Parts:
@@ -324,16 +324,16 @@ def _looped(
     `in_order` says that these are single elements, in full blocks. To compare each with what came
     before needs no look at the index, as XLA's loop goes over them in this order and begins, once,
     with nothing (tests/test_reduce.py holds that of ties and NaN). A block of which none is beyond
-    nothing has the index that it begins with, so that is the first.
+    the identity has the index that it begins with, so that is the first.
 
     `are_whole` says that these are no blocks, which are reduced again: those are not kept as one
     number, of which XLA's kernel for columns is slow. us, ARGMAX of [4096, 4096] over 0, two
     arrays and so 22, 56; of [262144, 128] 43, 111.
     """
-    (k, n, c), nothing = blocks[0][0].shape, [*kind.nothing(blocks[0][0].dtype)]
+    (k, n, c), identity = blocks[0][0].shape, [*kind.identity(blocks[0][0].dtype)]
     step = kind.combine
     if in_order and kind.locates and kind.first and k * c % THREADS == 0:
-        step, nothing[-1] = kind.first, type(nothing[-1])(0)
+        step, identity[-1] = kind.first, type(identity[-1])(0)
     over = functools.partial(
         lax.reduce_window,
         window_dimensions=[1, size, 1],
@@ -341,12 +341,12 @@ def _looped(
         padding=[(0, 0), (0, -n % size), (0, 0)],
     )
     if are_whole and as_complex.fit(blocks[0]):
-        return [as_complex.reduced(over, step, nothing, block) for block in blocks]
-    return _together(over, step, nothing, blocks)
+        return [as_complex.reduced(over, step, identity, block) for block in blocks]
+    return _together(over, step, identity, blocks)
 
 
 def _together(
-    over: Callable[..., Parts], combine: Combine, nothing: Sequence[Any], columns: Sequence[Parts]
+    over: Callable[..., Parts], combine: Combine, identity: Sequence[Any], columns: Sequence[Parts]
 ) -> list[Parts]:
     """Each of the columns, reduced by pairs in one kernel."""
     size = len(columns[0])
@@ -358,7 +358,7 @@ def _together(
         pairs = zip(apart(a), apart(b), strict=True)
         return tuple(part for pair in pairs for part in combine(pair))
 
-    return apart(over(sum(columns, ()), (*nothing,) * len(columns), pair))
+    return apart(over(sum(columns, ()), (*identity,) * len(columns), pair))
 
 
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
@@ -407,8 +407,8 @@ def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
     is_as_it_was = parts[0].shape[1] == n and k > 1
     if not as_complex.fit(parts) or (n > LONG_ROW and (narrow or is_as_it_was)):
         return shaped(kind.default(parts, (1,)), (k, 1))
-    over, nothing = functools.partial(lax.reduce, dimensions=[1]), kind.nothing(parts[0].dtype)
-    return shaped(as_complex.reduced(over, kind.combine, nothing, parts), (k, 1))
+    over, identity = functools.partial(lax.reduce, dimensions=[1]), kind.identity(parts[0].dtype)
+    return shaped(as_complex.reduced(over, kind.combine, identity, parts), (k, 1))
 
 
 def _combined(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -425,6 +425,6 @@ def _filled(kind: Fold, parts: Parts, size: int) -> Parts:
     missing = size - parts[0].shape[1]
     if missing == 0:
         return parts
-    nothing = kind.nothing(parts[0].dtype)
+    identity = kind.identity(parts[0].dtype)
     around = [(0, 0, 0), (0, missing, 0)]
-    return tuple(lax.pad(part, none, around) for part, none in zip(parts, nothing, strict=True))
+    return tuple(lax.pad(part, none, around) for part, none in zip(parts, identity, strict=True))

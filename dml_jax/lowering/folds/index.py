@@ -80,7 +80,7 @@ def arg_fold(
         )
         return value, where(any_, nearest, none)
 
-    def nothing(dtype: np.dtype) -> Sequence[Any]:
+    def identity(dtype: np.dtype) -> Sequence[Any]:
         return lowest(dtype, largest), none
 
     def converted(value: jax.Array, index: jax.Array) -> Parts:
@@ -92,18 +92,18 @@ def arg_fold(
 
     return Fold(
         types=lambda dtype: (dtype, index_type),
-        nothing=nothing,
+        identity=identity,
         start=lambda x: (x, lax.full_like(x, 0, index_type)),
         combine=combine,
         first=functools.partial(pairwise, pair_in_order),
         reduce=reduce,
         one_pass=two_passes,
-        default=functools.partial(by_pairs, combine, nothing),
+        default=functools.partial(by_pairs, combine, identity),
         across=agreed,
         result=lambda value, index: index,
         row=24,
         locates=True,
         packing=Packing(COMPARED[last], largest, last, index_type),
-        twice=True,
+        reads_twice=True,
         on_cpu=(arg_fold(largest, last, on_cpu), converted) if on_cpu else None,
     )

@@ -94,7 +94,7 @@ EXP_SUM = extreme_and_sum(
 _LOGARITHM = replace(
     EXP_SUM,
     types=lambda dtype: (wide_type(dtype),),
-    nothing=lambda dtype: (wide_type(dtype).type(-np.inf),),
+    identity=lambda dtype: (wide_type(dtype).type(-np.inf),),
     start=lambda x: (wide(x),),
     first=_logarithm_of,
     combine=_logarithm_of_rest,

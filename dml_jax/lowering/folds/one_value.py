@@ -93,7 +93,7 @@ def one_pass_of(
 
     Args:
         op: combines two.
-        identity: the value of nothing.
+        identity: the value of no elements.
         unasked: how many floats are not asked whether there is NaN.
     """
 
@@ -129,7 +129,7 @@ def of_one(
 
     Args:
         op: combines two.
-        identity: the value of nothing.
+        identity: the value of no elements.
         reduce: XLA's own.
         agreed: what devices agree on, over the named mesh axes.
         combine: of several arrays, elementwise, where that is not `op` of pairs.
@@ -139,7 +139,7 @@ def of_one(
     several = combine or functools.partial(pairwise, op)
     return Fold(
         types=lambda dtype: (dtype,),
-        nothing=lambda dtype: (identity(dtype),),
+        identity=lambda dtype: (identity(dtype),),
         start=lambda x: (x,),
         combine=lambda pieces: (several([piece[0] for piece in pieces]),),
         reduce=_reducer(partitioned or reduce),

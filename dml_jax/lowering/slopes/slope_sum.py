@@ -33,7 +33,7 @@ from jax.interpreters import ad, batching, mlir
 
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.devices import placement
-from dml_jax.lowering.whole_programs.pieces_gpu import MOST_PIECES
+from dml_jax.lowering.threads_gpu import MOST_PIECES
 from dml_jax.lowering.wide import wide
 
 Slope = Callable[..., jax.Array]

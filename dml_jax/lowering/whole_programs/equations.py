@@ -10,8 +10,7 @@ from jax.extend.core import Literal
 
 T = TypeVar("T")
 
-# What maps each element by itself.
-ELEMENTWISE = frozenset(
+_ELEMENTWISE = frozenset(
     {"abs", "add", "and", "bitcast_convert_type", "ceil", "clamp", "convert_element_type", "div"}
     | {"eq", "exp", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "lt"}
     | {"max", "min", "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n"}
@@ -45,6 +44,14 @@ def evaluated(
             results = step(eqn, [of(var) for var in eqn.invars])
         values.update(zip(eqn.outvars, results, strict=True))
     return [of(var) for var in jaxpr.outvars]
+
+
+def maps_elements(eqn: Any) -> bool:
+    """Whether an equation maps each element by itself."""
+    name = eqn.primitive.name
+    if name == "bitcast_convert_type" and eqn.invars[0].aval.shape != eqn.outvars[0].aval.shape:
+        return False  # elements become words, or bytes
+    return name in _ELEMENTWISE
 
 
 def variables(atoms: Iterable[Any]) -> Iterator[Any]:

@@ -24,8 +24,8 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.axes import ranks
+from dml_jax.lowering.threads_gpu import MOST_PIECES, elements_of, words_of
 from dml_jax.lowering.whole_programs.pending import Pending
-from dml_jax.lowering.whole_programs.pieces_gpu import MOST_PIECES, elements_of, words_of
 
 # Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
 WIDEST = 3 * MOST_PIECES

@@ -21,10 +21,10 @@ from jax import lax
 
 from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu
 from dml_jax.lowering.whole_programs.equations import (
-    ELEMENTWISE,
     body_of,
     bound,
     evaluated,
+    maps_elements,
     variables,
 )
 
@@ -59,7 +59,7 @@ def _may_be_joined(platform: str, jaxpr: Any) -> bool:
             types = [var.aval for var in eqn.invars]
             found = _gains(platform, types, eqn.params["dimension"])
         else:
-            maps = eqn.primitive.name in ELEMENTWISE or body_of(eqn, eqn.invars, platform)
+            maps = maps_elements(eqn) or body_of(eqn, eqn.invars, platform)
             found = maps and not joined.isdisjoint(variables(eqn.invars))
         joined.update(eqn.outvars if found else ())
     return not joined.isdisjoint(variables(jaxpr.outvars))
@@ -87,7 +87,7 @@ def _step(platform: str, eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     if body is not None:
         return _evaluate(platform, *body)
     alike = all((x.axis, x.sizes) == (first.axis, first.sizes) for x in joined)
-    if alike and name in ELEMENTWISE:
+    if alike and maps_elements(eqn):
         apart = zip(*(_apart(x, first) for x in operands), strict=True)
         return [first._replace(parts=[y for part in apart for y in bound(eqn, part)])]
     return bound(eqn, [_array(x) for x in operands])

@@ -34,20 +34,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.even_rows import even_rows, evened, inner_loops, is_uneven
+from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
-from dml_jax.lowering.whole_programs.equations import ELEMENTWISE, body_of, bound, evaluated
-from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
+from dml_jax.lowering.whole_programs.equations import body_of, bound, evaluated, maps_elements
 
-# Elements below which the dispatch is what counts.
-LITTLE_ON_CPU = 2**15
-# Rows whose loop LLVM unrolls wholly on a CPU, elements one by one, and does not vectorise; of 75
-# it does not unroll it. Shorter ones it vectorises with the axis before them, but for one of so few
-# elements too: ns a byte, UINT8 clipped as it is, and over long rows, [.., 3] 0.03, 0.04, [.., 63,
-# 3, 3] 0.57, 0.03; FLOAT16 0.10, 0.03. (SPLIT, CLIP and JOIN over an axis before a longer one and
-# such take 1.5 times as long over long rows.)
-UNROLLED = range(9, 75)
 # The shape of a loop for that of an array; a number stays one.
 _Shaped = Callable[[Sequence[int]], Sequence[int]]
 # What cuts and joins, and which parameter says along which axis.
@@ -58,12 +49,14 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     """The results of a traced program; None where it does more, or rows are not so short."""
     shape = max((x.shape for x in xs), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
-    before, row = inner_loops(shape)
-    if math.prod(shape) < LITTLE_ON_CPU or not 1 < row <= UNROLLED[-1]:
+    before, row = loops_cpu.inner_loops(shape)
+    longest = loops_cpu.UNROLLED[-1]
+    if loops_cpu.is_little(shape) or not 1 < row <= longest:
         return None
     if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
-    if along and row < UNROLLED[0] and before > UNROLLED[-1]:
+    # Rows that are vectorised with the axis before them: over long ones 1.5 times as long.
+    if along and row < loops_cpu.UNROLLED[0] and before > longest:
         return None
     arrays, same = shapes - {()}, max(along, default=-1) + 1
     if any(len(y) != len(shape) or y[same:] != shape[same:] for y in arrays):
@@ -72,22 +65,23 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     # then of as many as are not unrolled; if there are not so many, as one with the last axis that
     # is cut.
     last = max(along, default=0)
-    behind = long_rows(shape, last) or long_rows(shape, last, UNROLLED[-1] + 1)
+    behind = loops_cpu.long_rows(shape, last) or loops_cpu.long_rows(shape, last, longest + 1)
     starts = [*range(last + 1)] if behind is None else [*range(same + 1)]
     if behind and math.prod(shape[same:behind]) > 1:
         starts.append(behind)
-    if any(_rows(y, starts)[-1] <= UNROLLED[-1] for y in arrays):
+    if any(_rows(y, starts)[-1] <= longest for y in arrays):
         return None
     if not along:
-        return over(program, xs, evened(_rows(shape, starts)))
+        return over(program, xs, _rows(shape, starts))
     return _over(program, xs, functools.partial(_rows, starts=starts))
 
 
 def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[jax.Array]:
     """The results of a traced program that only maps elements, over these axes in place of theirs.
 
-    In a call that XLA does not inline.
+    Or over rows, where cores could not share them. In a call that XLA does not inline.
     """
+    loops = loops_cpu.even_loops(loops) or loops
     return _over(program, xs, lambda shape: loops if shape else ())
 
 
@@ -109,7 +103,7 @@ def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Ar
 def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The results of a traced program, of one axis that cores cannot share; None where they can.
 
-    It becomes rows (`even_rows`), or, of a prime, all elements but one are joined with that: of one
+    It becomes rows, or, of a prime, all elements but one are joined with that: of one
     XLA makes no loop. (A rest of three takes FLOAT32 190 ms; bytes gain nothing.) 2 cores, jax
     0.10.2, ms, CLIP of 33554433 elements as it is, in three rows, and so joined; of 33554432:
 
@@ -118,11 +112,11 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         UINT8     12,  3.3; 2.5
     """
     shape = _shape_of_all(program, xs, "cpu")
-    if shape is None or not is_uneven(shape):
+    if shape is None or not loops_cpu.is_uneven(shape):
         return None
+    if loops_cpu.even_loops(shape):
+        return over(program, xs, shape)
     size = math.prod(shape)
-    if rows := even_rows(shape):
-        return over(program, xs, (rows, size // rows))
     if size % 2 == 0 or any(y.dtype.itemsize == 1 for y in program.out_avals):
         return None
     pieces = list[list[jax.Array]]()
@@ -215,7 +209,7 @@ def _is_known(eqn: Any, platform: str, shapes: set[tuple[int, ...]], along: set[
         sizes = zip(eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape, strict=True)
         along.update(axis for axis, (whole, part) in enumerate(sizes) if part != whole)
         return True
-    if name in ELEMENTWISE:
+    if maps_elements(eqn):
         return True
     made = [] if name == "broadcast_in_dim" else eqn.outvars
     return all(var.aval.shape == () for var in (*eqn.invars, *made))

@@ -27,23 +27,18 @@ from typing import Any
 import jax
 
 from dml_jax.lowering.devices.along import ALONG
-from dml_jax.lowering.even_rows import NARROW, evened, inner_loops
 from dml_jax.lowering.folds.fold import ends_in_rows
 from dml_jax.lowering.folds.placed import Folded
+from dml_jax.lowering.loops_cpu import are_short, is_little, is_narrow, long_rows
 from dml_jax.lowering.whole_programs.arranged_last import mapped_first
 from dml_jax.lowering.whole_programs.equations import (
-    ELEMENTWISE,
     bound,
     evaluated,
+    maps_elements,
     variables,
 )
-from dml_jax.lowering.whole_programs.mapped import LITTLE_ON_CPU, UNROLLED, over
-from dml_jax.lowering.whole_programs.pieces_cpu import long_rows
+from dml_jax.lowering.whole_programs.mapped import over
 
-# Rows from here on LLVM does vectorise, and of loops over shorter ones than it unrolls those of a
-# multiple of four. GB/s, FLOAT16, CLIPs joined of [.., 14, n], n of 36, 40, 44, 63, 64: 3, 38, 36,
-# 24, 46; of [.., n, 7], n of 7, 8, 11, 16, 17, 20, 30, 64: 3, 47, 3, 46, 27, 42, 11, 45.
-VECTORISED, EVEN = 40, 4
 # Sums of fewer rows are too much to store. GB/s, FLOAT16 [24, 3, 299, 299] over 1 48, 8.6.
 FEW_ROWS = 8
 
@@ -64,14 +59,14 @@ class _Mapped:
 
 def apart(program: Any) -> Any | None:
     """The traced program with what is narrow mapped in passes of its own; None without a gain."""
-    much = any(map(_is_much, program.in_avals + program.out_avals))
-    if not much or not any(map(_is_narrow, program.out_avals)):
+    little = all(is_little(x.shape) for x in program.in_avals + program.out_avals)
+    if little or not any(map(is_narrow, program.out_avals)):
         return None
     loops = list[tuple[int, ...]]()
 
     def first(*xs: jax.Array) -> list[jax.Array]:
         made = mapped_first(program, xs)
-        loops.extend(sizes for array, sizes in made if _is_narrow(array) and _is_much(array))
+        loops.extend(sizes for y, sizes in made if is_narrow(y) and not is_little(y.shape))
         return [array for array, _ in made]
 
     ordered = jax.make_jaxpr(first)(*program.in_avals)
@@ -80,28 +75,13 @@ def apart(program: Any) -> Any | None:
     if reductions:
         gains = any(map(_are_sums, reductions)) and _is_clipped(equations, reductions[-1])
     else:
-        maps = any(eqn.primitive.name in ELEMENTWISE for eqn in equations)
-        gains = maps and any(map(_are_short, loops))
+        maps = any(map(maps_elements, equations))
+        gains = maps and any(map(are_short, loops))
     if not gains:
         return None
     return jax.make_jaxpr(lambda *xs: [*map(_array, evaluated(ordered, xs, _step))])(
         *program.in_avals
     )
-
-
-def _is_much(x: Any) -> bool:
-    return math.prod(x.shape) >= LITTLE_ON_CPU
-
-
-def _is_narrow(x: Any) -> bool:
-    return x.dtype.itemsize <= NARROW
-
-
-def _are_short(loops: Sequence[int]) -> bool:
-    before, row = inner_loops(loops)
-    if row < UNROLLED[0]:
-        return before <= UNROLLED[-1] and before % EVEN > 0
-    return row < VECTORISED
 
 
 def _are_sums(eqn: Any) -> bool:
@@ -115,16 +95,16 @@ def _are_sums(eqn: Any) -> bool:
 def _is_clipped(equations: Sequence[Any], last: Any) -> bool:
     """Whether what a reduction gives is mapped when it is narrow: more than rounded."""
     behind = equations[equations.index(last) + 1 :]
-    maps = [eqn for eqn in behind if eqn.primitive.name in ELEMENTWISE]
+    maps = filter(maps_elements, behind)
     return any(
-        var.aval.shape and _is_narrow(var.aval) for eqn in maps for var in variables(eqn.invars)
+        var.aval.shape and is_narrow(var.aval) for eqn in maps for var in variables(eqn.invars)
     )
 
 
 def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     name = eqn.primitive.name
     of_a_number = name == "broadcast_in_dim" and not eqn.invars[0].aval.shape
-    if eqn.outvars[0].aval.shape and (name in ELEMENTWISE or of_a_number):
+    if eqn.outvars[0].aval.shape and (maps_elements(eqn) or of_a_number):
         return [_Mapped(eqn, operands)]
     # What a reduction reads goes into its loop.
     given = _fused if eqn.primitive is ALONG else _array
@@ -133,9 +113,9 @@ def _step(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _array(x: Any) -> Any:
     """It, stored where it is narrow; what widens it goes into the loop of what reads that."""
-    if _is_open(x) and _is_narrow(x.aval):
+    if _is_open(x) and is_narrow(x.aval):
         x.value = _by_itself(x)
-    for y in _before(x, lambda y: not _is_narrow(y.aval))[0]:
+    for y in _before(x, lambda y: not is_narrow(y.aval))[0]:
         (y.value,) = bound(y.eqn, [*map(_array, y.operands)])
     return _value(x)
 
@@ -159,7 +139,7 @@ def _by_itself(x: _Mapped) -> jax.Array:
 
     arrays = [_value(y) for y in given]
     count = math.prod(x.aval.shape[: long_rows(x.aval.shape) or 0])
-    rows = evened((count, math.prod(x.aval.shape) // count))
+    rows = (count, math.prod(x.aval.shape) // count)
     (y,) = over(jax.make_jaxpr(mapped)(*arrays), arrays, rows)
     return y
 

@@ -56,6 +56,11 @@ class Pending:
         return any(factor.axis is None for factor in self.factors)
 
     @property
+    def is_number(self) -> bool:
+        """Whether the array is one, which is arranged as anything is: it is repeated."""
+        return self.array.ndim == 0
+
+    @property
     def order(self) -> list[int]:
         """The array's axes as the result has them."""
         return [factor.axis for factor in self.factors if factor.axis is not None]

@@ -9,13 +9,11 @@ import jax
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.arrangement import joined_shape, rows_of, shapes_of
 from dml_jax.lowering.elementwise import unsigned, where
-from dml_jax.lowering.even_rows import is_uneven
+from dml_jax.lowering.loops_cpu import is_uneven, long_rows
 from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
+from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
-# Elements of a row that a CPU copies as fast as any longer one.
-LONG = 2**8
 # Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
 # not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
 CACHED = 2**21
@@ -118,7 +116,7 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
     long = min(math.prod(x.shape[axis:]) for x in types) > NEAR
     if math.prod(shape) < CACHED or len(types) > MOST_AT_ONCE or is_uneven(shape):
         return False
-    return math.prod(shape[axis + 1 :]) >= LONG or long
+    return long or long_rows(shape, axis) is not None
 
 
 def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -162,12 +160,3 @@ def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
 def _common(xs: Sequence[Any], axis: int) -> int:
     """The largest size that divides all of theirs along the axis."""
     return math.gcd(*(x.shape[axis] for x in xs))
-
-
-def long_rows(shape: Sequence[int], axis: int = 0, least: int | None = None) -> int | None:
-    """The last axis behind this one from which on a row has `least` elements, if there is one.
-
-    Not told otherwise, `LONG`.
-    """
-    axes, least = range(len(shape) - 1, axis, -1), least or LONG
-    return next((d for d in axes if math.prod(shape[d:]) >= least), None)

@@ -1,19 +1,6 @@
-"""Forms of elementwise and arranging functions for whole programs on a GPU: pieces, words.
+"""Forms of what maps elements, splits and joins, for whole programs on a GPU.
 
-An H200 begins a block of threads each 0.61 ns, about a cycle. XLA's blocks have 128 threads, of
-which each writes four elements, or one where the result's number of elements is odd: so it writes
-at most 840 G elements a second, or 210. (Nsight Compute: a CLIP of 224084705 UINT8 takes 1054 us,
-for its 1750662 blocks, with 8% of the memory's throughput and 12% of the instructions'.) So a
-thread has to do more:
-
-- XLA writes a concatenation of two to four pieces with a kernel of its own, of which each thread
-  computes the same elements of every piece: one read serves several writes, and indices are
-  computed once. It does not fuse with what reads it.
-- What is written in place, into memory that nothing else writes, may be of any number of elements:
-  a multiple of four, and the rest by another kernel.
-- Narrow elements that are not changed move as words of several.
-
-H200, jax 0.11.2, TB/s moved, `lower` and the form here:
+`threads_gpu` says why. H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 
     clip         UINT8 [32, 3, 1080, 1920] 1.57, 3.83. FLOAT16 [32, 64, 256, 256] 3.07, 3.76.
                  2**27 + 1 elements FLOAT32 1.62, 4.07; FLOAT16 0.80, 3.16; UINT8 0.41, 1.56
@@ -22,7 +9,6 @@ H200, jax 0.11.2, TB/s moved, `lower` and the form here:
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,25 +17,31 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.arrangement import joined_shape, rows_of, shapes_of
-from dml_jax.lowering.elementwise import unsigned
+from dml_jax.lowering.elementwise import alike
+from dml_jax.lowering.threads_gpu import (
+    MANY_ROWS,
+    MOST_PIECES,
+    are_even,
+    elements_of,
+    flattened,
+    in_place,
+    in_quarters,
+    is_little,
+    quarter_bounds,
+    quarters_of_rows,
+    words_of,
+    written_at_once,
+)
+from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
-# More are written element by element.
-MOST_PIECES = 4
 # Of a concatenation of more XLA's threads write one element each.
 MOST_VECTORISED = 10
-# Elements below which the launch is what counts.
-LITTLE_ON_GPU = 2**20
 # Pieces that are mapped one by one before they are joined; JOINs of JOINs may be of many more.
 # JOIN and CLIP along the last axis, as XLA has it and so, H100, TB/s, 12, 24 or 64 pieces of 64:
 # FLOAT32 1.6, 2.3; FLOAT16 0.8, 1.5; UINT8 0.4, 0.9. To compile takes 0.1 s, and so 0.2, 0.5, 2.
 MOST_JOINED = 32
-# Elements that a piece is a multiple of.
-ALIGNED = 64
 # Bytes that are joined or split as one.
 WORD = 4
-# Words of which XLA gives each thread as many neighbours.
-EVEN = 4
 # Words of a run in which most warps read one input; and how many inputs of shorter ones are or-ed.
 # TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
 # 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
@@ -57,8 +49,6 @@ RUN, MOST_SHORT = 128, 16
 # Elements of which a second kernel for a few costs less than it saves; and of which where a part
 # begins is no 32-bit integer, as JAX makes it.
 IN_PLACE_FROM, IN_PLACE_TO = 2**24, 2**31
-# Rows of which three are little beside the others; of which each quarter is a multiple of four.
-SOME_ROWS, MANY_ROWS = 2**6, 2**10
 # Elements of a row that share lines of memory with its neighbours', so that to write each input by
 # itself writes these once more; in which most warps read one input.
 SHORT_ROW, LONG_ROW = 2**8, 2**11
@@ -72,76 +62,21 @@ def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array
     1.61.
     """
     size, width = xs[0].size, xs[0].dtype.itemsize
-    if size < LITTLE_ON_GPU or (width >= WORD and size % EVEN == 0):
+    if is_little(xs[0].shape) or (width >= WORD and are_even([size])):
         return function(*xs)
     uneven = width == WORD or (width < WORD and size % 2 == 1)
     if uneven and IN_PLACE_FROM <= size < IN_PLACE_TO:
-        return _in_place([function(*[x.reshape(1, -1) for x in xs])]).reshape(xs[0].shape)
+        return in_place([function(*[x.reshape(1, -1) for x in xs])]).reshape(xs[0].shape)
     flat = [x.reshape(-1) for x in xs]
-    quarters = [function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in _quarters(size)]
+    quarters = [
+        function(*[lax.slice_in_dim(x, *ends) for x in flat]) for ends in quarter_bounds(size)
+    ]
     return lax.concatenate(quarters, 0).reshape(xs[0].shape)
-
-
-def _in_place(matrices: Sequence[jax.Array]) -> jax.Array:
-    """Matrices joined along their last axis, each written by itself.
-
-    By two kernels: one for a multiple of four rows, or columns, of which a thread writes four
-    elements, and one for up to three that are left. XLA allocates what `lax.empty` is, and writes
-    nothing to it.
-    """
-    sizes = [x.shape[1] for x in matrices]
-    whole, at = lax.empty((matrices[0].shape[0], sum(sizes)), matrices[0].dtype), 0
-    for x, size in zip(matrices, sizes, strict=True):
-        axis = 0 if x.shape[0] >= SOME_ROWS else 1
-        most = x.shape[axis] // EVEN * EVEN
-        for begin, end in itertools.pairwise(sorted({0, most, x.shape[axis]})):
-            part = lax.slice_in_dim(x, begin, end, axis=axis)
-            start = (begin, at) if axis == 0 else (0, at + begin)
-            whole = lax.dynamic_update_slice(whole, part, start)
-        at += size
-    return whole
-
-
-def in_quarters(
-    function: Callable[..., Sequence[jax.Array]], *xs: jax.Array
-) -> Sequence[jax.Array]:
-    """`function(*xs)`, each quarter of a result from other copies of xs, so that a thread has all.
-
-    For rows that are not aligned, whose neighbours XLA has a thread move one by one.
-    """
-    copies = zip(*(alike(x, MOST_PIECES) for x in xs), strict=True)
-    results = [function(*same) for same in copies]
-    return [_one_of(same) for same in zip(*results, strict=True)]
-
-
-def _one_of(same: Sequence[jax.Array]) -> jax.Array:
-    """One array of four that are alike, a quarter of each."""
-    ends = _quarters(same[0].size)
-    flat = [x.reshape(-1) for x in same]
-    quarters = [lax.slice_in_dim(x, *bounds) for x, bounds in zip(flat, ends, strict=True)]
-    return lax.concatenate(quarters, 0).reshape(same[0].shape)
-
-
-def _quarters(size: int) -> list[tuple[int, int]]:
-    """Where they begin and end; the last ones may have less, or nothing."""
-    step = -(-size // (MOST_PIECES * ALIGNED)) * ALIGNED
-    return [(min(i * step, size), min((i + 1) * step, size)) for i in range(MOST_PIECES)]
-
-
-def alike(x: jax.Array, count: int) -> list[jax.Array]:
-    """The same array several times, which XLA does not know: it would make a broadcast of them."""
-    bits = lax.bitcast_convert_type(x, unsigned(x))
-    return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in zeros(x, count)]
-
-
-def zeros(x: jax.Array, count: int) -> list[jax.Array]:
-    """Unsigned integers as wide as an element, of which XLA does not know that they are zero."""
-    return lax.optimization_barrier([jnp.zeros((), unsigned(x))] * count)
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """`arrangement.split` of rows, of 32-bit words where pieces begin and end with one."""
-    if x.size < LITTLE_ON_GPU:
+    if is_little(x.shape):
         return lax.split(x, sizes, axis)
     rows = _words(x, axis) if _fill_words(x, sizes, axis) else rows_of(x, axis)
     return _split_rows(rows, x, sizes, axis)
@@ -155,8 +90,8 @@ def split_computed(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[ja
     [65, 26, 509, 521] 0.8, 1.4; but [65, 12, 509, 522] over 3 2.5, 1.5, in thirds 3.0, 1.6.
     """
     last = axis == x.ndim - 1
-    plain = x.dtype.itemsize == 1 and last and x.size % EVEN == 0 and not _are_even(sizes)
-    if x.size < LITTLE_ON_GPU or plain:
+    plain = x.dtype.itemsize == 1 and last and are_even([x.size]) and not are_even(sizes)
+    if is_little(x.shape) or plain:
         return lax.split(x, sizes, axis)
     return _split_rows(rows_of(x, axis), x, sizes, axis)
 
@@ -188,60 +123,23 @@ def _cut(rows: jax.Array, widths: Sequence[int]) -> Sequence[jax.Array]:
     def cut(rows: jax.Array) -> Sequence[jax.Array]:
         return lax.split(rows, widths, 1)
 
-    if _are_even(widths) or (len(widths) > 2 and len(set(widths)) == 1):
+    if are_even(widths) or (len(widths) > 2 and len(set(widths)) == 1):
         return cut(rows)
     if rows.shape[0] < MOST_PIECES:
         return in_quarters(cut, rows)
     pieces = cut(rows)
     placed = [_gains_in_place(piece) for piece in pieces]
     if all(placed):
-        return [_in_place([piece]) for piece in pieces]
-    quarters = zip(*map(cut, _quarters_of_rows(alike(rows, MOST_PIECES))), strict=True)
+        return [in_place([piece]) for piece in pieces]
+    quarters = zip(*map(cut, quarters_of_rows(alike(rows, MOST_PIECES))), strict=True)
     ways = zip(pieces, placed, quarters, strict=True)
-    return [_in_place([piece]) if here else _flat(parts) for piece, here, parts in ways]
+    return [in_place([piece]) if here else flattened(parts) for piece, here, parts in ways]
 
 
 def _gains_in_place(piece: jax.Array) -> bool:
     """Whether columns that are not aligned are better off so than as quarters of their rows."""
     bytes_, large = piece.dtype.itemsize, piece.size >= IN_PLACE_FROM
-    return large and (bytes_ > 2 or (bytes_ == 2 and _written_at_once(*piece.shape) == 1))
-
-
-def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-    """`function(x)`, flat, for one that maps rows, of each quarter of them."""
-    return _flat([function(part) for part in _quarters_of_rows(alike(x, MOST_PIECES))])
-
-
-def _quarters_of_rows(matrices: Sequence[jax.Array]) -> list[jax.Array]:
-    """The first quarter of the rows of the first of four matrices, the second of the second, ...
-
-    Of as many rows each but for the last: TB/s of JOINs of two, and of quarters that differ by four
-    rows, [430105, 521] FLOAT32 3.66, 3.40; FLOAT16 3.29, 2.66; UINT8 2.31, 1.62; [300007, 701]
-    3.64, 3.61; 3.31, 2.98; 2.34, 1.89.
-    """
-    bounds = _row_quarters(matrices[0].shape[0])
-    return [lax.slice_in_dim(x, *ends) for x, ends in zip(matrices, bounds, strict=True)]
-
-
-def _row_quarters(count: int) -> list[tuple[int, int]]:
-    """Where quarters of so many rows begin and end."""
-    unit = EVEN if count >= MANY_ROWS else 1
-    step = count // (MOST_PIECES * unit) * unit
-    return list(itertools.pairwise([*(i * step for i in range(MOST_PIECES)), count]))
-
-
-def _written_at_once(rows: int, width: int) -> int:
-    """How many elements of each quarter of rows a thread writes where they are a concatenation."""
-    return math.gcd(EVEN, *((end - begin) * width for begin, end in _row_quarters(rows)))
-
-
-def _flat(parts: Sequence[jax.Array]) -> jax.Array:
-    """Quarters one behind the other, of which each thread writes the same elements, far apart."""
-    return lax.concatenate([part.reshape(-1) for part in parts], 0)
-
-
-def _are_even(widths: Sequence[int]) -> bool:
-    return all(width % EVEN == 0 for width in widths)
+    return large and (bytes_ > 2 or (bytes_ == 2 and written_at_once(*piece.shape) == 1))
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -256,12 +154,11 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """
     first, sizes = xs[0], [x.shape[axis] for x in xs]
     shape = joined_shape(xs, axis)
-    count = math.prod(shape)
-    if count < LITTLE_ON_GPU or not _fill_words(first, sizes, axis):
+    if is_little(shape) or not _fill_words(first, sizes, axis):
         return join_computed(xs, axis)
     words = [_words(x, axis) for x in xs]
     halves = len(xs) > MOST_PIECES and min(x.shape[1] for x in words) >= RUN
-    even = count * first.dtype.itemsize % (EVEN * WORD) == 0
+    even = are_even([math.prod(shape) * first.dtype.itemsize // WORD])
     if even and (halves or len(xs) <= MOST_SHORT):
         return elements_of(_among_zeros(words, 2 if halves else len(xs)), shape, first.dtype)
     # As words short runs are slower: UINT8 [32, 65, 252, 260] twice 0.8, as elements 3.0.
@@ -272,7 +169,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 def gains_computed(types: Sequence[Any], axis: int) -> bool:
     """Whether a GPU may gain by `join_computed`, of what has these types."""
-    return math.prod(joined_shape(types, axis)) >= LITTLE_ON_GPU and len(types) <= MOST_JOINED
+    return len(types) <= MOST_JOINED and not is_little(joined_shape(types, axis))
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -283,10 +180,10 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """
     sizes, shape = [x.shape[axis] for x in xs], joined_shape(xs, axis)
     vectorised = len(xs) <= MOST_VECTORISED
-    if math.prod(shape) < LITTLE_ON_GPU or (vectorised and _are_even([*sizes, shape[-1]])):
+    if is_little(shape) or (vectorised and are_even([*sizes, shape[-1]])):
         return lax.concatenate(xs, axis)
     rows = [rows_of(x, axis) for x in xs]
-    aligned = vectorised and _are_even([x.shape[1] for x in rows])
+    aligned = vectorised and are_even([x.shape[1] for x in rows])
     return (_columns if aligned else _unaligned_columns)(rows).reshape(shape)
 
 
@@ -324,13 +221,13 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
         return _columns(matrices)
     if rows < MOST_PIECES:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
-    evenly = _written_at_once(rows, sum(widths)) > (1 if rows >= MANY_ROWS else 2)
+    evenly = written_at_once(rows, sum(widths)) > (1 if rows >= MANY_ROWS else 2)
     by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
     short = by_itself and min(widths) < SHORT_ROW
     if evenly or short or rows * sum(widths) < IN_PLACE_FROM:
-        quarters = zip(*(_quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
-        return _flat([_columns(same) for same in quarters])
-    return _in_place(matrices if by_itself else [_columns(matrices)])
+        quarters = zip(*(quarters_of_rows([x] * MOST_PIECES) for x in matrices), strict=True)
+        return flattened([_columns(same) for same in quarters])
+    return in_place(matrices if by_itself else [_columns(matrices)])
 
 
 def _among_zeros(words: Sequence[jax.Array], parts: int) -> jax.Array:
@@ -356,16 +253,3 @@ def _fill_words(x: jax.Array, sizes: Sequence[int], axis: int) -> bool:
 def _words(x: jax.Array, axis: int) -> jax.Array:
     """[before the axis, words from it on]."""
     return words_of(rows_of(x, axis), WORD // x.dtype.itemsize)
-
-
-def words_of(x: jax.Array, count: int) -> jax.Array:
-    """[..., elements] -> [..., words], each of so many elements."""
-    word = jnp.dtype(f"uint{8 * count * x.dtype.itemsize}")
-    if count > 1:
-        x = x.reshape(*x.shape[:-1], -1, count)
-    return lax.bitcast_convert_type(x, word)
-
-
-def elements_of(words: jax.Array, shape: Sequence[int], dtype: jnp.dtype) -> jax.Array:
-    """What words consist of, in this shape."""
-    return lax.bitcast_convert_type(words, dtype).reshape(shape)

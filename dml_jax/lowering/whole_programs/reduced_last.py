@@ -14,15 +14,15 @@ from typing import Any
 import jax
 from jax.extend.core import Literal
 
+from dml_jax.lowering.by_other_loops import BY_OTHER_LOOPS
 from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.epilogue import epilogue
-from dml_jax.lowering.even_rows import BY_EVEN_LOOPS
 from dml_jax.lowering.folds.fold import ends_in_rows, runs_of
 from dml_jax.lowering.whole_programs.equations import (
-    ELEMENTWISE,
     body_of,
     bound,
     evaluated,
+    maps_elements,
     variables,
 )
 
@@ -57,10 +57,10 @@ def _behind_a_reduction(jaxpr: Any) -> list[Any]:
     inputs, last = [*variables(jaxpr.outvars)], []
     while len(inputs) == 1 and inputs[0] in made:
         eqn = made[inputs[0]]
-        if eqn.primitive is BY_EVEN_LOOPS:  # on a CPU
+        if eqn.primitive is BY_OTHER_LOOPS:  # on a CPU
             inputs = eqn.invars
             continue
-        if eqn.primitive.name not in ELEMENTWISE:
+        if not maps_elements(eqn):
             return last if _is_reduction(eqn) else []
         inputs, last = [*variables(eqn.invars)], [eqn, *last]
     return []

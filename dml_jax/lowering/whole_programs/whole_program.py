@@ -16,6 +16,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 
+from dml_jax.lowering.by_other_loops import by_other_loops
 from dml_jax.lowering.devices.placement import (
     by_platform,
     has_explicit_axes,
@@ -23,7 +24,7 @@ from dml_jax.lowering.devices.placement import (
     on_one_device,
     platforms_of,
 )
-from dml_jax.lowering.even_rows import by_even_loops, even_rows
+from dml_jax.lowering.loops_cpu import even_rows
 from dml_jax.lowering.whole_programs import (
     arranged_last,
     joined_last,
@@ -126,7 +127,7 @@ def _split_by_loops(eqn: Any) -> Function | None:
     if pieces_cpu.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
         return lambda x: pieces_cpu.split(x, sizes, axis)
     if any(even_rows(piece.aval.shape) for piece in eqn.outvars):
-        return lambda x: [by_even_loops(piece) for piece in lax.split(x, sizes, axis)]
+        return lambda x: [by_other_loops(piece) for piece in lax.split(x, sizes, axis)]
     return None
 
 
