@@ -5,9 +5,11 @@ graphs; milliseconds to trace and compile operators over large tensors, beside t
 expressions. Descriptors, jitted calls and the compile times of small cells are the bench's.
 """
 
+import argparse
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +84,22 @@ def compiling() -> None:
     say(f"compile all {len(ratios)} programs: {mean:.2f} of plain, {above} above 1.5")
 
 
-if __name__ == "__main__":
+PARTS = {"calls": calls, "graphs": graphs, "compiling": compiling}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prints a line for each figure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; all, if none is named")
+    parts = parser.parse_args(argv).part
+    if unknown := set(parts).difference(PARTS):
+        parser.error(f"expected part to be of {', '.join(PARTS)}, got {min(unknown)!r}")
     say(f"{jax.devices()[0].device_kind}, jax {jax.__version__}")
-    for part in (calls, graphs, compiling):
-        part()
+    for part in parts or PARTS:
+        PARTS[part]()
+
+
+if __name__ == "__main__":
+    main()
