@@ -894,6 +894,27 @@ def test_a_program_for_several_platforms(function: str):
     np.testing.assert_allclose(program.call(x), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("function", "shape", "dtype", "axis"),
+    [
+        ("SUM", (3, 99999), "float32", 0),  # a row that cores cannot share
+        ("ARGMAX", (3, 99999), "float32", 0),
+        ("MAX", (256, 8, 13, 13), "uint8", 1),  # columns of short rows
+        ("AVERAGE", (256, 8, 13, 13), "float16", 1),
+        ("LOG_SUM_EXP", (65536, 2, 9), "float32", 2),  # short rows
+    ],
+)
+def test_an_export_of_what_goes_by_other_loops(
+    function: str, shape: tuple[int, ...], dtype: str, axis: int
+):
+    """No exported program may name a layout."""
+    x = (np.random.default_rng(5).random(shape) * 100).astype(dtype)
+    op = make(function, x, (axis,))
+    program = jax.export.export(jax.jit(op))(x)
+    (expected,) = SAMPLES[op.c_name].reference(op, x)
+    np.testing.assert_allclose(program.call(x), expected, rtol=1e-3 if dtype == "float16" else 1e-5)
+
+
 def test_denormals_count_as_they_are_or_as_0():
     """FLOAT32 on a CPU, whose XLA flushes; indices and FLOAT16 never."""
     x = jnp.array([0, 2.0**-140, 2.0**-130], jnp.float32)

@@ -3,8 +3,8 @@
 - on one device, or inside shard_map, the form that is fastest there;
 - where XLA partitions it over several, the same form on each device's part, and collectives of the
   reduced size for what the devices have to agree on;
-- where neither can be (an exported program, shard_map over some axes only, meshes with explicit
-  axes) the form that XLA partitions well.
+- where neither can be (a program of several devices that is exported, shard_map over some axes
+  only, meshes with explicit axes) the form that XLA partitions well.
 
 The fast forms reshape and slice along the axes, which XLA partitions by moving data; so the choice
 cannot be left to it.
