@@ -141,8 +141,9 @@ class Descriptor:
             key = tuple(
                 None if values[f.name] is None else f.kind.key(values[f.name]) for f in self.fields
             )
-            values["_cached_key"] = key
+            # In this order: another thread that finds the key looks for the hash.
             values["_cached_hash"] = hash((self.c_name, key))
+            values["_cached_key"] = key
         return key
 
     def __eq__(self, other: object) -> bool:

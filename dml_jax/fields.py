@@ -9,7 +9,7 @@ import functools
 import math
 import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -64,7 +64,8 @@ class Integer(Kind):
         except TypeError:
             number = None
         if number is None or isinstance(value, bool) or not self.least <= number <= self.most:
-            raise refused(f"be an integer in [{self.least}, {self.most}]", value)
+            shown = value if number is None or isinstance(value, bool) else number
+            raise refused(f"be an integer in [{self.least}, {self.most}]", shown)
         return number
 
 
@@ -110,6 +111,14 @@ _UNION_MEMBERS = {
 }
 
 
+def _item(array: Any) -> Any:
+    """What an array of no dimension holds; itself, where it is traced."""
+    try:
+        return array.item()
+    except TypeError:
+        return array
+
+
 class Scalar(Kind):
     """DML_SCALAR_UNION: a number of the type that another field names, kept as it is given.
 
@@ -120,8 +129,8 @@ class Scalar(Kind):
         self.type_field = type_field
 
     def convert(self, value: Any) -> float | int:
-        if isinstance(value, (np.integer, np.floating)):
-            value = value.item()
+        if getattr(value, "ndim", None) == 0:
+            value = _item(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise refused("be a number", value)
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
@@ -129,6 +138,9 @@ class Scalar(Kind):
         return value
 
     def key(self, value: float | int) -> Any:
+        # 1 and 1.0 are one value, 0 and -0.0 are two.
+        if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
+            return int(value)
         return value if isinstance(value, int) else struct.pack("<d", value)
 
     def shown(self, value: float | int) -> str:
@@ -185,6 +197,29 @@ class Tensor(Kind):
         return TensorDesc.from_json(value)
 
 
+def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    """What converts each of several values, or raises `DmlError` for those that are refused."""
+
+    def converted(values: Any) -> list[Any]:
+        if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+            raise refused("be a list", values)
+        faults: list[Fault] = []
+        elements: list[Any] = []
+        for index, value in enumerate(values):
+            if len(faults) > FAULTS_MAX:
+                break
+            try:
+                elements.append(convert(value))
+            except DmlError as error:
+                for fault in error.faults:
+                    faults += DmlError([fault]).moved(fault.operator, f"[{index}]")
+        if faults:
+            raise DmlError(faults)
+        return elements
+
+    return converted
+
+
 class Array(Kind):
     """Several values of one kind, kept as a tuple."""
 
@@ -192,7 +227,7 @@ class Array(Kind):
         self.element = element
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        return self._each(self.element.convert, value)
+        return tuple(list_of(self.element.convert)(value))
 
     def key(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self.element.key, value))
@@ -204,23 +239,7 @@ class Array(Kind):
         return list(map(self.element.to_json, value))
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> tuple[Any, ...]:
-        return self._each(lambda v: self.element.from_json(v, siblings), value)
-
-    def _each(self, convert: Any, values: Any) -> tuple[Any, ...]:
-        if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-            raise refused("be a list", values)
-        faults: list[Fault] = []
-        elements: list[Any] = []
-        for index, value in enumerate(values):
-            if len(faults) > FAULTS_MAX:
-                break
-            try:
-                elements.append(convert(value))
-            except DmlError as error:
-                faults += error.moved("", f"[{index}]")
-        if faults:
-            raise DmlError(faults)
-        return tuple(elements)
+        return tuple(list_of(lambda v: self.element.from_json(v, siblings))(value))
 
 
 class Structure(Kind):

@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault
+from dml_jax.fields import Integer
 from dml_jax.graph import Expression
 from dml_jax.operator import Operator
 from dml_jax.operators import (
@@ -57,8 +59,8 @@ _descriptors: dict[Any, Operator] = {}
 
 def _key(value: Any) -> Any:
     """What a field is kept by: floats by their bits, and 1, 1.0 and True apart."""
-    if isinstance(value, float):
-        return value.hex()
+    if isinstance(value, (float, np.floating)):
+        return type(value), float(value).hex()
     if isinstance(value, tuple):
         return tuple(map(_key, value))
     return type(value), value
@@ -112,7 +114,11 @@ def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Va
 
 def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
     sizes, outputs = tensor.sizes, [tensor]
-    if type(axis) is int and 0 <= axis < len(sizes):  # if not, that is what is wrong
+    try:
+        axis = Integer(0, len(sizes) - 1).convert(axis)
+    except DmlError:
+        pass  # that is what is wrong
+    else:
         outputs, faults = [], []
         for index, piece in enumerate(pieces):
             try:

@@ -142,6 +142,15 @@ def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
     assert sorted({fault.field for fault in refused.value.faults}) == sorted(fields)
 
 
+def test_bounds_of_one_value_are_one_operator():
+    one = clip1("FLOAT32", 0, 1)
+    for low, high in ((0.0, 1.0), (np.float32(0), np.int8(1)), (jnp.float32(0), np.array(1.0))):
+        assert clip1("FLOAT32", low, high) == one
+        assert hash(clip1("FLOAT32", low, high)) == hash(one)
+    others = [clip1("FLOAT32", low, 1) for low in (-0.0, float("-inf"), float("nan"))]
+    assert len({one, *others}) == 4
+
+
 def test_integers_round_once_to_floats():
     """2^62 + 2^38 + 1 is above the middle of two FLOAT32; by way of a double it would be on it."""
     bound = np.asarray(clip1("FLOAT32", 2**62 + 2**38 + 1, float("inf"))(np.zeros(1, np.float32)))

@@ -136,6 +136,23 @@ def test_floats_are_kept_by_their_bits():
     assert np.signbit(np.asarray(wrong.clip(zeros, -0.0, 1))).all()
 
 
+def test_numbers_of_numpy_are_kept_by_their_bits_too():
+    below = -jnp.ones(2, jnp.float32)
+    for zero in (0.0, -0.0):
+        result = np.asarray(wrong.clip(below, np.float32(zero), np.float32(1)))
+        assert np.signbit(result).all() == np.signbit(zero)
+
+
+@pytest.mark.parametrize("axis", [1, np.int64(1), np.array(1), jnp.int32(1)], ids=repr)
+def test_an_axis_is_any_integer(axis: Any):
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for piece, expected in zip(wrong.split(x, axis, [1, 3]), np.split(x, [1], 1), strict=True):
+        np.testing.assert_array_equal(piece, expected)
+    for call in (lambda: wrong.split(x, -axis, [1, 3]), lambda: wrong.reduce(x, "SUM", [-axis])):
+        with pytest.raises(DmlError, match=r"be in \[0, 1\] \(-1 is 1 there\), got -1"):
+            call()
+
+
 def test_what_was_kept_makes_nothing_else_valid():
     """1, 1.0 and True are equal keys, and not equal fields."""
     wrong.tile(X, [2, 1, 1, 1])
