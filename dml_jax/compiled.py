@@ -1,5 +1,6 @@
 """Ahead-of-time compilation, as IDMLDevice::CompileOperator and IDMLBindingTable have it."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,14 @@ from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
-from dml_jax.operator import Bindable, compiler_options, whole_program
+from dml_jax.operator import (
+    Bindable,
+    are_described,
+    array_faults,
+    compiler_options,
+    described,
+    whole_program,
+)
 from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -34,18 +42,27 @@ class Buffer:
         self.array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
-    def of(cls, tensor: TensorDesc) -> "Buffer":
-        """Zeros, as many as a tensor needs. Raises `DmlError` for anything but a `TensorDesc`."""
+    def of(cls, tensor: TensorDesc, device: Any = None) -> "Buffer":
+        """Zeros, as many as a tensor needs, on a `jax.Device`; None is the default one.
+
+        Raises `DmlError` for anything but a `TensorDesc`.
+        """
         if not isinstance(tensor, TensorDesc):
             rule = "be a TensorDesc (Buffer itself takes an array)"
             raise DmlError([Fault("", "a buffer's tensor", rule, shown_array(tensor))])
         size = tensor.data_type.element_size or 1
         count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
-        return cls(np.zeros(count, tensor.dtype))
+        zeros = np.zeros(count, tensor.dtype)
+        return cls(zeros if device is None else jax.device_put(zeros, device))
 
     @property
     def size_in_bytes(self) -> int:
         return self.array.nbytes
+
+    def block_until_ready(self) -> "Buffer":
+        """Blocks until what was dispatched to write the memory is done, as arrays do."""
+        self.array.block_until_ready()
+        return self
 
     def __repr__(self) -> str:
         return f"Buffer({shown_array(self.array)})"
@@ -128,7 +145,7 @@ class BindingTable:
         return {key: memory[key] for key in written}
 
     def dispatch(self) -> None:
-        """Runs once. Does not wait for the device; `jax.block_until_ready` on a buffer does."""
+        """Runs once. Does not wait for the device; `wait` does, or `jax.block_until_ready`."""
         for key, array in self._program(*self._arguments()).items():
             self._written[key].array = array
 
@@ -159,8 +176,10 @@ class Compiled:
         inputs: Sequence[tuple[str, TensorDesc]],
         outputs: Sequence[tuple[str, TensorDesc]],
         jitted: Any,
+        device: Any,
     ):
         self._function = function
+        self._device = device
         self._inputs = inputs
         self._outputs = outputs
         self._jitted = jitted
@@ -168,14 +187,13 @@ class Compiled:
         self._executable = jitted.lower(*self._shapes).compile()
 
     def __repr__(self) -> str:
-        ins, outs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
-        return f"<Compiled {self.name}: {ins} -> {outs}>"
+        return f"<Compiled {self.name}: {described(self.inputs, self.outputs)}>"
 
     @property
     def name(self) -> str:
         return getattr(self._function, "c_name", getattr(self._function, "__name__", "function"))
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[TensorDesc, ...]:
         return tuple(tensor for _, tensor in self._inputs)
 
@@ -185,17 +203,8 @@ class Compiled:
 
     def __call__(self, *arrays: ArrayLike) -> Any:
         """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
-        if len(arrays) != len(self._inputs):
-            rule = f"be {len(self._inputs)}"
-            raise DmlError([Fault(self.name, "the number of arrays", rule, len(arrays))])
-        faults = [
-            Fault(self.name, path, f"be an array {shown_array(expected)}", shown_array(array))
-            for (path, _), expected, array in zip(self._inputs, self._shapes, arrays, strict=True)
-            if (getattr(array, "shape", None), getattr(array, "dtype", None))
-            != (expected.shape, expected.dtype)
-        ]
-        if faults:
-            raise DmlError(faults)
+        if not are_described(self.inputs, arrays):
+            raise DmlError(array_faults(self.name, self._inputs, arrays))
         return self._executable(*arrays)
 
     def cost(self) -> Cost:
@@ -242,8 +251,9 @@ class Compiled:
 
         Each range is large enough, and starts at a multiple of 16 bytes (more where the tensor
         guarantees it); outputs overlap nothing, but the same input where the operator runs in
-        place. A buffer may be of another type or shape than the tensor: bytes count. Raises one
-        `DmlError` for all that is wrong.
+        place. A buffer may be of another type or shape than the tensor: bytes count. The table is
+        a program of its own, compiled here, and runs where the buffers lie. Raises one `DmlError`
+        for all that is wrong.
         """
         expect = Expect(self.name)
         bounds: list[Bound] = []
@@ -277,6 +287,10 @@ class Compiled:
                 first = buffers.setdefault(name, binding.buffer)
                 rule = f"be bound to the Buffer of {name}, which holds the same array"
                 expect(first is binding.buffer, path, rule, Unquoted("another Buffer"))
+                lies = binding.buffer.array.devices()
+                if self._device is not None and lies != {self._device}:
+                    rule = f"lie on {self._device}, for which it is compiled"
+                    expect(False, path, rule, Unquoted(", ".join(map(str, lies))))
                 end = offset + (size or 0)
                 rule = f"stay within the {whole} bytes of its buffer"
                 expect(end <= whole, path, rule, Unquoted(f"byte {end}"))
@@ -326,15 +340,27 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         if inputs:
             rule = "be left out, since the descriptor knows its own"
             raise DmlError([Fault(function.c_name, "inputs", rule, len(inputs))])
-        described = [(path, t) for path, _, t in function.tensors(output=False)]
+        tensors = [(path, t) for path, _, t in function.tensors(output=False)]
         results = [(path, t) for path, _, t in function.tensors(output=True)]
     else:
-        tensors = [t if isinstance(t, TensorDesc) else TensorDesc.of(t) for t in inputs]
-        described = [(f"inputs[{i}]", t) for i, t in enumerate(tensors)]
-        for path, tensor in described:
+        tensors = _tensors("inputs", inputs)
+        for path, tensor in tensors:
             expect(not needs_x64(tensor.data_type), path, X64_RULE, tensor.data_type.shown())
         expect.check()
-        shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in tensors]
-        leaves = jax.tree.leaves(jax.eval_shape(function, *shapes))
-        results = [(f"outputs[{i}]", TensorDesc.of(leaf)) for i, leaf in enumerate(leaves)]
-    return Compiled(function, described, results, jitted)
+        shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in tensors]
+        results = _tensors("outputs", jax.tree.leaves(jax.eval_shape(function, *shapes)))
+    return Compiled(function, tensors, results, jitted, device)
+
+
+def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:
+    """What a function takes or returns, beside what each is called."""
+    faults, tensors = list[Fault](), list[tuple[str, TensorDesc]]()
+    for index, value in enumerate(values):
+        path = f"{name}[{index}]"
+        try:
+            tensors.append((path, value if isinstance(value, TensorDesc) else TensorDesc.of(value)))
+        except DmlError as error:
+            faults += error.moved("compile", path)
+    if faults:
+        raise DmlError(faults)
+    return tensors

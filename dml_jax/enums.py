@@ -130,7 +130,7 @@ _DTYPES = {
 }
 
 
-class TensorFlags(enum.IntFlag):
+class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
     """DML_TENSOR_FLAGS, combined with `|`."""
 
     NONE = 0

@@ -133,39 +133,53 @@ class Bindable:
         return {level: self.refused_at(level) for level in lower}
 
     def _check_arrays(self, arrays: Sequence[Any]) -> None:
-        inputs = self.inputs
-        if len(arrays) == len(inputs):
-            for tensor, array in zip(inputs, arrays, strict=True):
-                if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
-                    break
-            else:
-                if self._widest is None or not needs_x64(self._widest):
-                    return
-        raise DmlError(self._array_faults(arrays))
+        if self._widest is not None and needs_x64(self._widest):
+            raise DmlError(
+                Fault(self.c_name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
+                for path, tensor in self._described()
+                if needs_x64(tensor.data_type)
+            )
+        if not are_described(self.inputs, arrays):
+            tensors = [(path, tensor) for path, _, tensor in self.tensors(output=False)]
+            raise DmlError(array_faults(self.c_name, tensors, arrays))
 
     @functools.cached_property
     def _widest(self) -> TensorDataType | None:
         types = (tensor.data_type for _, tensor in self._described())
         return max(types, key=lambda t: t.bits, default=None)
 
-    def _array_faults(self, arrays: Sequence[Any]) -> Iterator[Fault]:
-        name, count = self.c_name, len(self.inputs)
-        if len(arrays) != count:
-            rule = f"be {count}, one for each input tensor"
-            yield Fault(name, "the number of arrays", rule, len(arrays))
-        for path, tensor in self._described():
-            if needs_x64(tensor.data_type):
-                yield Fault(name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
-        for (path, _, tensor), array in zip(self.tensors(output=False), arrays, strict=False):
-            if getattr(array, "shape", None) != tensor.sizes or array.dtype != tensor.dtype:
-                described = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
-                rule = f"be an array {described}{_remedy(tensor, array)}"
-                yield Fault(name, path, rule, shown_array(array))
-
     def describe(self) -> str:
         """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
-        inputs, outputs = (", ".join(t.shown() for t in ts) for ts in (self.inputs, self.outputs))
-        return f"{inputs} -> {outputs}"
+        return described(self.inputs, self.outputs)
+
+
+def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> str:
+    """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
+    return " -> ".join(", ".join(t.shown() for t in ts) for ts in (inputs, outputs))
+
+
+def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
+    """Whether there is an array for each tensor, of its sizes and type."""
+    return len(arrays) == len(tensors) and all(map(_is_described, tensors, arrays))
+
+
+def _is_described(tensor: TensorDesc, array: Any) -> bool:
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    return shape == tensor.sizes and dtype == tensor.dtype
+
+
+def array_faults(
+    name: str, tensors: Sequence[tuple[str, TensorDesc]], arrays: Sequence[Any]
+) -> Iterator[Fault]:
+    """Why arrays are not what (path, tensor) of each says."""
+    if len(arrays) != len(tensors):
+        rule = f"be {len(tensors)}, one for each input tensor"
+        yield Fault(name, "the number of arrays", rule, len(arrays))
+    for (path, tensor), array in zip(tensors, arrays, strict=False):
+        if not _is_described(tensor, array):
+            expected = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
+            rule = f"be an array {expected}{_remedy(tensor, array)}"
+            yield Fault(name, path, rule, shown_array(array))
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
@@ -335,7 +349,9 @@ class Operator(Descriptor, Bindable):
             faults += expect.faults
         if faults:
             raise DmlError(faults)
-        data_type = output_data_type or partial.inferred_data_type()
+        data_type = output_data_type
+        if data_type is None:
+            data_type = partial.inferred_data_type()
         sizes = partial.expected_sizes()
         for f in outputs:
             try:
@@ -463,6 +479,21 @@ class Operator(Descriptor, Bindable):
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
         return {"Type": self.c_name, "Desc": super().to_json()}
 
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The inverse of `to_json`; also takes the fields by themselves. Raises `DmlError`."""
+        if not isinstance(value, Mapping) or {"Type", "type"}.isdisjoint(value):
+            return cls.of_fields(value)
+        named, fields = _named(value)
+        if named is not cls:
+            raise DmlError([Fault("", "type", f"be {cls.c_name}", named.c_name)])
+        return cls.of_fields(fields)
+
+    @classmethod
+    def of_fields(cls, fields: Any) -> Self:
+        """The operator that a JSON object of its fields describes. Raises `DmlError`."""
+        return super().from_json(fields)
+
 
 def operator_type(name: Any) -> type[Operator]:
     """The operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
@@ -480,6 +511,12 @@ def operator_from_json(value: Any) -> Operator:
 
     Both keys may be in lower case, as DxDispatch's dispatchables have them.
     """
+    named, fields = _named(value)
+    return named.of_fields(fields)
+
+
+def _named(value: Any) -> tuple[type[Operator], Any]:
+    """The class of {"Type", "Desc"}, and the fields."""
     if not isinstance(value, Mapping):
         raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
     for pair in (("Type", "type"), ("Desc", "desc")):
@@ -490,4 +527,4 @@ def operator_from_json(value: Any) -> Operator:
     if not isinstance(name, str) or name is NOTHING:
         raise DmlError([Fault("", "type", "be an operator's name", name)])
     fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
-    return operator_type(name).from_json(fields.get("Desc", fields.get("desc", fields)))
+    return operator_type(name), fields.get("Desc", fields.get("desc", fields))

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
@@ -34,12 +36,17 @@ def calc_buffer_tensor_size(
     packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
     helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
     """
-    for name, values, least in (("Sizes", sizes, 1), ("Strides", strides or sizes, 0)):
+    for name, values, least in (
+        ("Sizes", sizes, 1),
+        ("Strides", sizes if strides is None else strides, 0),
+    ):
         good = len(values) == len(sizes) and all(is_uint(v) and v >= least for v in values)
         if not good:
             rule = f"be integers of at least {least}, as many as Sizes has"
             raise DmlError([Fault("DMLCalcBufferTensorSize", name, rule, values)])
-    return round_up(span(sizes, strides) * TensorDataType.of(data_type).element_size, 4)
+    # Integers of NumPy wrap.
+    elements = span([*map(int, sizes)], None if strides is None else [*map(int, strides)])
+    return round_up(elements * TensorDataType.of(data_type).element_size, 4)
 
 
 def span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
@@ -205,7 +212,7 @@ class TensorDesc:
         """Whether every element lies at an address of its own, as an output's must."""
         return self.strides is None or memory.distinct(self.sizes, self.strides)
 
-    def read(self, buffer: jax.Array) -> jax.Array:
+    def read(self, buffer: ArrayLike) -> jax.Array:
         """The tensor, of shape `sizes`, that lies at the start of a flat buffer of its type.
 
         A pure function of the buffer: a reshape, transposition, broadcast or slice where the
@@ -213,19 +220,22 @@ class TensorDesc:
         """
         return memory.read(self._checked(buffer), self.sizes, self.strides)
 
-    def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
+    def write(self, buffer: ArrayLike, tensor: ArrayLike) -> jax.Array:
         """The flat buffer with the tensor written at its start, other elements as they were.
 
         A pure function, like `read`. Raises `DmlError` where two elements share an address.
         """
         if not self.has_distinct_addresses:
             raise DmlError([Fault(_STRUCT, "Strides", DISTINCT_ADDRESSES, self.strides)])
-        if tensor.shape != self.sizes or tensor.dtype != self.dtype:
+        if (getattr(tensor, "shape", None), getattr(tensor, "dtype", None)) != (
+            self.sizes,
+            self.dtype,
+        ):
             rule = f"be {self.shown()}"
             raise DmlError([Fault(_STRUCT, "tensor", rule, shown_array(tensor))])
-        return memory.write(self._checked(buffer), tensor, self.strides)
+        return memory.write(self._checked(buffer), jnp.asarray(tensor), self.strides)
 
-    def _checked(self, buffer: jax.Array) -> jax.Array:
+    def _checked(self, buffer: Any) -> jax.Array:
         if needs_x64(self.data_type):
             raise DmlError([Fault(_STRUCT, "DataType", X64_RULE, self.data_type.shown())])
         if (
@@ -236,7 +246,7 @@ class TensorDesc:
         ):
             rule = f"be flat, {self.dtype}, of at least {self.span} elements"
             raise DmlError([Fault(_STRUCT, "buffer", rule, shown_array(buffer))])
-        return buffer
+        return jnp.asarray(buffer)
 
     def shown(self) -> Unquoted:
         """`FLOAT32[1,1,3,3]`, with strides where there are any."""

@@ -203,11 +203,13 @@ def test_outputs_in_any_structure():
     ("call", "message"),
     [
         (lambda c: loose(None), "function to be an operator, a graph or a function, got None"),
-        (lambda c: loose(abs, "x"), "be an array, got a str"),
+        (lambda c: loose(abs, "x"), "inputs[0] to be an array, got a str"),
+        (lambda c: loose(jnp.sum, T("FLOAT32", [4])), "outputs[0].DimensionCount to be in [1, 8]"),
         (lambda c: compile(rows([2, 2]), device="cpu"), "device to be a jax.Device, got 'cpu'"),
         (lambda c: c(np.zeros((2, 3), np.float32)), "InputTensor to be an array float32[4,8]"),
         (lambda c: c(np.zeros((4, 8))), "got float64[4,8]"),
-        (lambda c: c(), "the number of arrays to be 1, got 0"),
+        (lambda c: c(np.zeros((4, 8), np.int32)), "(x.astype('float32') converts), got int32"),
+        (lambda c: c(), "the number of arrays to be 1, one for each input tensor, got 0"),
         (lambda c: c.export("cpu"), "platforms to be a list of cpu, cuda, rocm, tpu, got 'cpu'"),
         (lambda c: c.export(["xpu"]), "platforms to be a list of"),
         (lambda c: Buffer(np.zeros(2, bool)), "got bool"),
@@ -231,6 +233,31 @@ def test_64_bits_are_never_narrowed(no_x64: None):
     ):
         with pytest.raises(DmlError, match="jax_enable_x64"):
             call()
+
+
+def test_the_remedy_of_64_bits_is_x64(no_x64: None):
+    op = Reduce.infer(function="SUM", input_tensor=T("INT64", [2, 4]), axes=[0])
+    with pytest.raises(DmlError) as refused:
+        op(jnp.zeros((2, 4), jnp.int32))
+    assert {fault.field for fault in refused.value.faults} == {
+        "InputTensor.DataType",
+        "OutputTensor.DataType",
+    }
+
+
+def test_buffers_on_a_device():
+    """A table runs where its buffers lie; one compiled for a device takes none of another."""
+    here, *others = jax.devices()
+    op, x = rows([4, 8]), values(4, 8)
+    source, target = Buffer(jax.device_put(x, here)), Buffer.of(op.output_tensor, here)
+    table = compile(op, device=here).bind([source], [target])
+    table.dispatch()
+    assert jax.block_until_ready(target) is target
+    assert target.array.devices() == {here}
+    np.testing.assert_allclose(target.array.reshape(4, 1), x.sum(1, keepdims=True), rtol=1e-5)
+    for other in others[:1]:
+        with pytest.raises(DmlError, match=f"OutputTensor to lie on {re.escape(str(here))}"):
+            compile(op, device=here).bind([source], [Buffer.of(op.output_tensor, other)])
 
 
 def test_shardings():

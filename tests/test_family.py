@@ -147,7 +147,7 @@ def test_bounds_of_one_value_are_one_operator():
     for low, high in ((0.0, 1.0), (np.float32(0), np.int8(1)), (jnp.float32(0), np.array(1.0))):
         assert clip1("FLOAT32", low, high) == one
         assert hash(clip1("FLOAT32", low, high)) == hash(one)
-    others = [clip1("FLOAT32", low, 1) for low in (-0.0, float("-inf"), float("nan"))]
+    others = [clip1("FLOAT32", low, 1) for low in (-0.0, float("-inf"), 0.5)]
     assert len({one, *others}) == 4
 
 

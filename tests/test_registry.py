@@ -112,6 +112,8 @@ def test_round_trips(name: str, data: st.DataObject):
     text = json.dumps(op.to_json())
     for twin in (
         operator_from_json(json.loads(text)),
+        type(op).from_json(json.loads(text)),
+        type(op).from_json(json.loads(text)["Desc"]),
         pickle.loads(pickle.dumps(op)),
         copy.deepcopy(op),
         eval(repr(op)),

@@ -1,6 +1,7 @@
 """TensorDesc: every rule of DML_BUFFER_TENSOR_DESC, and reading and writing through strides."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -253,6 +254,39 @@ def test_wrong_buffers_are_refused():
             desc.read(buffer)
     with pytest.raises(DmlError, match=r"tensor to be FLOAT32\[2,3\] .*, got float32\[3,2\]"):
         desc.write(jnp.zeros(7, jnp.float32), jnp.zeros((3, 2), jnp.float32))
+
+
+@pytest.mark.parametrize("strides", [None, [1, 2], [3, 2], [1, 1]], ids=str)
+def test_buffers_of_numpy(strides: list[int] | None):
+    desc, buffer = TensorDesc("FLOAT32", [2, 2], strides), np.arange(6, dtype=np.float32)
+    nested: Any = [[1, 2], [3, 4]]
+    across, along = strides or (2, 1)
+    places = [[i * across + j * along for j in range(2)] for i in range(2)]
+    np.testing.assert_array_equal(desc.read(buffer), buffer[places])
+    with pytest.raises(DmlError, match=r"expected tensor to be FLOAT32\[2,2\]"):
+        TensorDesc("FLOAT32", [2, 2]).write(buffer, nested)
+    if desc.has_distinct_addresses:
+        tensor = np.array([[7, 8], [9, 10]], np.float32)
+        expected = buffer.copy()
+        expected[places] = tensor
+        np.testing.assert_array_equal(desc.write(buffer, tensor), expected)
+
+
+def test_sizes_and_strides_of_a_buffer_are_any_sequences():
+    sizes: Any = np.array([2, 3])
+    assert calc_buffer_tensor_size("FLOAT32", sizes, sizes[::-1]) == 4 * (1 * 3 + 2 * 2 + 1)
+    with pytest.raises(DmlError, match="Strides to be integers of at least 0, as many as Sizes"):
+        calc_buffer_tensor_size("FLOAT32", [2, 3], [])
+
+
+def test_flags_are_known():
+    with pytest.raises(ValueError, match="TensorFlags"):
+        TensorFlags(2)
+
+
+def test_a_value_of_thousands_of_digits():
+    with pytest.raises(DmlError, match=r"Sizes\[0\] .*got a int that is too long to show"):
+        TensorDesc("FLOAT32", [10**5000])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)

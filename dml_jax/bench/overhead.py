@@ -97,13 +97,10 @@ def _construct(operator: Operator, seconds: float) -> float:
 
 
 def _dispatching(function: Bindable, inputs: Sequence[Any], device: Any) -> Contender:
-    buffers = [Buffer.of(t) for t in function.outputs]
-    for buffer in buffers:
-        buffer.array = jax.device_put(buffer.array, device)
-    sources = [Buffer.of(t) for t in function.inputs]
+    buffers = [Buffer.of(t, device) for t in function.outputs]
+    sources = [Buffer.of(t, device) for t in function.inputs]
     for source, x in zip(sources, inputs, strict=True):
-        flat = source.array.at[: x.size].set(x.reshape(-1))
-        source.array = jax.device_put(flat, device)
+        source.array = source.array.at[: x.size].set(x.reshape(-1))
     table = compile(function, device=device).bind(
         [BufferBinding(source) for source in sources], [BufferBinding(b) for b in buffers]
     )
