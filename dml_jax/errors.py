@@ -102,6 +102,8 @@ def abbreviate(value: object, limit: int = 80) -> str:
         text = str(value) if isinstance(value, Unquoted) else repr(value)
     except RecursionError:
         text = f"a deeply nested {type(value).__name__}"
+    except ValueError:  # an integer of thousands of digits, or a list of such
+        text = f"a {type(value).__name__} that is too long to show"
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"
 

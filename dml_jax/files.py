@@ -3,13 +3,14 @@
 import contextlib
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 
 
 def write_whole(
@@ -23,6 +24,8 @@ def write_whole(
     with _beside(target, field) as (real, partial):
         with partial.open("xb") as file:
             write(file)
+        if real.exists():
+            shutil.copymode(real, partial)
         partial.replace(real)
 
 
@@ -56,7 +59,7 @@ def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
 
 
 def read_npy(path: str | Path) -> np.ndarray:
-    """The array of a .npy file, row-major. Raises of any kind where it holds none.
+    """The array of a .npy file, row-major, in native order. Raises of any kind for other files.
 
     Its size is held against the header before anything is allocated, and it is read, not mapped:
     a mapped file that another process cuts short kills this one.
@@ -66,7 +69,8 @@ def read_npy(path: str | Path) -> np.ndarray:
     flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)
     if flat.size != count:
         raise ValueError(f"{flat.size} of {count} elements are left")
-    return np.asarray(flat.reshape(mapped.shape, order=order), order="C")
+    native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+    return np.asarray(native.reshape(mapped.shape, order=order), order="C")
 
 
 def write_npy(file: IO[bytes], array: np.ndarray) -> None:
@@ -77,9 +81,34 @@ def write_npy(file: IO[bytes], array: np.ndarray) -> None:
     file.write(array.reshape(-1).view(np.uint8).data)
 
 
-def not_utf8(error: UnicodeDecodeError) -> Fault:
-    """What is wrong with a text that could not be decoded."""
-    return Fault("", "the text", "be UTF-8", Unquoted(f"byte {error.start}: {error.reason}"))
+def read_parsed(path: Path, what: str, parse: Callable[[bytes], Any]) -> Any:
+    """What `parse` makes of the JSON that a file holds.
+
+    Raises `DmlError` with all that is wrong with it, within `what` it is ("Model").
+    """
+    where = f"{what} '{path}'"
+    try:
+        if path.exists() and not path.is_file():
+            raise IsADirectoryError(0, "not a file")
+        data = path.read_bytes()
+    except OSError as error:
+        rule = "be a readable JSON file"
+        if isinstance(error, FileNotFoundError) and path.parent.is_dir():
+            rule += nearest(path.name, (p.name for p in path.parent.glob("*.json")))
+        fault = Fault("", f"the {what.lower()}", rule, Unquoted(error.strerror), (where,))
+        raise DmlError([fault]) from None
+    try:
+        return parse(data)
+    except UnicodeDecodeError as error:
+        text = Unquoted(f"byte {error.start}: {error.reason}")
+        fault = Fault("", "the text", "be UTF-8", text)
+    except RecursionError:
+        fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
+    except DmlError as error:
+        raise error.within(where) from None
+    except ValueError as error:  # also of numbers with thousands of digits
+        fault = Fault("", "the text", "be JSON", Unquoted(error))
+    raise DmlError([fault]).within(where)
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 from facts import DOCUMENTED
 
-from dml_jax import DmlError, FeatureLevel, Graph, GraphBuilder, TensorDesc, clip, reduce
+from dml_jax import DmlError, FeatureLevel, Graph, GraphBuilder, TensorDesc, clip, join, reduce
 from dml_jax.cli import cli
 
 COMMANDS = list(cli.commands)
@@ -374,3 +374,33 @@ def test_colours_only_on_a_terminal():
     plain = output(terminal=True, NO_COLOR="1")
     assert b"JOIN" in plain
     assert not any(b"\x1b[%dm" % colour in plain for colour in range(30, 48))
+
+
+def test_names_move_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """They come from files: ESC ] 0 ; would name the terminal's window."""
+    monkeypatch.chdir(tmp_path)
+    name = "a\x1b]0;b\a[red]"
+    text = json.dumps(MODEL).replace('"clip"', json.dumps(name)).replace('"y"', json.dumps(name))
+    Path("m.json").write_text(text)
+    for words in (["run", "m.json"], ["run", "m.json", "--hlo"], ["check", "m.json"]):
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+        assert "\\x1b]0;b\\x07[red]" in result.stdout
+        assert "\x1b" not in result.output
+        assert "\a" not in result.output
+
+
+def test_a_graph_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [4]))
+    graph = builder.build(join([clip(x, 0, 1), builder.constant(np.ones(4, np.float32))], 0))
+    graph.save("graph.json")
+    path = Path("graph.json")
+    path.write_text("// saved\n" + path.read_text())
+    assert "ELEMENT_WISE_CLIP" in invoke("show", "graph.json").stdout
+    path.write_text(path.read_text().replace('"Axis": 0', '"Axis": 1'))
+    result = invoke("show", "graph.json")
+    assert result.stderr.startswith("Graph 'graph.json': DML_GRAPH_DESC: expected Nodes[2]."), (
+        result.output
+    )

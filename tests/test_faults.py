@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -201,6 +202,33 @@ def test_what_fails_halfway_leaves_the_old_file(error: Exception, tmp_path: Path
         write_whole(target, failing(error))
     assert target.read_bytes() == b"old"
     assert names(tmp_path) == ["a.bin"]
+
+
+def test_who_may_read_a_file_stays(tmp_path: Path):
+    target = tmp_path / "a.bin"
+    target.touch(0o600)
+    write_whole(target, lambda file: file.write(b"1"))
+    assert (target.stat().st_mode & 0o777, target.read_bytes()) == (0o600, b"1")
+
+
+def test_a_hash_that_two_threads_ask_for(monkeypatch: pytest.MonkeyPatch):
+    tensor = TensorDesc("FLOAT32", [4, 8])
+    op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=0, max=1)
+    begun, hashed, found = threading.Event(), TensorDesc.__hash__, list[int]()
+
+    def slow(tensor: TensorDesc) -> int:
+        begun.set()
+        time.sleep(0.05)
+        return hashed(tensor)
+
+    monkeypatch.setattr(TensorDesc, "__hash__", slow)
+    threads = [threading.Thread(target=lambda: found.append(hash(op))) for _ in range(2)]
+    threads[0].start()
+    begun.wait()
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert found == [hash(op)] * 2
 
 
 def test_a_link_is_followed(tmp_path: Path):

@@ -1,6 +1,8 @@
 """The command line: one module a command."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,16 +18,27 @@ from dml_jax.cli.terminal import STATUS
 from dml_jax.errors import nearest
 
 
+@contextlib.contextmanager
+def _ending_if_interrupted() -> Iterator[None]:
+    """As shells expect it: with 130, where click has 1 and "Aborted!"."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+
+
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order that one needs them
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _ending_if_interrupted():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _ending_if_interrupted():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            sys.exit(130)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         cmd.epilog = STATUS

@@ -19,6 +19,7 @@ from dml_jax.cli.terminal import (
     say_json,
 )
 from dml_jax.enums import FeatureLevel
+from dml_jax.errors import printable
 
 
 @click.command()
@@ -158,7 +159,7 @@ def run(
         executor = Executor(loaded, device, say, timing, track, record, output_path or Path())
         if hlo:
             for name, text in executor.hlo():
-                say(f"Dispatchable '{name}':\n{text}")
+                say(f"Dispatchable '{printable(name)}':\n{text}")
                 record("programs", {"name": name, "hlo": text})
         else:
             executor.run()

@@ -7,6 +7,7 @@ import click
 
 from dml_jax.cli.check import show_model
 from dml_jax.cli.terminal import as_values, json_option, reporting, say_json, show_table
+from dml_jax.errors import DmlError
 
 if TYPE_CHECKING:
     from dml_jax.graph import Graph
@@ -38,7 +39,10 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
             check_drawing(output)
         value = read_json(file)
         if isinstance(value, dict) and "Nodes" in value:
-            shown = Graph.load(file)
+            try:
+                shown = Graph.from_json(value, file.parent)
+            except DmlError as error:
+                raise error.within(f"Graph '{file}'") from None
             _show_nodes(shown, as_json)
         else:
             shown = parse_model(value, file.parent)

@@ -13,7 +13,7 @@ import click
 import jax
 
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate
+from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate, printable
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.executor import Device
@@ -123,9 +123,9 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
     for name, kind, shown in rows:
         if isinstance(shown, Bindable):
             tensors = ("\n".join(t.shown() for t in ts) for ts in (shown.inputs, shown.outputs))
-            table.add_row(name, kind, *tensors, str(shown.minimum_feature_level))
+            table.add_row(printable(name), kind, *tensors, str(shown.minimum_feature_level))
         else:
-            table.add_row(name, kind, "", shown.shown(), "")
+            table.add_row(printable(name), kind, "", shown.shown(), "")
     say_table(table)
 
 
@@ -221,8 +221,9 @@ def progress(
 
 def _bar(name: str, total: float | None) -> tuple[Any, Any]:
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     bar = Progress(console=Console(stderr=True), transient=True)
     bar.start()
-    return bar, bar.add_task(name, total=total)
+    return bar, bar.add_task(escape(printable(name)), total=total)

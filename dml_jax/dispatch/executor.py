@@ -16,7 +16,7 @@ from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
 
 
@@ -87,7 +87,7 @@ class Executor:
                     _check_temporary(dispatch, table, device)
                     self._tables[name, dispatch.bound] = table
             if timing.verbosity > 0 and dispatches:
-                say(f"Initialize '{name}': {(time.perf_counter() - start) * 1e3:.4f} ms")
+                say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
 
     def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
         for name, dispatchable in self.model.dispatchables.items():
@@ -118,7 +118,7 @@ class Executor:
                     resource = self.model.resources[command.resource]
                     with self._writing(command) as target:
                         write_file(target, self._values(resource), command.dimensions)
-                    self.say(f"Resource '{resource.name}' written to '{target}'")
+                    self.say(f"Resource {_shown(resource.name)} written to {_shown(target)}")
                     self.record("files", {"resource": resource.name, "path": str(target)})
 
     @contextlib.contextmanager
@@ -160,11 +160,12 @@ class Executor:
         self.record("dispatches", {"name": name, "samples_ms": samples})
         cold = min(len(samples) - 1, self.timing.warmup_samples)
         parts = {"Cold": samples[:cold], "Hot": samples[cold:]}
+        title = f"Dispatch {_shown(name)}: {len(samples)} iterations"
         if self.timing.verbosity == 0:
             median = statistics.median_high(parts["Hot"])
-            self.say(f"Dispatch '{name}': {len(samples)} iterations, {median:.4f} ms median")
+            self.say(f"{title}, {median:.4f} ms median")
             return
-        self.say(f"Dispatch '{name}': {len(samples)} iterations")
+        self.say(title)
         for part, times in parts.items():
             if times:
                 figures = ", ".join(
@@ -191,8 +192,9 @@ class Executor:
         resource = self.model.resources[command.resource]
         values = self._values(resource)
         self.record("resources", {"name": resource.name, "values": values})
+        title = f"Resource {_shown(resource.name)}:"
         if not command.verbose:
-            self.say(f"Resource '{resource.name}': {', '.join(streamed(values))}")
+            self.say(f"{title} {', '.join(streamed(values))}")
             return
         width, digits = len(str(len(values))), values.itemsize * 2
         bits = values.view(f"u{values.itemsize}")
@@ -200,7 +202,11 @@ class Executor:
             f"[{index:{width}}] {text} (0x{pattern:0{digits}X})"
             for index, (text, pattern) in enumerate(zip(streamed(values), bits, strict=True))
         )
-        self.say("\n".join([f"Resource '{resource.name}':", *lines]))
+        self.say("\n".join([title, *lines]))
+
+
+def _shown(name: object) -> str:
+    return f"'{printable(str(name))}'"
 
 
 def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:

@@ -14,10 +14,8 @@ from dml_jax.dispatch.reading import (
     Reader,
     boolean,
     find_file,
-    list_of,
     read_json,
     string,
-    unsigned,
 )
 from dml_jax.dispatch.resources import (
     IMAGE_DATA_TYPES,
@@ -31,6 +29,7 @@ from dml_jax.dispatch.resources import (
 )
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Expect, Fault, Unquoted, nearest, refused
+from dml_jax.fields import Integer, list_of
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable, operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
@@ -281,9 +280,9 @@ def _parse_source(value: Any) -> Binding:
     with Reader(value, (*own, *for_others)) as fields:
         return Binding(
             fields.take("name", string),
-            fields.take("elementOffset", unsigned(UINT64_MAX), 0),
-            fields.take("elementCount", unsigned(UINT64_MAX), None) or None,
-            fields.take("elementSizeInBytes", unsigned(UINT64_MAX), None) or None,
+            fields.take("elementOffset", Integer(0, UINT64_MAX).convert, 0),
+            fields.take("elementCount", Integer(0, UINT64_MAX).convert, None) or None,
+            fields.take("elementSizeInBytes", Integer(0, UINT64_MAX).convert, None) or None,
         )
 
 
@@ -314,7 +313,7 @@ def _parse_write_file(value: Any, context: str, names: _Names) -> WriteFile:
     with Reader(value, ("type", "resource", "targetPath", "dimensions"), context) as fields:
         name = fields.take("resource", names.resource)
         target = fields.take("targetPath", string)
-        dimensions = fields.take("dimensions", list_of(unsigned(UINT_MAX, 1)), [])
+        dimensions = fields.take("dimensions", list_of(Integer(1, UINT_MAX).convert), [])
         resource = names.resources.get(name)
         if resource is not None and not fields.faults:
             try:

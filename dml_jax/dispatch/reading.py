@@ -14,7 +14,7 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.files import distinct_keys, not_utf8
+from dml_jax.files import distinct_keys, read_parsed
 
 
 def read_json(path: Path) -> Any:
@@ -34,28 +34,15 @@ def read_json(path: Path) -> Any:
         def end_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             return distinct_keys(pairs)
 
-    where = f"Model '{path}'"
-    try:
-        if path.exists() and not path.is_file():
-            raise IsADirectoryError(0, "not a file")
-        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        rule = "be a readable JSON file"
-        if isinstance(error, FileNotFoundError) and path.parent.is_dir():
-            rule += nearest(path.name, (p.name for p in path.parent.glob("*.json")))
-        raise DmlError([Fault("", "the model", rule, Unquoted(error.strerror), (where,))]) from None
+    def parse(data: bytes) -> Any:
+        text = data.removeprefix(b"\xef\xbb\xbf")
+        try:
+            return Decoder(parse_mode=flags)(text.decode("utf-8"))
+        except rapidjson.JSONDecodeError as error:
+            raise ValueError(_placed(str(error), text)) from None
+
     flags = rapidjson.PM_COMMENTS | rapidjson.PM_TRAILING_COMMAS
-    try:
-        return Decoder(parse_mode=flags)(text.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        fault = not_utf8(error)
-    except RecursionError:
-        fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
-    except DmlError as error:
-        raise error.within(where) from None
-    except ValueError as error:  # also of numbers with thousands of digits
-        fault = Fault("", "the text", "be JSON", Unquoted(_placed(str(error), text)))
-    raise DmlError([fault]).within(where)
+    return read_parsed(path, "Model", parse)
 
 
 def _placed(message: str, text: bytes) -> str:
@@ -136,35 +123,3 @@ def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise refused("be true or false", value)
     return value
-
-
-def unsigned(limit: int, least: int = 0) -> Callable[[Any], int]:
-    """A converter for integers in [least, limit]."""
-
-    def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
-            raise refused(f"be an integer in [{least}, {limit}]", value)
-        return value
-
-    return convert
-
-
-def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
-    def convert_all(values: Any) -> list[Any]:
-        if not isinstance(values, list):
-            raise refused("be a list", values)
-        faults: list[Fault] = []
-        result: list[Any] = []
-        for index, value in enumerate(values):
-            if len(faults) > FAULTS_MAX:
-                break
-            try:
-                result.append(convert(value))
-            except DmlError as error:
-                for fault in error.faults:
-                    faults += DmlError([fault]).moved(fault.operator, f"[{index}]")
-        if faults:
-            raise DmlError(faults)
-        return result
-
-    return convert_all

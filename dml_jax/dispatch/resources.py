@@ -14,13 +14,11 @@ import numpy as np
 from dml_jax.dispatch.reading import (
     Reader,
     find_file,
-    list_of,
     string,
-    unsigned,
 )
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
-from dml_jax.fields import float_of_word
+from dml_jax.fields import Integer, float_of_word, list_of
 from dml_jax.files import read_npy
 from dml_jax.tensor import UINT_MAX, round_up
 
@@ -82,8 +80,8 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
         resample = fields.take("resampleSize", _resample_size, None)
         fields.take("resampleMode", _resample_mode, "scale")
-        size = fields.take("sizeInBytes", unsigned(UINT64_MAX, 1), None)
-        offset = fields.take("initialValuesOffsetInBytes", unsigned(UINT64_MAX), 0)
+        size = fields.take("sizeInBytes", Integer(1, UINT64_MAX).convert, None)
+        offset = fields.take("initialValuesOffsetInBytes", Integer(0, UINT64_MAX).convert, 0)
         values = None
         if not fields.faults:
             values = fields.take(
@@ -108,7 +106,7 @@ class _Values:
 
 
 def _resample_size(value: Any) -> tuple[int, int, int]:
-    sizes = list_of(unsigned(UINT_MAX, 1))(value)
+    sizes = list_of(Integer(1, UINT_MAX).convert)(value)
     if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in (1, 3, 4):
         raise refused("be [1, C, H, W] with 1, 3 or 4 channels", sizes)
     return sizes[1], sizes[2], sizes[3]
@@ -155,7 +153,7 @@ def _typed(data_type: TensorDataType) -> TensorDataType:
 def _constant(value: Any, data_type: TensorDataType) -> _Values:
     dtype = _typed(data_type).dtype
     with Reader(value, ("valueCount", "value")) as fields:
-        count = fields.take("valueCount", unsigned(UINT_MAX, 1))
+        count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         element = fields.take("value", lambda v: number(v, data_type))
     return _Values(data_type, count * dtype.itemsize, lambda: np.full(count, element, dtype))
 
@@ -163,7 +161,7 @@ def _constant(value: Any, data_type: TensorDataType) -> _Values:
 def _sequence(value: Any, data_type: TensorDataType) -> _Values:
     dtype = _typed(data_type).dtype
     with Reader(value, ("valueCount", "valueStart", "valueDelta")) as fields:
-        count = fields.take("valueCount", unsigned(UINT_MAX, 1))
+        count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         start = fields.take("valueStart", lambda v: number(v, data_type))
         delta = fields.take("valueDelta", lambda v: number(v, data_type))
 
@@ -182,7 +180,7 @@ def number(value: Any, data_type: TensorDataType) -> int | float:
     dtype = data_type.dtype
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
-        return unsigned(int(limits.max), int(limits.min))(value)
+        return Integer(int(limits.min), int(limits.max)).convert(value)
     value = float_of_word(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise refused("be a number, 'nan', 'inf' or '-inf'", value)
@@ -268,10 +266,10 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
 
     def make() -> np.ndarray:
         values = read_npy(path)
-        if (values.shape, values.dtype.newbyteorder("=")) != (shape, stored.dtype):
+        if (values.shape, values.dtype) != (shape, stored.dtype):
             rule = f"hold {stored} {list(shape)}, as it did"
             raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
-        return values.astype(stored.dtype, copy=False)
+        return values
 
     return _Values(stored, array.nbytes, make)
 

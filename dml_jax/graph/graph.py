@@ -14,7 +14,7 @@ import jax
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import distinct_keys, not_utf8, write_npy, write_whole
+from dml_jax.files import distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -155,25 +155,35 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def load(cls, path: str | Path) -> Self:
         """The graph that `save` wrote. Raises `DmlError` with all that is wrong with the file."""
         path = Path(path)
-        try:
-            value = json.loads(path.read_bytes(), object_pairs_hook=distinct_keys)
+
+        def parse(data: bytes) -> Self:
+            value = json.loads(data, object_pairs_hook=distinct_keys)
             if isinstance(value, dict) and "dispatchables" in value:
                 rule = "hold a graph (`dml-jax run` takes models)"
                 raise DmlError([Fault("", "the file", rule, Unquoted("a model"))])
-            nodes = value.get("Nodes") if isinstance(value, dict) else None
-            for node in nodes if isinstance(nodes, list) else ():
-                stored = node.get("Array") if isinstance(node, dict) else None
-                if isinstance(stored, dict) and isinstance(stored.get("SourcePath"), str):
-                    stored["SourcePath"] = str(path.parent / stored["SourcePath"])
-            return cls.from_json(value)
-        except OSError as error:
-            fault = Fault("", "the graph", "be a readable file", Unquoted(error.strerror))
-        except RecursionError:
-            fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
-        except DmlError as error:
-            raise error.within(f"Graph '{path}'") from None
-        except UnicodeDecodeError as error:
-            fault = not_utf8(error)
-        except ValueError as error:
-            fault = Fault("", "the text", "be JSON", Unquoted(error))
-        raise DmlError([fault]).within(f"Graph '{path}'")
+            return cls.from_json(value, path.parent)
+
+        return read_parsed(path, "Graph", parse)
+
+    @classmethod
+    def from_json(cls, value: Any, folder: Path = Path()) -> Self:
+        """The graph that a JSON object holds; the inverse of `to_json`.
+
+        Args:
+            value: the object.
+            folder: where the files of its constants are (`SourcePath`).
+
+        Raises `DmlError` with all that is wrong.
+        """
+        nodes = value.get("Nodes") if isinstance(value, Mapping) else None
+        if isinstance(nodes, list):
+            value = {**value, "Nodes": [_within(folder, node) for node in nodes]}
+        return super().from_json(value)
+
+
+def _within(folder: Path, node: Any) -> Any:
+    """A node in JSON, with the file of its constant, if it has one, in the folder."""
+    array = node.get("Array") if isinstance(node, dict) else None
+    if not isinstance(array, dict) or not isinstance(array.get("SourcePath"), str):
+        return node
+    return {**node, "Array": {**array, "SourcePath": str(folder / array["SourcePath"])}}
