@@ -114,6 +114,20 @@ def test_gradients_inside_shard_map(function: str, manual: set[str]):
     np.testing.assert_allclose(jax.jit(inside)(x), slope(jnp.asarray(values())), rtol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [(1,), (2,), (1, 2)], ids=str)
+@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"}))
+def test_derivatives_of_a_shard_map(function: str, axes: tuple[int, ...]):
+    """Forms of rows are chosen by platform: there all have types that vary over the mesh."""
+    f, x = reducer(function, axes), jnp.asarray(values())
+    mapped = jax.shard_map(f, mesh=mesh((8,)), in_specs=P("a"), out_specs=P("a"))
+    for way in (
+        lambda f: jax.grad(lambda x: f(x).sum()),
+        lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    ):
+        for result, expected in zip(way(mapped)(x), way(f)(x), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=2e-5)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradient_of_a_product_with_zeros(layout: str):
     x = values()

@@ -85,7 +85,7 @@ def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
 
     def of_rows(x: jax.Array) -> Parts:
         divided = slopes.of_rows(x, axes)
-        return divided, lax.full(reduced_shape(x.shape, axes), 1, divided.dtype)
+        return divided, lax.full_like(divided, 1, shape=reduced_shape(x.shape, axes))
 
     def other(x: jax.Array) -> Parts:
         shared, divisor = slopes.shared(x, axes)
