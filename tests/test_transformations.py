@@ -1,5 +1,6 @@
 """Operators as JAX functions: what XLA makes of them, and shards of them."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+import dml_jax
 from dml_jax import DepthToSpace1, ElementWiseClip, Reduce, Split, TensorDesc, Tile
 
 SHAPE = [2, 8, 16, 16]
@@ -177,3 +179,31 @@ def test_the_core_needs_only_its_dependencies():
         "assert not extras, extras\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("function", ["SUM", "AVERAGE"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((4, 8), (1,)), ((2, 3, 5), (0, 2)), ((3, 33009), (0,)), ((4, 1), (1,))]
+)
+def test_the_transpose_of_a_sum(
+    function: str, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]
+):
+    """<f(x), y> = <x, transposed(y)>: each element has what its sum gets, by the number of them."""
+    x = jnp.ones(shape, dtype)
+    compute = functools.partial(dml_jax.reduce, function=function, axes=axes)
+    y = np.arange(x.size // np.prod([shape[a] for a in axes]), dtype=dtype) % 9
+    y = jnp.asarray(y.reshape([1 if a in axes else n for a, n in enumerate(shape)]))
+    share = 1 if function == "SUM" else np.prod([shape[a] for a in axes])
+    for way in (compute, jax.jit(compute)):
+        (transposed,) = jax.linear_transpose(way, x)(y)
+        assert transposed.dtype == x.dtype
+        np.testing.assert_allclose(
+            transposed, np.broadcast_to(np.asarray(y) / share, shape), rtol=1e-3
+        )
+
+
+def test_what_has_no_transpose():
+    x = jnp.ones(3, jnp.float32)
+    with pytest.raises(NotImplementedError, match="only sums and averages"):
+        jax.linear_transpose(lambda x: dml_jax.reduce(x, "MAX", [0]), x)(x[:1])

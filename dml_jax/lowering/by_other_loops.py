@@ -59,6 +59,7 @@ def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
 BY_OTHER_LOOPS.def_impl(functools.partial(dispatch.apply_primitive, BY_OTHER_LOOPS))
 BY_OTHER_LOOPS.def_abstract_eval(lambda x, behind: x)
 ad.primitive_jvps[BY_OTHER_LOOPS] = lambda xs, dxs, **how: (BY_OTHER_LOOPS.bind(*xs, **how), *dxs)
+ad.primitive_transposes[BY_OTHER_LOOPS] = lambda cotangents, x, **_: [cotangents]
 # Each of a batch has other axes before its last.
 batching.primitive_batchers[BY_OTHER_LOOPS] = lambda xs, dims, **_: (*xs, *dims)
 
