@@ -297,6 +297,7 @@ class Plan:
 
     variants: Variants
     rows: Sequence[Rows]
+    cuts: bool = False  # sizes, to what a variant takes
 
 
 _SHAPES = (VIDEO, SQUARE, ODD_SQUARE, PRIMES, LOGITS, TALL, WIDE)
@@ -332,12 +333,12 @@ PLANS: dict[str, Plan] = {
     "ELEMENT_WISE_CLIP_GRAD1": Plan(
         _clip_grad(ElementWiseClipGrad1, min_max_data_type=lambda t: t.data_type), _ONE
     ),
-    "DEPTH_TO_SPACE": Plan(_blocks(DepthToSpace, True), _ONE),
-    "SPACE_TO_DEPTH": Plan(_blocks(SpaceToDepth, False), _ONE),
+    "DEPTH_TO_SPACE": Plan(_blocks(DepthToSpace, True), _ONE, cuts=True),
+    "SPACE_TO_DEPTH": Plan(_blocks(SpaceToDepth, False), _ONE, cuts=True),
     "DEPTH_TO_SPACE1": Plan(
-        _blocks(DepthToSpace1, True), (*_BLOCKS, Rows([LARGE], F32, "block 2 DEPTH"))
+        _blocks(DepthToSpace1, True), (*_BLOCKS, Rows([LARGE], F32, "block 2 DEPTH")), cuts=True
     ),
-    "SPACE_TO_DEPTH1": Plan(_blocks(SpaceToDepth1, False), _BLOCKS),
+    "SPACE_TO_DEPTH1": Plan(_blocks(SpaceToDepth1, False), _BLOCKS, cuts=True),
     "TILE": Plan(
         _tile,
         (
@@ -472,7 +473,8 @@ def cells(
                 for shape in row.sizes:
                     most = None if sizes else limit
                     for cell in _variants(kind, plan, type_name, shape, most, row.variants):
-                        of_kind.setdefault(cell.name, cell)
+                        if not (sizes and plan.cuts) or cell.tensor.sizes == tuple(shape):
+                            of_kind.setdefault(cell.name, cell)
         found |= dict(list(of_kind.items())[::every])
     if not found:
         by = f"{' or '.join(kinds) or 'one of the operators'} (`dml-jax operators NAME` says which)"

@@ -103,6 +103,7 @@ def draw(
     check_picture(target)
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator
 
     few = len(measured) <= 40
     labels = list(dict.fromkeys(m.cell.name if few else m.cell.group for m in measured))
@@ -123,7 +124,7 @@ def draw(
         by_kind.axvline(rates["copy"] / 1e9, color=colour, lw=1.2, alpha=0.8)
         read = rates[bandwidth.read_form(data_type)]
         by_kind.axvline(read / 1e9, color=colour, lw=1.2, ls=":", alpha=0.8)
-        by_size.plot(*roof(measured, data_type), color=colour, lw=1.2, marker=".")
+        by_size.plot(*roof(measured, data_type), color=colour, lw=1.2, marker="D", ms=3)
     by_kind.axvline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
     by_size.axhline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
     by_size.set(
@@ -140,13 +141,16 @@ def draw(
     by_kind.set_yticks(range(len(labels)), names, fontsize=7)
     for axis in (by_kind.xaxis, by_size.xaxis, by_size.yaxis):
         axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("")
+        axis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axis.set_minor_formatter("{x:g}")
+        axis.set_tick_params(which="minor", labelsize="small")
     for axes in (by_kind, by_size):
         axes.grid(axis="both", lw=0.3)
     handles = [
         *(Line2D([], [], marker="o", ls="", color=c, label=name) for name, c in colours.items()),
         Line2D([], [], marker="o", ls="", color="grey", label="bound"),
         Line2D([], [], marker="o", ls="", color="grey", fillstyle="none", label="allocated"),
+        Line2D([], [], color="grey", marker="D", ms=3, label="copy of as many bytes"),
         Line2D([], [], color="grey", label="copy of a type"),
         Line2D([], [], color="grey", ls=":", label="read of a type"),
         Line2D([], [], color="black", label="best copy"),

@@ -18,6 +18,7 @@ from dml_jax.cli.terminal import (
     used_rightly,
 )
 from dml_jax.enums import TensorDataType
+from dml_jax.errors import DmlError, Fault
 from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     try:
         found = [tuple(int(size) for size in value.strip("[]").split(",")) for value in values]
     except ValueError:
-        raise click.BadParameter(f"expected sizes such as 8,64,256,256, got {values}") from None
+        got = " ".join(values) or "nothing"
+        raise click.BadParameter(f"expected sizes such as 8,64,256,256, got {got}") from None
     with used_rightly():
         return [TensorDesc(TensorDataType.FLOAT32, sizes).sizes for sizes in found]
 
@@ -75,7 +77,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 )
 @click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     help="Measure the dispatchables of a DxDispatch model in place of the table.",
 )
 @click.option("--device", default="", help="Substring of the name of the device to use.")
@@ -90,11 +92,11 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 @click.option(
     "--limit",
     type=Finite(min=0.001),
-    help="MB of the largest tensor; larger ones are cut. By default 200 on a CPU, else 2148.",
+    help="MB of the largest tensor; the table's are cut. By default 200 on a CPU, else 2148.",
 )
 @click.option(
     "--overhead/--no-overhead",
-    default=True,
+    default=None,
     help="Also the calls of small cells, and compiling; not with --shape or --model.",
 )
 @click.option(
@@ -106,7 +108,10 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     help="Write JSON, to a file or (-, or no name) to stdout in place of the tables.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Draw the roofline: .svg or .png."
+    "-o",
+    "--output",
+    type=click.Path(readable=False, path_type=Path),
+    help="Draw the roofline: .svg or .png.",
 )
 def bench(
     operators: tuple[str, ...],
@@ -117,7 +122,7 @@ def bench(
     quick: bool,
     seconds: float,
     limit: float | None,
-    overhead: bool,
+    overhead: bool | None,
     json_file: str | None,
     output: Path | None,
 ) -> None:
@@ -143,6 +148,8 @@ def bench(
 
     if model is not None and (operators or types or shapes):
         raise click.UsageError("--model stands without --operator, --dtype and --shape.")
+    if overhead and (model is not None or shapes):
+        raise click.UsageError("--overhead stands without --shape and --model.")
     with reporting(json_file == "-"):
         if output is not None:
             check_picture(output)
@@ -152,6 +159,8 @@ def bench(
         chosen = find_device(device, "--device")
         most = int(limit * 1e6) if limit else default_limit(chosen)
         cells = _cells(operators, types, shapes, model, most, quick)
+        if limit is not None:
+            _check_limit(limit, cells)
         run = Bench(chosen, seconds, most)
         known = environment(chosen)
         to_stdout = json_file != "-"
@@ -160,7 +169,8 @@ def bench(
         bandwidth = run.bandwidth(cells)
         if to_stdout:
             say_table(report.bandwidth_table(bandwidth))
-        kinds = {cell.kind for cell in cells} if overhead and model is None and not shapes else ()
+        is_table = model is None and not shapes
+        kinds = {cell.kind for cell in cells} if overhead is not False and is_table else ()
         few = [cell for cell in small_cells() if cell.kind in kinds][:: 3 if quick else 1]
         measured, small, interrupted = [], [], False
         try:
@@ -214,6 +224,16 @@ def _cells(
 
     found = load_model(model).dispatchables.items()
     return [Cell("MODEL", name, dispatchable.operator) for name, dispatchable in found]
+
+
+def _check_limit(limit: float, cells: "list[Cell]") -> None:
+    """Sizes that are given are not cut, and are compared with copies of up to the limit."""
+    for cell in cells:
+        tensors = (*cell.function.inputs, *cell.function.outputs)
+        largest = max(tensor.total_tensor_size_in_bytes for tensor in tensors) / 1e6
+        if largest > limit:
+            rule = f"be at least {largest:g}, the MB of the largest tensor of {cell.name}"
+            raise DmlError([Fault("", "--limit", rule, limit)])
 
 
 def _write_json(target: str, value: Any) -> None:
