@@ -7,7 +7,7 @@ from dataclasses import MISSING, FrozenInstanceError
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, DmlError, Fault, nearest
+from dml_jax.errors import NOTHING, DmlError, Fault, nearest, nearest_name
 from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
 
 
@@ -157,8 +157,17 @@ class Descriptor:
         except KeyError:
             return (self._key, self.__dict__["_cached_hash"])[1]
 
+    def replace(self, **changes: Any) -> Self:
+        """The descriptor with some fields changed, checked as a new one is."""
+        return type(self)(**{**self._values(), **changes})
+
+    __replace__ = replace  # `copy.replace`
+
+    def _values(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in self.fields}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), {f.name: getattr(self, f.name) for f in self.fields})
+        return _rebuilt, (type(self), self._values())
 
     def __repr__(self) -> str:
         shown = []
@@ -190,6 +199,7 @@ class Descriptor:
         faults: list[Fault] = []
         values: dict[str, Any] = {}
         broken: set[str] = set()
+        meant: set[str | None] = set()
         if not isinstance(value, Mapping):
             raise DmlError([Fault(cls.c_name, "", "be an object", value)])
         known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
@@ -197,9 +207,12 @@ class Descriptor:
             if name not in known:
                 rule = f"be a field of {cls.c_name}{nearest(name, known)}"
                 faults.append(Fault(cls.c_name, str(name), rule, value[name]))
+                meant.add(nearest_name(name, known))
         for f in cls.fields:
             given = value.get(f.c_name, MISSING)
             if given is MISSING or (given is None and f.optional):
+                if f.c_name in meant:  # said to be missing by its wrong name
+                    broken.add(f.name)
                 continue
             try:
                 values[f.name] = f.kind.from_json(given, value)
@@ -208,7 +221,8 @@ class Descriptor:
                 broken.add(f.name)
             count = value.get(f.count) if f.count else None
             counted = type(count) is int and isinstance(given, list) and count == len(given)
-            if f.count in value and isinstance(given, list) and not counted:
+            # That there is none is wrong by itself.
+            if f.count in value and isinstance(given, list) and given and not counted:
                 rule = f"be {len(given)} (the elements of {f.c_name})"
                 faults.append(Fault(cls.c_name, str(f.count), rule, count))
         self = object.__new__(cls)

@@ -128,11 +128,20 @@ NOTHING = Unquoted("nothing")
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """` (did you mean 'Axis'?)` where one of the `known` words is near, else nothing."""
+    found = nearest_name(word, known)
+    return "" if found is None else f" (did you mean {found!r}?)"
+
+
+def nearest_name(word: object, known: Iterable[str]) -> str | None:
+    """Of the `known` words the one that is near, the first of equally near ones."""
     by_case = {name.casefold(): name for name in known}
     if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
-        return ""  # the search takes the product of these
-    found = difflib.get_close_matches(word.casefold(), by_case, n=1)
-    return f" (did you mean {by_case[found[0]]!r}?)" if found else ""
+        return None  # the search takes the product of these
+    folded = word.casefold()
+    found = difflib.get_close_matches(folded, by_case, n=3)
+    alike = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in found}
+    first = (name for name in by_case if name in alike and alike[name] == max(alike.values()))
+    return by_case.get(next(first, ""))
 
 
 def refused(rule: str, value: object) -> DmlError:

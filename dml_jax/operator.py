@@ -500,7 +500,7 @@ def operator_type(name: Any) -> type[Operator]:
     full = name if str(name).startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
     if full not in OPERATORS:
         known = [op.short_name for op in OPERATORS.values()]
-        hint = nearest(full.removeprefix("DML_OPERATOR_"), known)
+        hint = nearest(full.upper().replace("DML_OPERATOR_", ""), known)
         rule = f"be an operator that is built ({', '.join(known)}){hint}"
         raise DmlError([Fault("", "type", rule, name)])
     return OPERATORS[full]

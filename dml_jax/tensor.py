@@ -49,6 +49,14 @@ def calc_buffer_tensor_size(
     return round_up(elements * TensorDataType.of(data_type).element_size, 4)
 
 
+def _symbols(values: Any) -> str:
+    """What to do about the sizes that `jax.export.symbolic_shape` gives."""
+    from jax import export
+
+    symbolic = isinstance(values, tuple) and any(map(export.is_symbolic_dim, values))
+    return " (symbolic ones are none: export a program for each size)" if symbolic else ""
+
+
 def span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
     """Elements from a tensor's first to its last, both included."""
     if strides is None:
@@ -112,7 +120,7 @@ class TensorDesc:
                         return tuple(map(operator.index, values))
             except TypeError:
                 pass
-            expect(False, field, "be a list of integers", values)
+            expect(False, field, f"be a list of integers{_symbols(values)}", values)
             return None
 
         try:

@@ -206,3 +206,12 @@ def test_later_calls_trace_and_describe_nothing_anew(monkeypatch):
     np.testing.assert_allclose(
         dml_jax.reduce(X, "L1", [1, 3]), np.abs(N).sum((1, 3), keepdims=True), rtol=1e-5
     )
+
+
+def test_sizes_that_are_symbols():
+    """`jax.export.symbolic_shape` gives them."""
+    from jax import export
+
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 8"), np.dtype(np.float32))
+    with pytest.raises(DmlError, match=r"InputTensor.Sizes to be a list of integers \(symbolic"):
+        jax.eval_shape(lambda x: wrong.clip(x, 0, 1), x)

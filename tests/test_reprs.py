@@ -144,3 +144,16 @@ def test_types_of_calls():
 
 def any_operator(operator: Operator, x: jax.Array) -> Any:
     return assert_type(operator(x), Any)
+
+
+@pytest.mark.parametrize("change", ["replace", "__replace__"])
+def test_a_field_is_replaced(change: str):
+    tensor = TensorDesc("FLOAT32", [2, 4])
+    op = Reduce.infer(function="SUM", input_tensor=tensor, axes=[1])
+    other = getattr(op, change)(function="MAX")
+    assert other == Reduce.infer(function="MAX", input_tensor=tensor, axes=[1])
+    assert op.function == "SUM" or op.function.name == "SUM"
+    with pytest.raises(DmlError, match=r"Sizes\[0\] to be 1 since dimension 0 is reduced, got 2"):
+        op.replace(axes=[0])
+    with pytest.raises(DmlError, match=r"expected axis to be a field .*did you mean 'axes'"):
+        op.replace(axis=[0])
