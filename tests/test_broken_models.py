@@ -306,15 +306,15 @@ TEXTS = [
         *("each key", "once", "'sizeInBytes'"),
     ),
     case("lone-surrogate", text('{"\\ud800": 1}'), "model.json", "JSON"),
-    case("a-list", text("[1, 2]"), "Model", "object", "[1, 2]"),
-    case("a-string", text('"resources"'), "Model", "object", "'resources'"),
+    case("a-list", text("[1, 2]"), "the model", "object", "[1, 2]"),
+    case("a-string", text('"resources"'), "the model", "object", "'resources'"),
     case("1e400", text('{"resources": 1e400}'), "model.json", "JSON"),
     case(
         "described-twice",
         text(json.dumps(BASE).replace('"desc"', '"Desc": {"Axis": 1}, "desc"')),
         *("Dispatchable 'sum'", "Desc", "desc"),
     ),
-    case("null", text("null"), "Model", "object", "None"),
+    case("null", text("null"), "the model", "object", "None"),
     case("nothing-in-it", text("{}"), "Model", "resources", "given", "nothing", lines=3),
 ]
 
@@ -399,9 +399,9 @@ RESOURCES = [
     case("type-unknown", typed("FLOAT23"), IN, "initialValuesDataType", "FLOAT32'?", "'FLOAT23'"),
     case("type-number", typed(1), IN, "initialValuesDataType", "one of", "got 1"),
     case("type-list", typed(["FLOAT32"]), IN, "initialValuesDataType", "one of", "['FLOAT32']"),
-    case("type-none", typed("UNKNOWN"), IN, "initialValuesDataType", "whole bytes", "UNKNOWN"),
+    case("type-none", typed("UNKNOWN"), IN, "come with an initialValuesDataType", "nothing"),
     case("type-4-bits", typed("UINT4"), IN, "initialValuesDataType", "whole bytes", "UINT4"),
-    case("type-left-out", drop("resources/input/initialValuesDataType"), IN, "DataType", "UNKNOWN"),
+    case("type-left-out", drop("resources/input/initialValuesDataType"), IN, "DataType", "nothing"),
     case(
         "size-too-small", put("resources/input/sizeInBytes", 35), IN, "sizeInBytes", "36", "got 35"
     ),
@@ -434,7 +434,7 @@ RESOURCES = [
     case("float32-true", typed("FLOAT32", [True]), IN, "initialValues[0]", "number", "True"),
     case("float32-nested", typed("FLOAT32", [[1]]), IN, "initialValues[0]", "number", "[1]"),
     case("all-values", typed("INT8", [1, "x", 200]), IN, "initialValues[2]", "127", "200", lines=2),
-    case("untyped-numbers", typed("UNKNOWN", [1]), IN, "initialValues[0]", "type and value", "1"),
+    case("untyped-numbers", typed("UNKNOWN", [1]), IN, "with an initialValuesDataType", "nothing"),
     case(
         "list-no-type",
         typed("UNKNOWN", [{"name": "a", "value": 1}]),
@@ -537,7 +537,7 @@ FILES = [
     case("raw-size", source("w.bin", b"12345"), IN, "sourcePath 'w.bin'", "4 bytes", "5"),
     case("raw-empty", source("w.dat", b""), IN, "sourcePath 'w.dat'", "positive", "0"),
     case(
-        "raw-untyped", source("w.dat", b"1234", "UNKNOWN"), IN, "initialValuesDataType", "UNKNOWN"
+        "raw-untyped", source("w.dat", b"1234", "UNKNOWN"), IN, "initialValuesDataType", "nothing"
     ),
     case("png-corrupt", source("p.png", b"not a picture", "UINT8"), IN, "sourcePath 'p.png'"),
     case("png-empty", source("p.png", b"", "UINT8"), IN, "sourcePath 'p.png'", "readable .png"),

@@ -376,6 +376,46 @@ def test_colours_only_on_a_terminal():
     assert not any(b"\x1b[%dm" % colour in plain for colour in range(30, 48))
 
 
+@pytest.mark.parametrize("command", ["run", "check", "show"])
+def test_a_model_that_may_not_be_read(command: str, tmp_path: Path, monkeypatch: Any):
+    """It is a fault of the model, and none of the command line."""
+    path = tmp_path / "m.json"
+    path.write_text("{}")
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    result = invoke(command, str(path))
+    assert result.exit_code == 1
+    rule = "expected the model to be a readable JSON file, got Permission denied"
+    assert result.stderr == f"Model '{path}': {rule}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--shape", "64", "--overhead"], "--overhead stands without --shape and --model"),
+        (["--model", "m.json", "--overhead"], "--overhead stands without --shape and --model"),
+        (["--shape", "abc"], "expected sizes such as 8,64,256,256, got abc"),
+        (
+            ["--operator", "DEPTH_TO_SPACE", "--shape", "1,5,7,7"],
+            "expected the sizes and types to be taken by DEPTH_TO_SPACE",
+        ),
+        (
+            ["--operator", "ELEMENT_WISE_CLIP", "--shape", "1000000", "--limit", "0.01"],
+            "expected --limit to be at least 4, the MB of the largest tensor",
+        ),
+    ],
+)
+def test_a_bench_measures_what_is_asked(words: list[str], message: str):
+    result = invoke("bench", *words)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.stderr.split())
+    assert result.stdout == "" or "copy" not in result.stdout
+
+
 def test_names_move_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """They come from files: ESC ] 0 ; would name the terminal's window."""
     monkeypatch.chdir(tmp_path)

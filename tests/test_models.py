@@ -20,6 +20,7 @@ from PIL import Image
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor, Timing
 from dml_jax.dispatch.model import load_model, parse_model
+from dml_jax.errors import DmlError
 
 Json = dict[str, Any]
 X, Y = "InputTensor", "OutputTensor"
@@ -1292,3 +1293,86 @@ def test_help_names_every_option():
     assert result.exit_code == 0
     for option in ("-i", "-r", "-t", "-I", "-w", "-v", "-a", "-s", "-S", "--check", "--hlo"):
         assert option in result.stdout
+
+
+# Models from Windows.
+
+
+def test_paths_as_windows_has_them(folder: Path):
+    (folder / "data").mkdir()
+    np.save(folder / "data" / "in.npy", np.arange(3, dtype=np.float32))
+    model = model_of(
+        {"r": {"initialValues": {"sourcePath": "data\\in.npy"}}},
+        {},
+        {"type": "writeFile", "resource": "r", "targetPath": "out\\o.npy"},
+    )
+    (folder / "m.json").write_text(json.dumps(model))
+    Executor(load_model(folder / "m.json"), jax.devices()[0], print, folder=folder).run()
+    np.testing.assert_array_equal(np.load(folder / "out" / "o.npy"), [0, 1, 2])
+
+
+@pytest.mark.parametrize("path", ["C:\\temp\\o.npy", "c:/temp/o.npy", "\\\\server\\o.npy"])
+def test_paths_of_another_machine(path: str, folder: Path):
+    source = model_of({"r": {"initialValues": {"sourcePath": path}}}, {})
+    write = {"type": "writeFile", "resource": "r", "targetPath": path}
+    target = model_of({"r": buffer([1])}, {}, write)
+    for model, field in ((source, "sourcePath"), (target, "targetPath")):
+        with pytest.raises(DmlError, match=f"{field} .*to be a path of this machine"):
+            parse_model(model, folder)
+
+
+def test_a_model_is_not_written_over(folder: Path):
+    write = {"type": "writeFile", "resource": "r", "targetPath": "./m.json"}
+    path = folder / "m.json"
+    path.write_text(json.dumps(model_of({"r": buffer([1])}, {}, write)))
+    executor = Executor(load_model(path), jax.devices()[0], print, folder=folder)
+    with pytest.raises(DmlError, match="expected targetPath to be another file than the model"):
+        executor.run()
+    assert json.loads(path.read_text())
+
+
+# One mistake, one line.
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda m: m["commands"][0].update(bindings={"inputTensor": "input", Y: "output"}),
+            "bindings to name tensors of the operator (did you mean 'InputTensor'?)",
+        ),
+        (
+            lambda m: m["dispatchables"]["sum"]["desc"].update(
+                outputTensor=m["dispatchables"]["sum"]["desc"].pop(Y)
+            ),
+            "outputTensor to be a field of DML_OPERATOR_REDUCE (did you mean 'OutputTensor'?)",
+        ),
+        (
+            lambda m: m["dispatchables"]["sum"]["desc"].update(Axes=[], AxisCount=1),
+            "AxisCount to be at least 1, got 0",
+        ),
+        (
+            lambda m: m["dispatchables"]["sum"]["desc"][X].update(DataType="FLOAT"),
+            "(did you mean 'FLOAT32'?), got 'FLOAT'",
+        ),
+        (
+            lambda m: m["dispatchables"]["sum"].update(type="dml_operator_reduce"),
+            "(did you mean 'REDUCE'?), got 'dml_operator_reduce'",
+        ),
+        (
+            lambda m: m["dispatchables"]["sum"].update(type="DML_GRAPH_DESC"),
+            '{"type": "graph", "sourcePath": ...}',
+        ),
+        (
+            lambda m: m["resources"]["input"].pop("initialValuesDataType"),
+            "initialValues to come with an initialValuesDataType, got nothing",
+        ),
+    ],
+)
+def test_a_mistake_is_said_once(edit: Callable[[Json], Any], message: str):
+    model = reduce_model()
+    edit(model)
+    with pytest.raises(DmlError) as refused:
+        parse_model(model, Path())
+    (line,) = str(refused.value).splitlines()
+    assert message in line

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(readable=False, path_type=Path))
 @level_option
 @json_option
 def check(model: Path, feature_level: FeatureLevel | None, as_json: bool) -> None:

@@ -23,8 +23,14 @@ from dml_jax.errors import printable
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("-m", "--model", "named", type=click.Path(path_type=Path), help="The same as MODEL.")
+@click.argument("model", type=click.Path(readable=False, path_type=Path), required=False)
+@click.option(
+    "-m",
+    "--model",
+    "named",
+    type=click.Path(readable=False, path_type=Path),
+    help="The same as MODEL.",
+)
 @click.option(
     "--input_path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(readable=False, path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Draw it too, to a .svg or .png file."
+    "-o",
+    "--output",
+    type=click.Path(readable=False, path_type=Path),
+    help="Draw it too, to a .svg or .png file.",
 )
 @json_option
 def show(file: Path, output: Path | None, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from dml_jax.compiled import BindingTable, Buffer
 from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
+from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
@@ -125,7 +126,11 @@ class Executor:
     def _writing(self, command: WriteFile) -> Iterator[Path]:
         """The file to be written; what goes wrong with it is the resource's."""
         try:
-            yield self.folder / command.target_path
+            target = self.folder / path_of(command.target_path)
+            if self.model.path is not None and target.resolve() == self.model.path.resolve():
+                rule = "be another file than the model"
+                raise DmlError([Fault("", "targetPath", rule, command.target_path)])
+            yield target
         except DmlError as error:
             raise error.within(self.model.resources[command.resource].context) from None
 

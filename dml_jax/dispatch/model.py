@@ -5,7 +5,7 @@ The format is that of DxDispatch's Guide.md. Nothing here needs a device, or all
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from dml_jax.dispatch.reading import (
     Reader,
     boolean,
     find_file,
+    path_of,
     read_json,
     string,
 )
@@ -28,7 +29,17 @@ from dml_jax.dispatch.resources import (
     reading,
 )
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import FAULTS_MAX, NOTHING, DmlError, Expect, Fault, Unquoted, nearest, refused
+from dml_jax.errors import (
+    FAULTS_MAX,
+    NOTHING,
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    nearest,
+    nearest_name,
+    refused,
+)
 from dml_jax.fields import Integer, list_of
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable, operator_from_json
@@ -47,6 +58,7 @@ _OTHER_KINDS = {
     "hlsl": "HLSL shaders need Direct3D",
     "onnx": "ONNX models need ONNX Runtime",
     "dmlserializedgraph": "serialized graphs are DirectML's own format",
+    "dml_graph_desc": 'graphs are {"type": "graph", "sourcePath": ...}, which `Graph.save` wrote',
 }
 
 
@@ -107,6 +119,7 @@ class Model:
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
+    path: Path | None = None  # of the file, if it is from one
 
 
 def load_model(path: Path, folder: Path | None = None) -> Model:
@@ -114,7 +127,8 @@ def load_model(path: Path, folder: Path | None = None) -> Model:
 
     The files that it names are looked for in `folder` first; None is the model's own.
     """
-    return parse_model(read_json(path), path.parent if folder is None else folder)
+    model = parse_model(read_json(path), path.parent if folder is None else folder)
+    return replace(model, path=path)
 
 
 def parse_model(value: Any, folder: Path) -> Model:
@@ -135,6 +149,8 @@ def parse_model(value: Any, folder: Path) -> Model:
     if isinstance(value, Mapping) and "Nodes" in value:
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
         raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
+    if not isinstance(value, Mapping):
+        raise DmlError([Fault("", "the model", "be an object", value)])
     resource_items, dispatchable_items, command_items = None, None, None
     try:
         with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
@@ -328,8 +344,11 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
     suffix = Path(target).suffix.lower()
     element = resource.data_type.element_size
     faults: list[Fault] = []
-    if not Path(target).name or "\0" in target:
-        faults.append(Fault("", "targetPath", "name a file", target))
+    try:
+        if not path_of(target).name or "\0" in target:
+            faults.append(Fault("", "targetPath", "name a file", target))
+    except DmlError as error:
+        faults += error.moved("", "targetPath")
     if len(dimensions) > DIMENSION_COUNT_MAX:
         rule = f"have at most {DIMENSION_COUNT_MAX} elements"
         faults.append(Fault("", "dimensions", rule, dimensions))
@@ -389,9 +408,11 @@ def _bind(
     expect = Expect(operator.c_name)
     bound: list[Bound] = []
 
-    for name in {**dispatchable.bindings, **at_dispatch}:
+    wrong = {**dispatchable.bindings, **at_dispatch}.keys() - points.keys()
+    for name in sorted(wrong):
         hint = nearest(name, points)
-        expect(name in points, "bindings", f"name tensors of the operator{hint}", name)
+        expect(False, "bindings", f"name tensors of the operator{hint}", name)
+    meant = {nearest_name(name, points) for name in wrong}
     complete = True
     for path, point in points.items():
         tensors = point.tensors
@@ -401,7 +422,7 @@ def _bind(
             expect(path not in at_dispatch, path, rule, Unquoted("a binding at the dispatch"))
         sources = at_dispatch.get(path, dispatchable.bindings.get(path))
         if sources is None:
-            expect(False, path, "be bound", Unquoted("nothing"))
+            expect(path in meant, path, "be bound", NOTHING)
             continue
         rule = f"be bound to {len(tensors)} resource{'s' * (len(tensors) != 1)}"
         if not expect(len(sources) == len(tensors), path, rule, len(sources)):

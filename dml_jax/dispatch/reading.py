@@ -1,5 +1,7 @@
 """Reading JSON with comments and trailing commas, and its objects field by field."""
 
+import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,9 +56,20 @@ def _placed(message: str, text: bytes) -> str:
     return f"{rest} (line {line}, column {column})"
 
 
+def path_of(text: str) -> Path:
+    """A path as a model has it, which may have been written on Windows.
+
+    Raises `DmlError` where it names a drive, or another machine, and this one has none.
+    """
+    if os.sep != "\\" and re.match(r"[A-Za-z]:[\\/]|\\\\", text):
+        raise refused("be a path of this machine", text)
+    return Path(text.replace("\\", "/"))
+
+
 def find_file(folder: Path, source: str) -> Path:
     """A file of a model: found in `folder`, or else in the current one."""
-    path = next((p for p in (folder / source, Path(source)) if p.exists()), None)
+    names = (Path(source), path_of(source))
+    path = next((p for n in names for p in (folder / n, n) if p.exists()), None)
     if path is None:
         raise refused(f"exist, in the folder '{folder}' or the current one", NOTHING)
     if not path.is_file():

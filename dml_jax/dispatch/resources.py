@@ -17,7 +17,15 @@ from dml_jax.dispatch.reading import (
     string,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Fault,
+    Unquoted,
+    abbreviate,
+    missing_extra,
+    refused,
+)
 from dml_jax.fields import Integer, float_of_word, list_of
 from dml_jax.files import read_npy
 from dml_jax.tensor import UINT_MAX, round_up
@@ -27,7 +35,7 @@ IMAGE_TYPES = (".png", ".jpg", ".jpeg")
 FILE_TYPES = (".npy", *IMAGE_TYPES)
 # Raw bytes would be taken for what they are not, or the other way about.
 OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or in what says that it is raw bytes"
+NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or for raw bytes in .bin or .dat"
 IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
 UNKNOWN = TensorDataType.UNKNOWN
 
@@ -145,6 +153,8 @@ def _parse_values(
 
 def _typed(data_type: TensorDataType) -> TensorDataType:
     if data_type.element_size == 0:
+        if data_type == UNKNOWN:
+            raise refused("come with an initialValuesDataType", NOTHING)
         rule = "come with an initialValuesDataType of whole bytes"
         raise refused(rule, data_type.shown())
     return data_type
@@ -201,6 +211,8 @@ def _numbers(values: list[Any], data_type: TensorDataType) -> np.ndarray:
 
 def _mixed(values: list[Any]) -> np.ndarray:
     """A list initialiser: {"name", "type", "value"} elements, packed one behind the other."""
+    if not any(isinstance(value, Mapping) for value in values):
+        _typed(UNKNOWN)  # numbers have no type of their own
 
     def element(value: Any) -> bytes:
         if not isinstance(value, Mapping):
@@ -275,6 +287,7 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
 
 
 def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
+    path.open("rb").close()  # whether it may be read
     element, size = _typed(data_type).element_size, path.stat().st_size
     if size == 0 or size % element:
         rule = f"hold a positive multiple of {element} bytes ({data_type})"

@@ -58,11 +58,13 @@ class Along(Protocol):
 
     Attributes:
         keeps: whether results have the axes; else they are dropped.
-        is_sum: whether it sums, and so is linear.
     """
 
     keeps: bool
-    is_sum: bool
+
+    def is_sum(self) -> bool:
+        """Whether it sums, and so is linear."""
+        ...
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         """Those of the results, for an element type."""
@@ -114,7 +116,7 @@ batching.primitive_batchers[ALONG] = _batched
 
 def _transposed(cotangents: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> list[Any]:
     """Of what is linear; derivatives do not come here, which are not of this primitive."""
-    if not what.is_sum:
+    if not what.is_sum():
         raise NotImplementedError("of reductions only sums and averages have a transpose")
     (dy,) = cotangents
     if isinstance(dy, ad.Zero):

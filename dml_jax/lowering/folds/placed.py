@@ -31,7 +31,6 @@ class Folded(Along):
     kind: Fold
     keeps = False
 
-    @property
     def is_sum(self) -> bool:
         return self.kind is SUM
 

@@ -61,7 +61,9 @@ def _as_jax_does(x: jax.Array, axes: Axes) -> jax.Array:
 @dataclass(frozen=True)
 class _Others(Along):
     keeps = True
-    is_sum = False
+
+    def is_sum(self) -> bool:
+        return False
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         return (dtype,)
