@@ -103,9 +103,14 @@ def abbreviate(value: object, limit: int = 80) -> str:
     except RecursionError:
         text = f"a deeply nested {type(value).__name__}"
     except ValueError:  # an integer of thousands of digits, or a list of such
-        text = f"a {type(value).__name__} that is too long to show"
+        text = f"{with_article(type(value))} that is too long to show"
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"
+
+
+def with_article(kind: type) -> str:
+    """`an int`, `a list`."""
+    return f"{'an' if kind.__name__[0] in 'AEIOaeiou' else 'a'} {kind.__name__}"
 
 
 def printable(text: str) -> str:

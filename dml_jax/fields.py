@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import FAULTS_MAX, DmlError, Fault, refused
+from dml_jax.errors import FAULTS_MAX, DmlError, Fault, refused, with_article
 from dml_jax.tensor import UINT_MAX, TensorDesc
 
 
@@ -252,7 +252,7 @@ class Structure(Kind):
         if not isinstance(value, self.descriptor):
             name = self.descriptor.__name__
             made = f"{name}({', '.join(f'{f.name}=...' for f in self.descriptor.fields)})"
-            raise refused(f"be {'an' if name[0] in 'AEIO' else 'a'} {name}, as {made}", value)
+            raise refused(f"be {with_article(self.descriptor)}, as {made}", value)
         return value
 
     def to_json(self, value: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest, with_article
 from dml_jax.lowering import memory
 
 Sizes = tuple[int, ...]
@@ -403,7 +403,7 @@ def shown_array(array: Any) -> Unquoted:
     """`float32[2,3]` for an array, the type's name for anything else."""
     if hasattr(array, "shape") and hasattr(array, "dtype"):
         return Unquoted(f"{array.dtype}[{_joined(array.shape)}]")
-    return Unquoted(f"a {type(array).__name__}")
+    return Unquoted(None if array is None else with_article(type(array)))
 
 
 def _joined(sizes: Iterable[int]) -> str:

@@ -1342,6 +1342,12 @@ def test_a_model_is_not_written_over(folder: Path):
             "bindings to name tensors of the operator (did you mean 'InputTensor'?)",
         ),
         (
+            lambda m: m["commands"][0]["bindings"].update(
+                OutputTensor={"name": "output", "elementOffset": 400, "elementCount": 3}
+            ),
+            "stay within the 12 bytes of 'output', got elements up to byte 1612",
+        ),
+        (
             lambda m: m["dispatchables"]["sum"]["desc"].update(
                 outputTensor=m["dispatchables"]["sum"]["desc"].pop(Y)
             ),

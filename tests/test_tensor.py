@@ -285,7 +285,7 @@ def test_flags_are_known():
 
 
 def test_a_value_of_thousands_of_digits():
-    with pytest.raises(DmlError, match=r"Sizes\[0\] .*got a int that is too long to show"):
+    with pytest.raises(DmlError, match=r"Sizes\[0\] .*got an int that is too long to show"):
         TensorDesc("FLOAT32", [10**5000])
 
 

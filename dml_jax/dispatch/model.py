@@ -457,6 +457,7 @@ def _check_source(
         counted = round_up(source.element_count * size, 4)
         rule = f"stay within the {resource.size_in_bytes} bytes of '{resource.name}'"
         end = Unquoted(f"elements up to byte {bound.offset + counted}")
-        if expect(counted <= round_up(available, 4), bound.path, rule, end):
-            available = counted
+        if not expect(counted <= round_up(available, 4), bound.path, rule, end):
+            return
+        available = counted
     check_range(bound, available, expect)
