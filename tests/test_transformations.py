@@ -4,6 +4,8 @@ import functools
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,15 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import dml_jax
-from dml_jax import DepthToSpace1, ElementWiseClip, Reduce, Split, TensorDesc, Tile
+from dml_jax import (
+    DepthToSpace1,
+    ElementWiseClip,
+    Reduce,
+    ReduceFunction,
+    Split,
+    TensorDesc,
+    Tile,
+)
 
 SHAPE = [2, 8, 16, 16]
 
@@ -205,5 +215,54 @@ def test_the_transpose_of_a_sum(
 
 def test_what_has_no_transpose():
     x = jnp.ones(3, jnp.float32)
-    with pytest.raises(NotImplementedError, match="only sums and averages"):
+    with pytest.raises(NotImplementedError, match="not linear"):
         jax.linear_transpose(lambda x: dml_jax.reduce(x, "MAX", [0]), x)(x[:1])
+
+
+def test_the_transpose_of_clip_grad():
+    x, dy = jnp.array([-2, 0.5, 2], jnp.float32), jnp.array([1, 2, 3], jnp.float32)
+    (transposed,) = jax.linear_transpose(lambda dy: dml_jax.clip_grad(x, dy, -1, 1), dy)(dy)
+    np.testing.assert_array_equal(transposed, [0, 2, 0])
+
+
+VALUES = [f.name for f in ReduceFunction if not f.name.startswith("ARG")]
+TWICE: dict[str, Callable[[jax.Array], Any]] = {
+    "CLIP": lambda x: dml_jax.clip(x, 0.5, 2) * x,
+    "CLIP_GRAD": lambda x: dml_jax.clip_grad(x, x * x, 0.5, 2),
+    "TILE": lambda x: dml_jax.tile(x, [2, 1, 1, 3]),
+    "SPLIT": lambda x: dml_jax.split(x, 1, [1, 3])[1] * x[:, :3],
+    "JOIN": lambda x: dml_jax.join([x, x * x], 1),
+    "DEPTH_TO_SPACE": lambda x: dml_jax.depth_to_space(x, 2),
+    **{
+        f"{name} over {axes}": functools.partial(dml_jax.reduce, function=name, axes=axes)
+        for name in VALUES
+        for axes in ((1,), (3,), (0, 2))
+    },
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_second_derivatives_inside_of_a_loop(name: str):
+    """Where JAX drops the rules of a `jax.custom_jvp`."""
+    x = jnp.asarray(np.random.default_rng(0).uniform(0.2, 1.5, (1, 4, 2, 3)).astype(np.float32))
+
+    def loss(x: jax.Array) -> jax.Array:
+        return (TWICE[name](x) ** 3).sum()
+
+    def looped(x: jax.Array) -> jax.Array:
+        return jax.lax.map(loss, jnp.stack([x, 2 * x])).sum()
+
+    def unrolled(x: jax.Array) -> jax.Array:
+        return loss(x) + loss(2 * x)
+
+    for way in (
+        lambda f: jax.jvp(jax.grad(f), (x,), (x,))[1],
+        lambda f: jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x),
+        lambda f: jax.jit(jax.hessian(f))(x),
+    ):
+        np.testing.assert_allclose(way(looped), way(unrolled), rtol=1e-4, atol=1e-4)
+    step = 1e-2  # and it is the derivative of the first one
+    up, down = (np.asarray(jax.grad(looped)(x * (1 + s))) for s in (step, -step))
+    if name not in ("CLIP", "CLIP_GRAD"):  # which jump
+        exact = np.asarray(jax.jvp(jax.grad(looped), (x,), (x,))[1])
+        np.testing.assert_allclose(exact, (up - down) / (2 * step), rtol=3e-2, atol=3e-2)

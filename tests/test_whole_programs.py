@@ -16,6 +16,7 @@ from jax import lax
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
 from dml_jax.lowering import loops_cpu, threads_gpu
+from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.whole_programs import mapped, mapped_apart, pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
@@ -113,10 +114,11 @@ def join(*xs: jax.Array) -> jax.Array:
 
 def halved(x: jax.Array) -> jax.Array:
     """As it goes in CLIP_GRAD: in a function with a derivative, and a branch for the platform."""
-    function = jax.custom_jvp(
-        lambda x: lax.platform_dependent(x, default=lambda x: x >> np.uint8(1))
-    )
-    function.defjvp(lambda xs, dxs: (function(*xs), dxs[0]))
+
+    @differentiable()
+    def function(x: jax.Array) -> jax.Array:
+        return lax.platform_dependent(x, default=lambda x: x >> np.uint8(1))
+
     return function(x)
 
 

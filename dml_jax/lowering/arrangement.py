@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import jax
 from jax import lax
 
+from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.wide import wide
 
 
@@ -22,7 +23,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     return lax.concatenate(xs, axis)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@differentiable(static=1, linear=True)
 def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     """[n0, n1, ...] -> [r0 * n0, r1 * n1, ...], the whole repeated along each axis."""
     return _broadcast(x, repeats)

@@ -166,4 +166,7 @@ def reinterpret(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     if old < new:
         ratio = new // old
         buffer = lax.slice_in_dim(buffer, 0, buffer.shape[0] // ratio * ratio).reshape(-1, ratio)
+    if old > new:
+        # Of two in a row, from int8 by way of float32 to uint16, XLA makes one that is none.
+        buffer = lax.optimization_barrier(buffer)
     return lax.bitcast_convert_type(buffer, dtype).reshape(-1)

@@ -4,7 +4,6 @@ float16 accumulates in float32 and is rounded once, at the end; integers wrap mo
 is on a device, and across devices, says its `Fold`.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from jax import lax
 
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.by_other_loops import by_other_loops
+from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.elementwise import where
 from dml_jax.lowering.folds.extreme import MAX, MIN
 from dml_jax.lowering.folds.fold import Fold, ends_in_rows
@@ -54,11 +54,13 @@ def _returned(y: jax.Array, x: jax.Array, axes: Axes, dtype: Any = None) -> jax.
 
 
 def _with_slopes(
-    kind: Fold, sum_of_slopes: Callable[[jax.Array, jax.Array, Axes], jax.Array]
+    kind: Fold,
+    sum_of_slopes: Callable[[jax.Array, jax.Array, Axes], jax.Array],
+    linear: bool = False,
 ) -> Reduction:
     """A fold whose derivative is the sum of its elements' slopes times dx: of dx, x and axes."""
 
-    @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+    @differentiable(static=1, linear=linear)
     def reduced(x: jax.Array, axes: Axes) -> jax.Array:
         return restored(fold(x, kind, axes)[0], axes)
 
@@ -71,11 +73,11 @@ def _with_slopes(
 
 
 # JAX's own, which transposes; where it does, nothing is summed.
-_sum = _with_slopes(SUM, lambda dx, x, axes: restored(lax.reduce_sum(dx, axes), axes))
+_sum = _with_slopes(SUM, lambda dx, x, axes: restored(lax.reduce_sum(dx, axes), axes), linear=True)
 _product = _with_slopes(PRODUCT, sum_by_others)
 
 
-@jax.custom_jvp
+@differentiable()
 def _abs(x: jax.Array) -> jax.Array:
     return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x)
 
@@ -117,7 +119,7 @@ def multiply(x: jax.Array, axes: Axes) -> jax.Array:
     return _product(x, axes)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@differentiable(static=2)
 def _extreme(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
     """The largest or smallest element, NaN where there is one."""
     (extreme,) = fold(x, MAX if largest else MIN, axes)
@@ -139,7 +141,7 @@ def min_(x: jax.Array, axes: Axes) -> jax.Array:
     return _extreme(x, axes, False)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@differentiable(static=1)
 def _norm(x: jax.Array, axes: Axes) -> jax.Array:
     """In the type that accumulates."""
     x = wide(x)
@@ -152,7 +154,7 @@ def _norm_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array])
     return norm, slope_sum(_unit, dx, x, norm, axes)
 
 
-@jax.custom_jvp
+@differentiable()
 def _unit(x: jax.Array, norm: jax.Array) -> jax.Array:
     """Of length 1, shorter where squares are too small for a normal float, and 0 at the origin.
 
@@ -176,7 +178,7 @@ def l2(x: jax.Array, axes: Axes) -> jax.Array:
     return _returned(_norm(x, axes), x, axes)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@differentiable(static=1)
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     # Its parts accumulate by themselves, so that each piece of x is converted where it is read.
     # Infinite is what the maximum is. (With a shift and a total that are right by themselves, as in

@@ -18,11 +18,10 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
-from jax import lax
 from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.axes import Axes, Parts, kept
@@ -61,10 +60,6 @@ class Along(Protocol):
     """
 
     keeps: bool
-
-    def is_sum(self) -> bool:
-        """Whether it sums, and so is linear."""
-        ...
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         """Those of the results, for an element type."""
@@ -112,20 +107,6 @@ def _batched(xs: Any, dims: Any, *, what: Along, axes: tuple[int, ...]) -> tuple
 
 
 batching.primitive_batchers[ALONG] = _batched
-
-
-def _transposed(cotangents: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> list[Any]:
-    """Of what is linear; derivatives do not come here, which are not of this primitive."""
-    if not what.is_sum():
-        raise NotImplementedError("of reductions only sums and averages have a transpose")
-    (dy,) = cotangents
-    if isinstance(dy, ad.Zero):
-        return [ad.Zero(x.aval)]
-    kept_axes = kept(range(x.aval.ndim), axes)
-    return [lax.broadcast_in_dim(dy, x.aval.shape, kept_axes)]
-
-
-ad.primitive_transposes[ALONG] = _transposed
 
 
 def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.differentiable import differentiable
+
 # e^r - 1 over r, for r in [-ln(2)/2, ln(2)/2], so that the relative error of e^r is least (2e-8).
 _POWERS = (
     1.0,
@@ -24,7 +26,7 @@ _LN2, _LN2_REST = np.float32(0.693359375), np.float32(np.log(2) - 0.693359375)
 _LEAST = np.float32(-88.0296)
 
 
-@jax.custom_jvp
+@differentiable()
 def exp_of_negative(x: jax.Array) -> jax.Array:
     """exp(x) for x up to 0 and NaN, in the form of its platform; it has derivatives."""
     return lax.platform_dependent(x, cpu=exp_of_negative_on_cpu, default=lax.exp)

@@ -13,7 +13,6 @@ from dml_jax.lowering.devices.along import Along, Layout, along
 from dml_jax.lowering.devices.placement import by_platform
 from dml_jax.lowering.folds import cpu, gpu
 from dml_jax.lowering.folds.fold import Fold, shaped
-from dml_jax.lowering.folds.one_value import SUM
 
 
 def fold(x: jax.Array, kind: Fold, axes: Axes) -> Parts:
@@ -30,9 +29,6 @@ class Folded(Along):
 
     kind: Fold
     keeps = False
-
-    def is_sum(self) -> bool:
-        return self.kind is SUM
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         return self.kind.asked_types(dtype)

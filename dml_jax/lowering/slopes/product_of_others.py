@@ -15,12 +15,13 @@ from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.devices import across
 from dml_jax.lowering.devices.along import Along, Layout, along
 from dml_jax.lowering.devices.placement import by_platform
+from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.folds.one_value import PRODUCT
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.slopes.slope_sum import sloped
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@differentiable(static=1)
 def product_of_others(x: jax.Array, axes: Axes) -> jax.Array:
     """Of each element of x (floats) along `axes`; of x's shape."""
     return along(x, axes, _Others())[0]
@@ -61,9 +62,6 @@ def _as_jax_does(x: jax.Array, axes: Axes) -> jax.Array:
 @dataclass(frozen=True)
 class _Others(Along):
     keeps = True
-
-    def is_sum(self) -> bool:
-        return False
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
         return (dtype,)

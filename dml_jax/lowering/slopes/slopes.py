@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
+from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.elementwise import is_infinite, where
 from dml_jax.lowering.folds.exponential import exp_of_negative
 from dml_jax.lowering.folds.extreme import COUNTED
@@ -104,14 +105,16 @@ def _softmax_of_rows(x: jax.Array, axes: Axes) -> jax.Array:
     return power / total * lax.convert_element_type(x != -np.inf, x.dtype)
 
 
-@jax.custom_jvp
+@differentiable()
 def _bounded(x: jax.Array) -> jax.Array:
     most = np.finfo(x.dtype).max
     return lax.clamp(-most, x, most)
 
 
-# Also at the bounds, where that of a clamp is 0.
-_bounded.defjvps(lambda dx, out, x: dx)
+@_bounded.defjvp
+def _bounded_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    # Also at the bounds, where that of a clamp is 0.
+    return _bounded(*primals), *tangents
 
 
 def _are_even(n: int) -> bool:
@@ -142,7 +145,7 @@ def _finite_shift_and_total(x: jax.Array, axes: Axes) -> tuple[jax.Array, jax.Ar
     return stored((where(infinite, np.inf, shift), where(infinite, 1, total)))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@differentiable(static=1)
 def _shift_and_total(x: jax.Array, axes: Axes) -> Parts:
     """A constant, and the sum of `exp(x - constant)`, in the type that accumulates."""
     top, total = fold(x, EXP_SUM, axes)

@@ -8,6 +8,8 @@ import jax
 from jax._src import source_info_util
 from jax.extend.core import Literal
 
+from dml_jax.lowering.differentiable import DIFFERENTIABLE
+
 T = TypeVar("T")
 
 _ELEMENTWISE = frozenset(
@@ -62,11 +64,11 @@ def variables(atoms: Iterable[Any]) -> Iterator[Any]:
 def body_of(eqn: Any, operands: Sequence[T], platform: str) -> tuple[Any, Sequence[T]] | None:
     """The program that is evaluated in an equation's place, and of which operands, if there is one.
 
-    That is the function of a `jax.custom_jvp`, since a whole program has no derivative here, and
+    That is a function with a rule, since a whole program has no derivative here, and
     the platform's branch of a `lax.platform_dependent`.
     """
-    if eqn.primitive.name == "custom_jvp_call":
-        return eqn.params["call_jaxpr"], operands
+    if eqn.primitive is DIFFERENTIABLE:
+        return eqn.params["program"], operands
     platforms = eqn.params.get("branches_platforms") or ()
     for names, branch in zip(platforms, eqn.params.get("branches", ()), strict=False):
         if names is None or platform in names:
