@@ -73,13 +73,13 @@ class Bound:
         return memory.reinterpret(window, self.tensor.dtype)
 
 
-def check_range(bound: Bound, available: int, expect: Expect) -> None:
+def check_range(bound: Bound, available: int, expect: Expect, to_end: bool = True) -> None:
     """A tensor's bytes lie within its memory, at an aligned place.
 
-    `available`: bytes from the offset to the end of what is bound.
+    `available`: bytes from the offset to the end of what is bound; `to_end`: of the memory.
     """
     needed, elements = bound.tensor.total_tensor_size_in_bytes, bound.tensor.span
-    if available >= elements * bound.tensor.data_type.element_size:
+    if to_end and available >= elements * bound.tensor.data_type.element_size:
         # What is rounded up to 4 bytes ends, in a buffer of 5 float16, after 10.
         available = max(available, bound.tensor.implied_size_in_bytes)
     rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"

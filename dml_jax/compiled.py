@@ -295,7 +295,8 @@ class Compiled:
                 rule = f"stay within the {whole} bytes of its buffer"
                 expect(end <= whole, path, rule, Unquoted(f"byte {end}"))
                 bounds.append(Bound(path, tensor, output, name, offset))
-                check_range(bounds[-1], whole - offset if size is None else size, expect)
+                available = whole - offset if size is None else size
+                check_range(bounds[-1], available, expect, offset + available == whole)
         check_overlaps(bounds, getattr(self._function, "in_place", False), expect)
         expect.check()
         return BindingTable(self.name, self._function, bounds, buffers)

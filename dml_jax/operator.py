@@ -19,6 +19,7 @@ from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
     X64_RULE,
+    Placeholder,
     TensorDesc,
     needs_x64,
     shown_array,
@@ -35,14 +36,6 @@ class BindPoint(NamedTuple):
     tensors: tuple[TensorDesc, ...]
     output: bool
     is_array: bool
-
-
-class Placeholder:
-    """What stands for an array that is not there yet, and takes the operators it is given to."""
-
-    def takes(self, operator: "Operator", values: Sequence[Any]) -> Any:
-        """What calling the operator with these values gives."""
-        raise NotImplementedError
 
 
 class Bindable:
@@ -165,7 +158,8 @@ def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
 
 def _is_described(tensor: TensorDesc, array: Any) -> bool:
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    return shape == tensor.sizes and dtype == tensor.dtype
+    is_there = not isinstance(array, Placeholder)
+    return is_there and shape == tensor.sizes and dtype == tensor.dtype
 
 
 def array_faults(
@@ -218,6 +212,8 @@ def _for_cpu(options: Mapping[str, Any]) -> dict[str, Any]:
 def _remedy(tensor: TensorDesc, array: Any) -> str:
     """What most likely helps where an array is not what a tensor says."""
     shape = getattr(array, "shape", None)
+    if isinstance(array, Placeholder):
+        return " (only operators take these)"
     if shape is None or not hasattr(array, "dtype"):
         return " (jax.numpy.asarray makes one)"
     if shape == tensor.sizes:

@@ -68,6 +68,14 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+class Placeholder:
+    """What stands for an array that is not there yet, and takes the operators it is given to."""
+
+    def takes(self, operator: Any, values: Sequence[Any]) -> Any:
+        """What calling the operator with these values gives."""
+        raise NotImplementedError
+
+
 class TensorDesc:
     """A tensor in a buffer: type and sizes, and how its elements are laid out.
 
@@ -193,7 +201,7 @@ class TensorDesc:
     @classmethod
     def of(cls, array: Any) -> "TensorDesc":
         """The packed description of an array (or of anything with `shape` and `dtype`)."""
-        if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        if not _is_array(array):
             raise DmlError([Fault(_STRUCT, "", "be an array", shown_array(array))])
         return cls(TensorDataType.of_dtype(array.dtype), array.shape)
 
@@ -401,9 +409,14 @@ def is_uint(value: object) -> bool:
 
 def shown_array(array: Any) -> Unquoted:
     """`float32[2,3]` for an array, the type's name for anything else."""
-    if hasattr(array, "shape") and hasattr(array, "dtype"):
+    if _is_array(array):
         return Unquoted(f"{array.dtype}[{_joined(array.shape)}]")
     return Unquoted(None if array is None else with_article(type(array)))
+
+
+def _is_array(value: Any) -> bool:
+    is_there = not isinstance(value, Placeholder)
+    return is_there and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _joined(sizes: Iterable[int]) -> str:

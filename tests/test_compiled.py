@@ -19,6 +19,7 @@ from dml_jax import (
     BufferBinding,
     DmlError,
     ElementWiseClip,
+    Join,
     Reduce,
     Split,
     TensorDesc,
@@ -233,6 +234,31 @@ def test_64_bits_are_never_narrowed(no_x64: None):
     ):
         with pytest.raises(DmlError, match="jax_enable_x64"):
             call()
+
+
+@pytest.mark.parametrize(("source", "target"), [("int8", "uint16"), ("int16", "uint8")])
+def test_bytes_by_way_of_a_wider_type(source: str, target: str):
+    """XLA made one bitcast of two, which is none."""
+    tensor = T("FLOAT32", [4])
+    op = Join(input_tensors=[tensor], output_tensor=tensor, axis=0)
+    given = np.arange(16, dtype=np.int8).view(source)
+    written = Buffer(np.zeros(16 // np.dtype(target).itemsize, target))
+    compile(op).bind([Buffer(given)], [written]).dispatch()
+    assert np.asarray(written.array).tobytes() == given.tobytes()
+
+
+def test_a_range_that_is_given_holds_the_whole_tensor():
+    """Its bytes are rounded up to 4; only a buffer may end before."""
+    tensor, memory = T("FLOAT16", [5]), Buffer(np.zeros(64, np.float16))
+    bind = compile(clip(tensor)).bind
+    for size in (10, 12):
+        parts = [BufferBinding(memory, 0, size)], [BufferBinding(memory, 64, size)]
+        if size == 12:
+            bind(*parts)
+            continue
+        with pytest.raises(DmlError, match=r"at least 12 bytes .*got 10 bytes"):
+            bind(*parts)
+    bind([Buffer(np.zeros(5, np.float16))], [Buffer(np.zeros(5, np.float16))])
 
 
 def test_the_remedy_of_64_bits_is_x64(no_x64: None):

@@ -23,6 +23,7 @@ from samples import SAMPLES, random_array
 
 from dml_jax import (
     OPERATORS,
+    Buffer,
     DmlError,
     ElementWiseClip,
     FeatureLevel,
@@ -31,6 +32,7 @@ from dml_jax import (
     Reduce,
     Split,
     TensorDesc,
+    compile,
     functional,
 )
 from dml_jax.cli import cli
@@ -860,6 +862,52 @@ def test_files_that_cannot_be(tmp_path: Path):
     ):
         graph().save(tmp_path / "g.json")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "g.2.npy", "g.json"]
+
+
+def test_what_an_input_says_of_its_memory():
+    """What reads it may demand more, and not less."""
+    said: Any = {"total_tensor_size_in_bytes": 64, "guaranteed_base_offset_alignment": 256}
+    plain, large = TensorDesc("FLOAT32", [4]), TensorDesc("FLOAT32", [4], **said)
+    owned = TensorDesc("FLOAT32", [4], flags="OWNED_BY_DML")
+
+    def read(declared: TensorDesc, by: TensorDesc) -> Graph:
+        builder = GraphBuilder()
+        x = builder.input_tensor("x", declared)
+        return builder.build(ElementWiseClip.infer(input_tensor=by, min=0, max=1)(x))
+
+    for declared, by in ((plain, large), (large, large), (owned, owned), (plain, plain)):
+        assert read(declared, by).inputs == (by,)
+    for declared, by, rules in (
+        (owned, plain, ["have Flags OWNED_BY_DML"]),
+        (plain, owned, ["have Flags NONE"]),
+        (large, plain, ["TotalTensorSizeInBytes of at least 64", "Alignment of at least 256"]),
+    ):
+        with pytest.raises(DmlError) as refused:
+            read(declared, by)
+        lines = str(refused.value).splitlines()
+        assert len(lines) == len(rules)
+        assert all(rule in line for rule, line in zip(rules, lines, strict=True)), lines
+
+
+def test_outputs_in_any_order_of_one():
+    builder = GraphBuilder()
+    y = functional.clip(builder.input_tensor("x", TensorDesc("FLOAT32", [4])), 0, 1)
+    assert builder.build(e for e in [y]) == builder.build([y]) == builder.build(y)
+    wrong: Any = builder
+    for outputs, shown in ((None, "None"), (3, "an int"), ({y}, "a set"), ("y", "a str")):
+        with pytest.raises(DmlError, match=f"outputs to be an expression, .*got {shown}"):
+            wrong.build(outputs)
+
+
+def test_an_expression_is_no_array():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [4]))
+    op = ElementWiseClip.infer(input_tensor=x.desc, min=0, max=1)
+    inner = builder.build(op(x))
+    other: Any = GraphBuilder().input_tensor("x", x.desc)
+    for call in (inner, op.whole, compile(op), builder.constant, Buffer):
+        with pytest.raises(DmlError, match=r"an array.* got an Expression"):
+            call(other)
 
 
 # Large graphs

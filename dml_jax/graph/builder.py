@@ -1,12 +1,12 @@
 """Graphs made by hand: expressions in the manner of DirectMLX and PyDirectML."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import Expect, Unquoted
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
     ConstantNode,
@@ -19,8 +19,8 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.operator import Operator, Placeholder
-from dml_jax.tensor import TensorDesc, shown_array
+from dml_jax.operator import Operator
+from dml_jax.tensor import Placeholder, TensorDesc, shown_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +100,7 @@ class GraphBuilder:
                 shown = TensorDesc(tensor.data_type, tensor.sizes).shown()
                 alike = expect(same_value(tensor, given.desc), path, rule, shown)
                 if alike and given.source[0] < 0:
-                    strides = layout_of(given.desc)
-                    rule = f"have strides {strides}, as graph input {given.source[1]} has"
-                    expect(layout_of(tensor) == strides, path, rule, layout_of(tensor))
+                    self._check_memory(expect, path, tensor, given)
         expect.check()
         index = len(self._nodes)
         self._nodes.append(node)
@@ -117,17 +115,22 @@ class GraphBuilder:
 
     def build(
         self,
-        outputs: Expression | Sequence[Expression] | Mapping[str, Expression],
+        outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
     ) -> Graph:
         """The graph that gives these outputs (a mapping's, by its names), of the nodes they need.
 
         Raises `DmlError` with all that is wrong with it.
         """
-        names = None
+        names: Any = None
         if isinstance(outputs, Mapping):
             names, outputs = list(outputs), list(outputs.values())
         elif isinstance(outputs, Expression):
             outputs = [outputs]
+        elif isinstance(outputs, (str, bytes, Set)) or not isinstance(outputs, Iterable):
+            rule = "be an expression, several in order, or a mapping of names"
+            raise DmlError([Fault(Graph.c_name, "outputs", rule, shown_array(outputs))])
+        else:
+            outputs = list(outputs)
         expect, sources = Expect(Graph.c_name), []
         for index, given in enumerate(outputs):
             if self._check_own(expect, f"outputs[{index}]", given):
@@ -160,6 +163,30 @@ class GraphBuilder:
             if node in needed and source >= 0:
                 needed.add(source)
         return needed
+
+    def _check_memory(
+        self, expect: Expect, path: str, tensor: TensorDesc, given: Expression
+    ) -> None:
+        """What reads a graph input says of its memory what that says, or demands more."""
+        named = f"as graph input {given.source[1]} has"
+        for what, known, own in (
+            ("strides", layout_of(given.desc), layout_of(tensor)),
+            ("Flags", given.desc.flags.name, tensor.flags.name),
+        ):
+            expect(known == own, path, f"have {what} {known}, {named}", Unquoted(own))
+        for what, least, own in (
+            (
+                "TotalTensorSizeInBytes",
+                given.desc.total_tensor_size_in_bytes,
+                tensor.total_tensor_size_in_bytes,
+            ),
+            (
+                "GuaranteedBaseOffsetAlignment",
+                given.desc.guaranteed_base_offset_alignment,
+                tensor.guaranteed_base_offset_alignment,
+            ),
+        ):
+            expect(own >= least, path, f"have {what} of at least {least}, {named}", own)
 
     def _check_own(self, expect: Expect, path: str, given: Any) -> bool:
         if not expect(isinstance(given, Expression), path, "be an Expression", shown_array(given)):
