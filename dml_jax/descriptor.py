@@ -7,7 +7,7 @@ from dataclasses import MISSING, FrozenInstanceError
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, DmlError, Fault, nearest, nearest_name
+from dml_jax.errors import NOTHING, DmlError, Fault, nearest, nearest_name, suggested
 from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
 
 
@@ -205,9 +205,10 @@ class Descriptor:
         known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
         for name in value:
             if name not in known:
-                rule = f"be a field of {cls.c_name}{nearest(name, known)}"
+                near = nearest_name(name, known)
+                rule = f"be a field of {cls.c_name}{suggested(near)}"
                 faults.append(Fault(cls.c_name, str(name), rule, value[name]))
-                meant.add(nearest_name(name, known))
+                meant.add(near)
         for f in cls.fields:
             given = value.get(f.c_name, MISSING)
             if given is MISSING or (given is None and f.optional):

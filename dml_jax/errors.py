@@ -133,8 +133,12 @@ NOTHING = Unquoted("nothing")
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """` (did you mean 'Axis'?)` where one of the `known` words is near, else nothing."""
-    found = nearest_name(word, known)
-    return "" if found is None else f" (did you mean {found!r}?)"
+    return suggested(nearest_name(word, known))
+
+
+def suggested(name: str | None) -> str:
+    """` (did you mean 'Axis'?)`, or nothing."""
+    return "" if name is None else f" (did you mean {name!r}?)"
 
 
 def nearest_name(word: object, known: Iterable[str]) -> str | None:

@@ -79,6 +79,11 @@ class Cell:
         return f"{self.kind} {self.variant.split()[0]}" if self.kind == "REDUCE" else self.kind
 
     @property
+    def largest(self) -> int:
+        """Bytes of its largest tensor."""
+        return max(map(_bytes, (*self.function.inputs, *self.function.outputs)))
+
+    @property
     def bytes_in(self) -> int:
         """Bytes that must be read: each element of each input once."""
         return sum(map(_bytes, self.function.inputs))
@@ -520,9 +525,9 @@ def _variants(
                 function = made[label]()
             except (DmlError, KeyError):  # not of this type or these sizes
                 continue
-            tensors = (*function.inputs, *function.outputs)
-            if limit is None or max(map(_bytes, tensors)) <= limit:
-                found[label] = Cell(kind, label, function)
+            cell = Cell(kind, label, function)
+            if limit is None or cell.largest <= limit:
+                found[label] = cell
             else:
                 large.append(label)
         smaller = _halved(sizes)

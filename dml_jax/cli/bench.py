@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.terminal import (
+    FILE,
     Finite,
     find_device,
     name_of,
@@ -77,7 +78,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 )
 @click.option(
     "--model",
-    type=click.Path(readable=False, path_type=Path),
+    type=FILE,
     help="Measure the dispatchables of a DxDispatch model in place of the table.",
 )
 @click.option("--device", default="", help="Substring of the name of the device to use.")
@@ -110,7 +111,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(readable=False, path_type=Path),
+    type=FILE,
     help="Draw the roofline: .svg or .png.",
 )
 def bench(
@@ -229,8 +230,7 @@ def _cells(
 def _check_limit(limit: float, cells: "list[Cell]") -> None:
     """Sizes that are given are not cut, and are compared with copies of up to the limit."""
     for cell in cells:
-        tensors = (*cell.function.inputs, *cell.function.outputs)
-        largest = max(tensor.total_tensor_size_in_bytes for tensor in tensors) / 1e6
+        largest = cell.largest / 1e6
         if largest > limit:
             rule = f"be at least {largest:g}, the MB of the largest tensor of {cell.name}"
             raise DmlError([Fault("", "--limit", rule, limit)])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.terminal import (
+    FILE,
     as_values,
     json_option,
     level_option,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path(readable=False, path_type=Path))
+@click.argument("model", type=FILE)
 @level_option
 @json_option
 def check(model: Path, feature_level: FeatureLevel | None, as_json: bool) -> None:

@@ -8,6 +8,7 @@ import click
 
 from dml_jax.cli.check import load, show_model
 from dml_jax.cli.terminal import (
+    FILE,
     Finite,
     devices,
     find_device,
@@ -23,12 +24,12 @@ from dml_jax.errors import printable
 
 
 @click.command()
-@click.argument("model", type=click.Path(readable=False, path_type=Path), required=False)
+@click.argument("model", type=FILE, required=False)
 @click.option(
     "-m",
     "--model",
     "named",
-    type=click.Path(readable=False, path_type=Path),
+    type=FILE,
     help="The same as MODEL.",
 )
 @click.option(

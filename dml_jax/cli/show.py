@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.check import show_model
-from dml_jax.cli.terminal import as_values, json_option, reporting, say_json, show_table
+from dml_jax.cli.terminal import FILE, as_values, json_option, reporting, say_json, show_table
 from dml_jax.errors import DmlError
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(readable=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(readable=False, path_type=Path),
+    type=FILE,
     help="Draw it too, to a .svg or .png file.",
 )
 @json_option

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,6 +59,9 @@ def _plain(fault: Fault) -> dict[str, Any]:
         "message": str(fault),
     }
 
+
+# Whether it can be read or written says who does so: that is no wrong command line.
+FILE = click.Path(readable=False, path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 

@@ -39,6 +39,7 @@ from dml_jax.errors import (
     nearest,
     nearest_name,
     refused,
+    suggested,
 )
 from dml_jax.fields import Integer, list_of
 from dml_jax.graph import Graph
@@ -146,11 +147,11 @@ def parse_model(value: Any, folder: Path) -> Model:
                 faults.extend(error.faults)
         return parsed
 
-    if isinstance(value, Mapping) and "Nodes" in value:
-        rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
-        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
     if not isinstance(value, Mapping):
         raise DmlError([Fault("", "the model", "be an object", value)])
+    if "Nodes" in value:
+        rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
+        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
     resource_items, dispatchable_items, command_items = None, None, None
     try:
         with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
@@ -409,10 +410,10 @@ def _bind(
     bound: list[Bound] = []
 
     wrong = {**dispatchable.bindings, **at_dispatch}.keys() - points.keys()
-    for name in sorted(wrong):
-        hint = nearest(name, points)
-        expect(False, "bindings", f"name tensors of the operator{hint}", name)
-    meant = {nearest_name(name, points) for name in wrong}
+    meant = {name: nearest_name(name, points) for name in sorted(wrong)}
+    for name, near in meant.items():
+        rule = f"name tensors of the operator{suggested(near)}"
+        expect(False, "bindings", rule, name)
     complete = True
     for path, point in points.items():
         tensors = point.tensors
@@ -422,7 +423,7 @@ def _bind(
             expect(path not in at_dispatch, path, rule, Unquoted("a binding at the dispatch"))
         sources = at_dispatch.get(path, dispatchable.bindings.get(path))
         if sources is None:
-            expect(path in meant, path, "be bound", NOTHING)
+            expect(path in meant.values(), path, "be bound", NOTHING)
             continue
         rule = f"be bound to {len(tensors)} resource{'s' * (len(tensors) != 1)}"
         if not expect(len(sources) == len(tensors), path, rule, len(sources)):

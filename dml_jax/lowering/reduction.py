@@ -47,7 +47,7 @@ FEW_ROWS = 8
 def _returned(y: jax.Array, x: jax.Array, axes: Axes, dtype: Any = None) -> jax.Array:
     """What an operator gives of y, which is left of x: of its type, if not told otherwise."""
     y = lax.convert_element_type(y, dtype or x.dtype)
-    if ends_in_rows(y, axes):
+    if ends_in_rows(y.shape, axes):
         return y
     rows = math.prod(x.shape[a] for a in axes)
     return by_other_loops(y, None if rows < FEW_ROWS else max(axes) + 1)
@@ -232,6 +232,6 @@ def compiler_options(
     FLOAT16 7.7, 4.0). L2 over 3 3.9, 5.0, so not everything. And not LOG_SUM_EXP of rows, whose sum
     would differ in its last bits from that of the same operator inside of another program.
     """
-    are_columns = math.prod(shape[max(axes) + 1 :]) > 1
-    gains = function in (argmax, argmin) or (function is log_sum_exp and are_columns)
+    columns = not ends_in_rows(shape, axes)
+    gains = function in (argmax, argmin) or (function is log_sum_exp and columns)
     return {"xla_cpu_prefer_vector_width": 512} if gains else {}

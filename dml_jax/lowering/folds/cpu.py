@@ -94,7 +94,7 @@ def _kept(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
         packing = _packing(kind, (x,))
         stage = at_once(axes)
         return packing.through(stage, x) if packing else stage(kind, (x,), kind.combine)
-    if kind.in_turn and not ends_in_rows(x, axes):
+    if kind.in_turn and not ends_in_rows(x.shape, axes):
         return _in_one_loop(kind, x, axes) or _in_turn(kind.in_turn, x, axes)
     kept = [a for a, size in enumerate(x.shape) if size > 1 and a not in axes]
     row = x.shape[kept[-1] + 1 if kept else 0 :]

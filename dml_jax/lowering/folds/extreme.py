@@ -157,7 +157,7 @@ def _extreme_fold(largest: bool) -> Fold:
 
     def default(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        is_short = ends_in_rows(x, axes) and runs_of(x.shape, axes)[-1][0] < SHORT_ROW
+        is_short = ends_in_rows(x.shape, axes) and runs_of(x.shape, axes)[-1][0] < SHORT_ROW
         if x.dtype == jnp.int32 and is_short:
             return ((lax.reduce_max if largest else lax.reduce_min)(x, axes),)
         return kind.default(parts, axes)

@@ -159,9 +159,9 @@ def run_by_run(
     return shaped(parts, kept(shape, axes))
 
 
-def ends_in_rows(x: jax.Array, axes: Axes) -> bool:
+def ends_in_rows(shape: Sequence[int], axes: Axes) -> bool:
     """Whether the last of the axes has neighbours in memory: what `run_by_run` begins with."""
-    return math.prod(x.shape[max(axes) + 1 :]) == 1
+    return math.prod(shape[max(axes) + 1 :]) == 1
 
 
 def at_once(axes: Axes) -> Callable[[Fold, Parts, Combine], Parts]:

@@ -159,7 +159,7 @@ ROW = 2**13
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
     types = kind.types(x.dtype)
-    if x.size <= LITTLE or not (kind.row if ends_in_rows(x, axes) else len(types) == 2):
+    if x.size <= LITTLE or not (kind.row if ends_in_rows(x.shape, axes) else len(types) == 2):
         return kind.asked(_by_xla(kind, x, axes))
     columns = functools.partial(_columns, kind)
     rows = functools.partial(_rows, kind, x.dtype.itemsize < 4)

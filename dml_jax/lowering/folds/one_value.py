@@ -49,7 +49,7 @@ def _by_bits(reduce: Reduction, ordered: bool) -> Reduction:
         if x.dtype != jnp.int32:
             return reduce(x, axes)
         bits = reduce(lax.bitcast_convert_type(x, np.uint32) ^ sign, axes)
-        return epilogue(signed, bits) if ordered and ends_in_rows(x, axes) else signed(bits)
+        return epilogue(signed, bits) if ordered and ends_in_rows(x.shape, axes) else signed(bits)
 
     def signed(bits: jax.Array) -> jax.Array:
         return lax.bitcast_convert_type(bits ^ sign, np.int32)

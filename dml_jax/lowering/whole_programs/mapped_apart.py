@@ -89,7 +89,7 @@ def _are_sums(eqn: Any) -> bool:
     x, axes, what = eqn.invars[0].aval, eqn.params["axes"], eqn.params["what"]
     rows = math.prod(x.shape[a] for a in axes)
     is_sum = isinstance(what, Folded) and what.kind.rounds
-    return is_sum and rows >= FEW_ROWS and not ends_in_rows(x, axes)
+    return is_sum and rows >= FEW_ROWS and not ends_in_rows(x.shape, axes)
 
 
 def _is_clipped(equations: Sequence[Any], last: Any) -> bool:

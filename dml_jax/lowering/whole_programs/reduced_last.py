@@ -76,4 +76,4 @@ def _is_reduction(eqn: Any) -> bool:
     along = equations[0]
     x, axes = along.invars[0].aval, along.params["axes"]
     runs = [n for n, reduced in runs_of(x.shape, axes) if reduced]  # none of single elements
-    return bool(runs) and (ends_in_rows(x, axes) or runs[-1] >= LONG_COLUMN)
+    return bool(runs) and (ends_in_rows(x.shape, axes) or runs[-1] >= LONG_COLUMN)
