@@ -8,48 +8,58 @@ bits of floats). A primitive keeps it.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+R = TypeVar("R")
+
 DIFFERENTIABLE = Primitive("dml_differentiable")
 DIFFERENTIABLE.multiple_results = True
 
 
-class Differentiable:
+class Differentiable(Generic[R]):
     """A function of arrays, and of so many static arguments behind them.
 
     Its rule, which `defjvp` takes, is as that of a `jax.custom_jvp` whose `nondiff_argnums` these
-    are. One that is `linear` is transposed as its derivative is.
+    are. One that is `linear` is transposed as its derivative is, and is its own where it has no
+    rule.
     """
 
-    def __init__(self, function: Callable[..., Any], static: int, linear: bool):
+    def __init__(self, function: Callable[..., R], static: int, linear: bool):
         self.function = function
         self.static = static
         self.linear = linear
-        self.rule: Callable[..., Any] | None = None
+        self.rule = self._itself
         functools.update_wrapper(self, function)
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         self.rule = rule
         return rule
 
-    def __call__(self, *args: Any) -> Any:
+    def _itself(self, *args: Any) -> tuple[Any, Any]:
+        """The rule of what is linear. Under jit: an eager transpose would be compiled each time."""
+        assert self.linear
+        *static, xs, dxs = args
+        places = range(len(xs), len(xs) + len(static))
+        return self(*xs, *static), jax.jit(self.function, static_argnums=places)(*dxs, *static)
+
+    def __call__(self, *args: Any) -> R:
         if not any(isinstance(x, Tracer) for x in args):
             return self.function(*args)
         count = len(args) - self.static
         applied = _Applied(self, tuple(args[count:]))
         program = jax.make_jaxpr(applied.call)(*args[:count])
         results = DIFFERENTIABLE.bind(*args[:count], applied=applied, program=program)
-        return results[0] if len(results) == 1 else tuple(results)
+        return results[0] if len(results) == 1 else tuple(results)  # pyright: ignore[reportReturnType]
 
 
 def differentiable(
     *, static: int = 0, linear: bool = False
-) -> Callable[[Callable[..., Any]], Differentiable]:
+) -> Callable[[Callable[..., R]], Differentiable[R]]:
     """Makes a function a `Differentiable`."""
     return lambda function: Differentiable(function, static, linear)
 
@@ -58,14 +68,13 @@ def differentiable(
 class _Applied:
     """To static arguments."""
 
-    of: Differentiable
+    of: Differentiable[Any]
     static: tuple[Any, ...]
 
     def call(self, *xs: Any) -> list[Any]:
         return jax.tree.leaves(self.of.function(*xs, *self.static))
 
     def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        assert self.of.rule is not None
         results, tangents = self.of.rule(*self.static, tuple(xs), tuple(dxs))
         return jax.tree.leaves(results), jax.tree.leaves(tangents)
 
