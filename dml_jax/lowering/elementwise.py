@@ -26,9 +26,14 @@ def is_infinite(x: jax.Array) -> jax.Array:
     return lax.abs(x) == x.dtype.type(np.inf)
 
 
-def unsigned(x: jax.Array) -> jnp.dtype:
+def unsigned(x: jax.Array) -> np.dtype:
     """The unsigned integers as wide as an element."""
-    return jnp.dtype(f"uint{x.dtype.itemsize * 8}")
+    return unsigned_type(x.dtype)
+
+
+def unsigned_type(dtype: np.dtype) -> np.dtype:
+    """Those as wide as an element of this type."""
+    return np.dtype(f"uint{dtype.itemsize * 8}")
 
 
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
