@@ -4,7 +4,8 @@
 - where XLA partitions it over several, the same form on each device's part, and collectives of the
   reduced size for what the devices have to agree on;
 - where neither can be (a program of several devices that is exported, shard_map over some axes
-  only, meshes with explicit axes) the form that XLA partitions well.
+  only, meshes with explicit axes; TPUs, whose compiler has no custom_partitioning: jax-ml/jax
+  issue 38196) the form that XLA partitions well.
 
 The fast forms reshape and slice along the axes, which XLA partitions by moving data; so the choice
 cannot be left to it.
@@ -124,7 +125,8 @@ def _form(ctx: Any, what: Along) -> Callable[..., Parts]:
         return what.plain
     if on_one_device(module):
         return functools.partial(what.unsharded, platforms=platforms)
-    if module.lowering_parameters.for_export or getattr(module.axis_context, "manual_axes", None):
+    partly = getattr(module.axis_context, "manual_axes", None)
+    if module.lowering_parameters.for_export or partly or "tpu" in platforms:
         return what.plain
     return functools.partial(_partitioned, what, platforms)
 
