@@ -6,8 +6,12 @@ No test runs on a TPU. libtpu, where it is installed, compiles for one that a ma
 import functools
 import importlib.util
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -163,3 +167,16 @@ def test_derives_across_devices(devices: Any, function: str):
     x = jax.ShapeDtypeStruct((8, 16, 256), jnp.float32, sharding=place)
     text = _compiled(jax.grad(lambda x: dml_jax.reduce(x, function, [1, 2]).sum()), x).as_text()
     assert "all-reduce" in text or "collective-permute" in text
+
+
+def test_estimates(devices: Any):
+    """The script that asks of all cells, of one kind."""
+    script = Path(__file__).parent.parent / "benchmarks" / "tpu.py"
+    result = subprocess.run(
+        [sys.executable, str(script), "ELEMENT_WISE_CLIP1", "--json", os.devnull],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1].startswith("2 cells; 0 do not compile")
