@@ -11,14 +11,14 @@ FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")
 TARGET, FRACTION = {True: 0.8, False: 0.9}, {True: "of_limit", False: "of_copy"}
 """By whether it is a CPU: the part of the memory's speed that is aimed at, and of what form."""
-EQUAL = "of_equal_copy"
-"""What older results do not have."""
+BEST, EQUAL = "of_best_copy", "of_equal_copy"
+"""Of copies of any type, of large arrays; of as many bytes, which older results do not have."""
 ARG_TARGET = 0.4
 """Of a CPU's ARGMAX and ARGMIN."""
 BACKWARD_TARGET = 0.67
 """One and a half times as long as a copy."""
 SMALLEST = {"cpu": 1e6, "gpu": 64e6}
-"""Bytes of the largest tensor, from which a cell counts."""
+"""Bytes of all inputs, or of all outputs, from which a cell counts."""
 CLIFF = 1.5
 """How many times as slow as a neighbour is a cliff."""
 WORST = 12
@@ -118,6 +118,9 @@ def _against_peers(cells: list[dict[str, Any]], way: str, of: str = "") -> Itera
         f"{of}{way}: {mean:.2f} times the best peer (geometric mean of {len(ratios)} cells); "
         f"{len(slower)} slower than it by more than 5%"
     )
+    others = [ratio for ratio, c in ratios if "ARG" not in c["name"]]
+    if len(others) < len(ratios):
+        yield f"  without ARGMAX and ARGMIN {_mean(others):.2f} times, over {len(others)} cells"
     names = sorted({name for _, c in ratios for name in c["ratios"][way]["ratios"]})
     for name in names:
         of_peer = [c["ratios"][way]["ratios"].get(name) for _, c in ratios]
@@ -149,6 +152,8 @@ def _against_memory(cells: list[dict[str, Any]], on_cpu: bool) -> Iterator[str]:
         }
     for title, (group, target) in groups.items():
         yield from _below(title, group, FRACTION[on_cpu], target)
+    if not on_cpu:
+        yield from _below("all, of the best copy of any type", cells, BEST, target)
     like_copies = [c for c in cells if c["limit"] == "copy"] if on_cpu else cells
     beside = [c for c in like_copies if EQUAL in c["times"]["bound"]]
     yield from _below("of a copy of as many bytes", beside, EQUAL, TARGET[on_cpu])
@@ -166,7 +171,7 @@ def _below(title: str, cells: list[dict[str, Any]], fraction: str, target: float
         f" cells), {len(below)} below {target}"
     )
     for share, c in below[:WORST]:
-        best = c["times"]["bound"]["of_best_copy"]
+        best = c["times"]["bound"][BEST]
         yield f"  {share:.2f} ({best:.2f} of the best copy) {c['name']}"
 
 
@@ -179,14 +184,14 @@ def _cliffs(cells: list[dict[str, Any]]) -> Iterator[str]:
         families.setdefault((c["group"], words, c["data_type"], shape), []).append(c)
         if math.prod(shape[:2]) == 1 and len(shape) == 4:  # the squares, even and odd
             families.setdefault((c["group"], c["variant"], c["data_type"]), []).append(c)
-    apart = []
-    for family in families.values():
+    apart, several = [], [family for family in families.values() if len(family) > 1]
+    for family in several:
         rates = {c["name"]: c["times"]["bound"]["gb_s"] for c in family}
         slow, fast = (pick(rates, key=rates.__getitem__) for pick in (min, max))
-        if len(rates) > 1 and rates[fast] > CLIFF * rates[slow]:
+        if rates[fast] > CLIFF * rates[slow]:
             apart.append((rates[fast] / rates[slow], slow, fast))
     yield ""
-    yield f"bound, neighbours further apart than {CLIFF}: {len(apart)} of {len(families)} families"
+    yield f"bound, neighbours further apart than {CLIFF}: {len(apart)} of {len(several)} families"
     for ratio, slow, fast in sorted(apart, reverse=True)[:WORST]:
         yield f"  {ratio:.1f}: {slow}; {fast}"
 

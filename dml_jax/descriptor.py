@@ -204,7 +204,7 @@ class Descriptor:
             raise DmlError([Fault(cls.c_name, "", "be an object", value)])
         known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
         for name in value:
-            if name not in known:
+            if name not in known and not str(name).startswith("$"):
                 near = nearest_name(name, known)
                 rule = f"be a field of {cls.c_name}{suggested(near)}"
                 faults.append(Fault(cls.c_name, str(name), rule, value[name]))

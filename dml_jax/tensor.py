@@ -300,7 +300,7 @@ class TensorDesc:
             except DmlError as error:
                 faults += error.moved(_STRUCT, "Type")
             if "Desc" in value:
-                outside = sorted(set(value) - {"Desc"})
+                outside = sorted(k for k in value if k != "Desc" and not str(k).startswith("$"))
                 if outside:
                     rule = "stand inside Desc, as the others do"
                     faults.append(Fault(_STRUCT, outside[0], rule, value[outside[0]]))
@@ -308,7 +308,7 @@ class TensorDesc:
         if not isinstance(value, Mapping):
             raise DmlError([*faults, Fault(_STRUCT, "", "be an object", value)])
         for name in value:
-            if name not in _JSON_FIELDS:
+            if name not in _JSON_FIELDS and not str(name).startswith("$"):
                 rule = f"be a field of {_STRUCT}{nearest(name, _JSON_FIELDS)}"
                 faults.append(Fault(_STRUCT, str(name), rule, value[name]))
         for name in ("DataType", "Sizes"):

@@ -510,11 +510,6 @@ FILES = [
         *(IN, "sourcePath 'w.npy'", "DirectML has", "complex64"),
     ),
     case(
-        "npy-bool",
-        source("w.npy", npy(np.zeros(4, bool))),
-        *(IN, "sourcePath 'w.npy'", "DirectML has", "bool"),
-    ),
-    case(
         "npy-text-dtype",
         source("w.npy", npy(np.array(["abc"]))),
         *(IN, "sourcePath 'w.npy'", "DirectML has", "str"),
@@ -1101,6 +1096,19 @@ BINDINGS = [
 ]
 
 COMMANDS = [
+    case(
+        "never-dispatched",
+        both(
+            put("commands/0", {"type": "print", "resource": "output"}),
+            put("dispatchables/sum/bindings", {X: "inptu"}),
+        ),
+        *("Dispatchable 'sum'", "REDUCE", X, "resource of the model", "did you mean 'input'"),
+    ),
+    case(
+        "npy-of-half-elements",
+        put("resources/output/sizeInBytes", 18),
+        *("Command 2", "'output' sizeInBytes", "multiple of 4", "18"),
+    ),
     case("command-type", put("commands/1/type", "prnt"), PRINT, "type", "did you mean 'print'"),
     case("command-untyped", drop("commands/1/type"), PRINT, "type", "dispatch", "nothing"),
     case("command-type-list", put("commands/1/type", ["print"]), PRINT, "type", "['print']"),
@@ -1325,7 +1333,7 @@ def test_no_model_at_a_strange_path(path: str, folder: Path):
         (["-r", "-1"], ("dispatch_repeat", "-1")),
         (["-t", "-1"], ("milliseconds_to_run", "-1")),
         (["-I", "x"], ("dispatch_interval", "x")),
-        (["-v", "3"], ("timing_verbosity", "3")),
+        (["-v", "-1"], ("timing_verbosity", "-1")),
         (["--nonsense"], ("--nonsense",)),
     ],
 )

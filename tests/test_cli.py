@@ -258,6 +258,8 @@ def test_files_are_read_and_written_where_the_options_say(model: str):
     assert (done.exit_code, done.stderr) == (0, "")
     assert "written to 'results/new/y.npy'" in done.stdout
     assert np.load("results/new/y.npy").tolist() == [2, 2, 2, 3]
+    Path(model).rename(Path("data", model))
+    assert invoke("run", model, "--input_path", "data", "-v", "3").exit_code == 0
 
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_runs(model: str):

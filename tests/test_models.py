@@ -310,6 +310,11 @@ def test_a_picture_becomes_planes(
     np.testing.assert_allclose(found.astype(float), planes.astype(float), rtol=tolerance)
 
 
+def test_an_array_of_booleans_is_int8(folder: Path):
+    np.save(folder / "b.npy", np.array([True, False, True]))
+    assert printed(buffer({"sourcePath": "b.npy"}, "INT8", type="buffer"), folder) == "1, 0, 1"
+
+
 def test_a_grey_picture_fills_three_channels(folder: Path):
     Image.fromarray(np.array([[7, 200]], np.uint8)).save(folder / "p.png")
     found = printed(buffer({"sourcePath": "p.png"}, "UINT8"), folder)
@@ -481,6 +486,22 @@ def test_write_npy_with_dimensions(kind: str, current: Path):
 def test_write_raw(name: str, current: Path):
     writing(buffer([1, -2, 3], "INT32"), name)
     assert (current / name).read_bytes() == struct.pack("<3i", 1, -2, 3)
+
+
+def test_write_all_that_a_size_asks_for(current: Path):
+    """Not only what is initialised, which is all that print shows."""
+    resource = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
+    writing(resource, "out.npy")
+    assert np.load(current / "out.npy").tolist() == [1, 2, 3, 0, 0]
+    writing(resource, "out.dat")
+    assert (current / "out.dat").read_bytes() == np.float16([1, 2, 3, 0, 0]).tobytes()
+    writing(resource, "whole.npy", 5, 1)
+    assert np.load(current / "whole.npy").tolist() == [[1], [2], [3], [0], [0]]
+    writing(resource, "some.npy", 3, 1)
+    assert np.load(current / "some.npy").tolist() == [[1], [2], [3]]
+    assert printed(resource) == "1, 2, 3"
+    writing(buffer([1, 2, 3], "FLOAT16"), "bare.dat")  # 8 bytes of memory, 6 of which are ours
+    assert (current / "bare.dat").read_bytes() == np.float16([1, 2, 3]).tobytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -958,6 +979,9 @@ FULL_TENSOR = {
             "executionFlags": ["DML_EXECUTION_FLAG_DISABLE_META_COMMANDS", "NONE"],
         },
         {"$note": "ours", "type": "REDUCE", "desc": REDUCED},
+        {"type": "REDUCE", "desc": {**REDUCED, "$note": "ours"}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: {**tensor([1, 1, 3, 3]), "$note": "ours"}}},
+        {"type": "REDUCE", "desc": {**REDUCED, X: {**FULL_TENSOR, "$note": "ours"}}},
     ],
 )
 def test_the_ways_to_write_a_dispatchable(dispatchable: Json):

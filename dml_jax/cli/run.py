@@ -36,7 +36,7 @@ from dml_jax.errors import printable
     "--input_path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where the model's files are, in place of its own folder.",
+    help="Where the model's files are, in place of its own folder, and it, if it is not here.",
 )
 @click.option(
     "--output_path",
@@ -91,7 +91,7 @@ from dml_jax.errors import printable
 @click.option(
     "-v",
     "--timing_verbosity",
-    type=click.IntRange(0, 2),
+    type=click.IntRange(0),
     default=0,
     show_default=True,
     help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
@@ -135,6 +135,8 @@ def run(
         if (model and named) or (check and hlo):
             which = "MODEL and --model" if model and named else "--check and --hlo"
             raise click.UsageError(f"{which} exclude each other.")
+        if input_path and not path.exists() and (input_path / path).exists():
+            path = input_path / path
         loaded = load(path, feature_level, input_path)
         if check:
             show_model(loaded, as_json)

@@ -117,8 +117,9 @@ class Executor:
                     self._print(command)
                 case WriteFile():
                     resource = self.model.resources[command.resource]
+                    values = self._values(resource, resource.written(command.dimensions))
                     with self._writing(command) as target:
-                        write_file(target, self._values(resource), command.dimensions)
+                        write_file(target, values, command.dimensions)
                     self.say(f"Resource {_shown(resource.name)} written to {_shown(target)}")
                     self.record("files", {"resource": resource.name, "path": str(target)})
 
@@ -188,14 +189,14 @@ class Executor:
             for index, sample in enumerate(samples):
                 self.say(f"iteration {index}: {sample:.4f} ms")
 
-    def _values(self, resource: Resource) -> np.ndarray:
-        """The logical elements of a resource: what was initialised, without the padding."""
-        data = np.asarray(self.buffers[resource.name].array).view(np.uint8)
-        return _typed(data[resource.offset :][: resource.initial_size], resource)
+    def _values(self, resource: Resource, part: slice) -> np.ndarray:
+        """The elements of a part of a resource, in bytes."""
+        data = np.asarray(self.buffers[resource.name].array).view(np.uint8)[part]
+        return _typed(data, resource)
 
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
-        values = self._values(resource)
+        values = self._values(resource, resource.initialised)
         self.record("resources", {"name": resource.name, "values": values})
         title = f"Resource {_shown(resource.name)}:"
         if not command.verbose:

@@ -178,9 +178,23 @@ def parse_model(value: Any, folder: Path) -> Model:
                 commands.append(command)
         except DmlError as error:
             faults.extend(error.faults)
+    dispatched = {c.dispatchable.name for c in commands if isinstance(c, Dispatch)}
+    for name, dispatchable in dispatchables.items() if not faults else ():
+        if name not in dispatched:
+            faults += _unknown_sources(dispatchable, names)
     if faults:
         raise DmlError(faults)
     return Model(resources, dispatchables, tuple(commands))
+
+
+def _unknown_sources(dispatchable: Dispatchable, names: "_Names") -> Iterator[Fault]:
+    """What the bindings of a dispatchable that is never dispatched name in vain."""
+    for path, sources in dispatchable.bindings.items():
+        for source in sources:
+            if source.resource not in names.resource_names:
+                hint = nearest(source.resource, names.resource_names)
+                rule, context = f"be bound to a resource of the model{hint}", dispatchable.context
+                yield Fault(dispatchable.operator.c_name, path, rule, source.resource, (context,))
 
 
 @dataclass(frozen=True)
@@ -318,7 +332,7 @@ def _parse_print(value: Any, context: str, names: _Names) -> Print:
         verbose = fields.take("verbose", boolean, False)
         resource = names.resources.get(name)
         if resource is not None:
-            count = resource.initial_size // (resource.data_type.element_size or 1)
+            count = resource.elements(resource.initialised)
             if count > PRINT_MAX:
                 rule = f"have at most {PRINT_MAX} elements to be printed (writeFile takes more)"
                 fields.refuse(f"resource '{name}'", rule, count)
@@ -356,11 +370,13 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
     if (suffix == ".npy" or suffix in IMAGE_TYPES) and not element:
         rule = f"have an element type for a {suffix} file"
         faults.append(Fault("", f"resource '{resource.name}'", rule, resource.data_type.shown()))
+    elif suffix == ".npy" and not dimensions and (resource.given_size or 0) % element:
+        rule = f"be a multiple of {element} for a .npy file"
+        faults.append(
+            Fault("", f"resource '{resource.name}' sizeInBytes", rule, resource.given_size)
+        )
     elif suffix == ".npy" and dimensions:
-        count = resource.initial_size // element
-        if math.prod(dimensions) != count:
-            rule = f"hold {count} elements, as resource '{resource.name}' does"
-            faults.append(Fault("", "dimensions", rule, dimensions))
+        faults += _dimensions_faults(resource, dimensions)
     elif suffix in OTHER_TYPES:
         faults.append(Fault("", "targetPath", NO_OTHER_TYPE, target))
     elif suffix in IMAGE_TYPES:
@@ -377,8 +393,13 @@ def _picture_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault
     if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4):
         rule = "be [1, C, H, W] with 1, 3 or 4 channels for a picture"
         yield Fault("", "dimensions", rule, dimensions or NOTHING)
-    elif math.prod(dimensions) != resource.initial_size // resource.data_type.element_size:
-        count = resource.initial_size // resource.data_type.element_size
+    else:
+        yield from _dimensions_faults(resource, dimensions)
+
+
+def _dimensions_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault]:
+    count = resource.elements(resource.written(dimensions))
+    if math.prod(dimensions) != count:
         rule = f"hold {count} elements, as resource '{resource.name}' does"
         yield Fault("", "dimensions", rule, dimensions)
 

@@ -22,7 +22,8 @@ from dml_jax.files import distinct_keys, read_parsed
 def read_json(path: Path) -> Any:
     """The value that a file holds. Raises `DmlError`, with line and column where it is broken.
 
-    The parser is RapidJSON, DxDispatch's own, with the same leniencies.
+    The parser is RapidJSON, DxDispatch's own, with the same leniencies, and with NaN and Infinity:
+    python-rapidjson refuses trailing commas where it refuses these.
     """
     try:
         import rapidjson

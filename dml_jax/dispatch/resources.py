@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Resource:
 
     Attributes:
         data_type: what it is printed and offset by; UNKNOWN for a list of mixed types.
+        given_size: `sizeInBytes`, if the model has it.
         initial_size: bytes that `make` gives.
         make: makes the initial values; raises `DmlError` where a file has become unreadable.
     """
@@ -53,6 +54,7 @@ class Resource:
     name: str
     data_type: TensorDataType
     size_in_bytes: int
+    given_size: int | None
     offset: int
     initial_size: int
     make: Callable[[], np.ndarray]
@@ -60,6 +62,25 @@ class Resource:
     @property
     def context(self) -> str:
         return f"Resource '{self.name}'"
+
+    @property
+    def initialised(self) -> slice:
+        """The bytes that are printed, as DxDispatch does."""
+        return slice(self.offset, self.offset + self.initial_size)
+
+    def written(self, dimensions: Sequence[int] = ()) -> slice:
+        """The bytes that become a file: all that `sizeInBytes` asks for, without padding.
+
+        Only what is initialised, where the model says no size, or that is what `dimensions` hold.
+        """
+        initial = self.initial_size // (self.data_type.element_size or 1)
+        if self.given_size is None or (dimensions and math.prod(dimensions) == initial):
+            return self.initialised
+        return slice(0, self.given_size)
+
+    def elements(self, part: slice) -> int:
+        """How many whole elements of its type a part has; bytes, where it has none."""
+        return (part.stop - part.start) // (self.data_type.element_size or 1)
 
     def bytes(self) -> np.ndarray:
         """The whole buffer's initial bytes; zero where nothing is initialised."""
@@ -77,6 +98,7 @@ class Resource:
 def parse_resource(name: str, value: Any, folder: Path) -> Resource:
     """A resource of a model in `folder`. Raises `DmlError` with all that is wrong with it."""
     known = (
+        "type",
         "initialValues",
         "initialValuesDataType",
         "initialValuesOffsetInBytes",
@@ -85,9 +107,10 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
         "resampleMode",
     )
     with Reader(value, known, f"Resource '{name}'") as fields:
+        fields.take("type", _only("buffer"), "buffer")
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
         resample = fields.take("resampleSize", _resample_size, None)
-        fields.take("resampleMode", _resample_mode, "scale")
+        fields.take("resampleMode", _only("scale"), "scale")
         size = fields.take("sizeInBytes", Integer(1, UINT64_MAX).convert, None)
         offset = fields.take("initialValuesOffsetInBytes", Integer(0, UINT64_MAX).convert, 0)
         values = None
@@ -97,13 +120,11 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
             )
         if values is not None:
             needed = values.size + offset
-            size = round_up(needed, 4) if size is None else size
-            if size < needed:
+            if size is not None and size < needed:
                 fields.refuse("sizeInBytes", f"be at least {needed} (the initial values)", size)
-            size = round_up(size, 4)
     assert values is not None
-    assert size is not None
-    return Resource(name, values.data_type, size, offset, values.size, values.make)
+    whole = round_up(size or values.size + offset, 4)
+    return Resource(name, values.data_type, whole, size, offset, values.size, values.make)
 
 
 @dataclass(frozen=True)
@@ -120,10 +141,13 @@ def _resample_size(value: Any) -> tuple[int, int, int]:
     return sizes[1], sizes[2], sizes[3]
 
 
-def _resample_mode(value: Any) -> str:
-    if value != "scale":
-        raise refused("be 'scale'", value)
-    return value
+def _only(word: str) -> Callable[[Any], str]:
+    def convert(value: Any) -> str:
+        if value != word:
+            raise refused(f"be '{word}'", value)
+        return value
+
+    return convert
 
 
 def _parse_values(
@@ -266,8 +290,11 @@ def _file(
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     # Mapped: a header that promises more than the file holds is refused, not allocated.
     array = np.lib.format.open_memmap(path, mode="r")
+    is_bool = array.dtype == np.bool_  # INT8, as DxDispatch reads it
     try:
-        stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
+        stored = TensorDataType.of_dtype(
+            np.dtype("i1" if is_bool else array.dtype).newbyteorder("=")
+        )
     except DmlError as error:
         raise refused("hold numbers of a type that DirectML has", error.value) from None
     if data_type not in (UNKNOWN, stored):
@@ -278,6 +305,7 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
 
     def make() -> np.ndarray:
         values = read_npy(path)
+        values = values.view(np.int8) if is_bool else values
         if (values.shape, values.dtype) != (shape, stored.dtype):
             rule = f"hold {stored} {list(shape)}, as it did"
             raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
