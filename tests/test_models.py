@@ -494,14 +494,14 @@ def test_write_all_that_a_size_asks_for(current: Path):
     writing(resource, "out.npy")
     assert np.load(current / "out.npy").tolist() == [1, 2, 3, 0, 0]
     writing(resource, "out.dat")
-    assert (current / "out.dat").read_bytes() == np.float16([1, 2, 3, 0, 0]).tobytes()
+    assert (current / "out.dat").read_bytes() == np.array([1, 2, 3, 0, 0], np.float16).tobytes()
     writing(resource, "whole.npy", 5, 1)
     assert np.load(current / "whole.npy").tolist() == [[1], [2], [3], [0], [0]]
     writing(resource, "some.npy", 3, 1)
     assert np.load(current / "some.npy").tolist() == [[1], [2], [3]]
     assert printed(resource) == "1, 2, 3"
     writing(buffer([1, 2, 3], "FLOAT16"), "bare.dat")  # 8 bytes of memory, 6 of which are ours
-    assert (current / "bare.dat").read_bytes() == np.float16([1, 2, 3]).tobytes()
+    assert (current / "bare.dat").read_bytes() == np.array([1, 2, 3], np.float16).tobytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

@@ -73,8 +73,8 @@ class Resource:
 
         Only what is initialised, where the model says no size, or that is what `dimensions` hold.
         """
-        initial = self.initial_size // (self.data_type.element_size or 1)
-        if self.given_size is None or (dimensions and math.prod(dimensions) == initial):
+        fits = dimensions and math.prod(dimensions) == self.elements(self.initialised)
+        if self.given_size is None or fits:
             return self.initialised
         return slice(0, self.given_size)
 

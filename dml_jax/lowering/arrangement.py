@@ -4,7 +4,7 @@ Reshapes split or merge one axis at a time: on meshes with explicit axes JAX tak
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,8 @@ from jax import lax
 
 from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.wide import wide
+
+Form = Callable[..., jax.Array]
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
@@ -27,8 +29,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 @differentiable(static=1, linear=True)
 def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     """[n0, n1, ...] -> [r0 * n0, r1 * n1, ...], the whole repeated along each axis."""
-    tpu, default = (functools.partial(f, repeats=repeats) for f in (_last_by_pieces, _broadcast))
-    return lax.platform_dependent(x, tpu=tpu, default=default)
+    return _by_platform(x, {"tpu": _last_by_pieces, "default": _broadcast}, repeats=repeats)
 
 
 @tile.defjvp
@@ -47,12 +48,14 @@ def _tile_jvp(
 
 @functools.partial(jax.jit, static_argnums=1)  # or each eager derivative would compile it again
 def _tangent(dx: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    return lax.platform_dependent(
-        dx,
-        cpu=functools.partial(_put_together, repeats=repeats),
-        tpu=functools.partial(_last_by_pieces, repeats=repeats),
-        default=functools.partial(_broadcast, repeats=repeats),
-    )
+    forms = {"cpu": _put_together, "tpu": _last_by_pieces, "default": _broadcast}
+    return _by_platform(dx, forms, repeats=repeats)
+
+
+def _by_platform(x: jax.Array, forms: Mapping[str, Form], **fields: Any) -> jax.Array:
+    """The form of the platform, for `lax.platform_dependent`."""
+    bound = {name: functools.partial(form, **fields) for name, form in forms.items()}
+    return lax.platform_dependent(x, **bound)  # pyright: ignore[reportArgumentType]
 
 
 def _broadcast(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
@@ -70,11 +73,11 @@ def _broadcast(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
 
 
 def _last_by_pieces(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    """On a TPU, where a broadcast before the last axis fills tiles by a part.
+    """The last axis by pieces: a TPU's tiles are 8 by 128, and `repeats` before it fills few.
 
-    libtpu 0.0.42 for a v5e, broadcast and so, millions of cycles that it estimates: FLOAT32
-    [8, 64, 256, 256] by 2 along axis 3 6.4, 1.6 (temporary MB 268, 0), along all 51.6, 13.4;
-    [4, 2013, 521] by 8 along axis 2 2.1, 0.15; UINT8 [4, 4096, 256] by 16 1.5, 1.5.
+    libtpu 0.0.42 for a v5e, broadcast and so, millions of cycles that it estimates and temporary
+    MB: [8, 64, 256, 256] FLOAT32 by 2 along axis 3 more than 6.4, 1.6; 268, 0. UINT8 2.8, 1.0. Of
+    [4, 4096, 256] by 16 UINT8 1.5, 1.5.
     """
     *others, last = repeats
     if x.ndim and x.shape[-1] > 1:
@@ -108,25 +111,22 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
         depth_first: the input's channels are [b, b, c] (DEPTH_COLUMN_ROW), else [c, b, b]
             (COLUMN_ROW_DEPTH).
     """
-    return _by_platform(_columns_then_rows, _merged_at_once, x, block, depth_first)
+    forms = {"tpu": _columns_then_rows, "default": _merged_at_once}
+    return _by_platform(x, forms, block=block, depth_first=depth_first)
 
 
 @differentiable(static=2, linear=True)
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
-    return _by_platform(_rows_then_columns, _parted_at_once, x, block, depth_first)
+    forms = {"tpu": _rows_then_columns, "default": _parted_at_once}
+    return _by_platform(x, forms, block=block, depth_first=depth_first)
 
 
-def _by_platform(on_tpu: Any, default: Any, x: jax.Array, *static: Any) -> jax.Array:
-    """A TPU's memory is tiles of 8 by 128: an axis of `block` in the last place is padded to 128.
-
-    libtpu 0.0.42 for a v5e, at once and so, millions of cycles that it estimates and temporary MB,
-    [8, 64, 256, 256] FLOAT32 block 2 6.8, 2.6; 1074, 134. Block 4 20.6, 2.6; 2147, 134. UINT8
-    block 4 13.7, 0.8; 537, 0; of block 2 and 3 it makes no program at once. [8, 4, 1080, 1920] 65,
-    4.8; 4247, 549. Space to depth of [8, 16, 512, 512] 6.8, 2.6; 1074, 134. A CLIP of as much 0.6.
-    """
-    forms = (lambda x, form=form: form(x, *static) for form in (on_tpu, default))
-    return lax.platform_dependent(x, tpu=next(forms), default=next(forms))
+# A TPU's memory is tiles of 8 by 128: where an axis of `block` elements is last, it is padded to
+# 128. libtpu 0.0.42 for a v5e, at once and by turns, millions of cycles that it estimates and
+# temporary MB, [8, 64, 256, 256] FLOAT32 block 2 6.8, 2.6; 1074, 134. Block 4 20.6, 2.6; 2147, 134.
+# UINT8 block 4 13.7, 0.8; 537, 0; of block 2 and 3 it makes no program at once. [8, 4, 1080, 1920]
+# 65, 4.8; 4247, 549. Space to depth of [8, 16, 512, 512] 6.8, 2.6; 1074, 134. A CLIP 0.6.
 
 
 def _merged_at_once(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
