@@ -110,6 +110,10 @@ def test_check_is_run_check(model: str):
     assert list(row["refused"]) == ["1_0", "2_0", "2_1"]
     assert "DimensionCount to be 4 at feature level 2_1" in row["refused"]["2_1"][0]
     assert not Path("y.npy").exists()
+    ways = (["check", model], ["run", model, "--check"])
+    refused, too = (invoke(*way, "--feature-level", "1_0") for way in ways)
+    assert (refused.exit_code, refused.stderr) == (too.exit_code, too.stderr)
+    assert refused.exit_code == 1
 
 
 @pytest.mark.parametrize("words", [["run"], ["check"], ["run", "--check"], ["show"]])
@@ -260,6 +264,16 @@ def test_files_are_read_and_written_where_the_options_say(model: str):
     assert np.load("results/new/y.npy").tolist() == [2, 2, 2, 3]
     Path(model).rename(Path("data", model))
     assert invoke("run", model, "--input_path", "data", "-v", "3").exit_code == 0
+
+
+def test_a_device_that_fails_is_said_in_one_line(model: str, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("dml_jax.dispatch.executor.Executor.run", fail)
+    result = invoke("run", model)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("The device failed: MemoryError")
 
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_runs(model: str):

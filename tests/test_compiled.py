@@ -29,6 +29,7 @@ from dml_jax import (
 T = TensorDesc
 loose: Any = compile  # for calls that a type checker refuses, too
 LooseBuffer: Any = Buffer
+HERE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
 
 def clip(tensor: TensorDesc, output: TensorDesc | None = None) -> ElementWiseClip:
@@ -152,6 +153,8 @@ def broken():
     )
     part = BufferBinding
     aligned = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=64))
+    slightly = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=4))
+    larger = T("FLOAT32", [8], total_tensor_size_in_bytes=64)
     return [
         (clipped, [], [two], "inputs to be a list of 1 buffers, got 0"),
         (clipped, [one], [two, two], "outputs to be a list of 1 buffers, got 2"),
@@ -170,10 +173,12 @@ def broken():
         (clipped, one, [two], "inputs to be a list of 1 buffers, got a Buffer"),
         (clipped, [one], [Buffer(one.array)], "which holds the same array"),
         (clipped, [Buffer(np.zeros(31, np.uint8))], [two], "got 31 bytes of 'inputs[0]'"),
+        (slightly, [part(one, 4)], [two], "start at a multiple of 16 bytes, got byte 4"),
+        (clip(tensor, larger), [one], [one], "OutputTensor to lie exactly where InputTensor does"),
     ]
 
 
-@pytest.mark.parametrize("case", range(17))
+@pytest.mark.parametrize("case", range(19))
 def test_broken_bindings(case: int):
     op, inputs, outputs, message = broken()[case]
     with pytest.raises(DmlError) as refused:
@@ -188,6 +193,28 @@ def test_buffers_end_where_their_elements_do():
     source, target = Buffer(x), Buffer(np.zeros(5, np.float16))
     compile(clip(T("FLOAT16", [5]))).bind([source], [target]).dispatch()
     np.testing.assert_array_equal(target.array, np.clip(x, -1, 1))
+
+
+def test_bytes_that_make_no_element_are_left():
+    x, raw = np.arange(5, dtype=np.float16), np.zeros(11, np.uint8)
+    raw[:10], raw[10] = x.view(np.uint8), 77
+    compiled, out = compile(clip(T("FLOAT16", [5]))), Buffer(np.full(11, 77, np.uint8))
+    compiled.bind([Buffer(raw)], [out]).dispatch()
+    expected = np.clip(x, -1, 1).view(np.uint8).tolist()
+    assert np.asarray(out.array).tolist() == [*expected, 77]
+
+
+def test_neighbours_in_one_buffer():
+    """Ranges that touch do not overlap."""
+    x = values(8)
+    buffer = Buffer(x)
+    low, high = BufferBinding(buffer, 0, 16), BufferBinding(buffer, 16, 16)
+    compile(clip(T("FLOAT32", [4]))).bind([high], [low]).dispatch()
+    np.testing.assert_array_equal(buffer.array, [*np.clip(x[4:], -1, 1), *x[4:]])
+    tensors = [T("FLOAT32", [4]), T("FLOAT32", [4])]
+    split = Split(input_tensor=T("FLOAT32", [8]), output_tensors=tensors, axis=0)
+    compile(split).bind([Buffer(x)], [low, high]).dispatch()
+    np.testing.assert_array_equal(buffer.array, x)
 
 
 def test_outputs_in_any_structure():
@@ -207,6 +234,10 @@ def test_outputs_in_any_structure():
         (lambda c: loose(abs, "x"), "inputs[0] to be an array, got a str"),
         (lambda c: loose(jnp.sum, T("FLOAT32", [4])), "outputs[0].DimensionCount to be in [1, 8]"),
         (lambda c: compile(rows([2, 2]), device="cpu"), "device to be a jax.Device, got 'cpu'"),
+        (
+            lambda c: compile(rows([2, 2]), device=jax.devices()[0], in_shardings=HERE),
+            "in_shardings to be left out where there is a device",
+        ),
         (lambda c: c(np.zeros((2, 3), np.float32)), "InputTensor to be an array float32[4,8]"),
         (lambda c: c(np.zeros((4, 8))), "got float64[4,8]"),
         (lambda c: c(np.zeros((4, 8), np.int32)), "(x.astype('float32') converts), got int32"),
@@ -295,6 +326,9 @@ def test_shardings():
     assert result.sharding.is_equivalent_to(sharding, 2)
     np.testing.assert_allclose(result, x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
     assert "all-" not in compiled.as_text()
+    whole = NamedSharding(mesh, PartitionSpec())
+    gathers = compile(rows([16, 32]), in_shardings=sharding, out_shardings=whole)
+    assert gathers(jax.device_put(x, sharding)).sharding.is_equivalent_to(whole, 2)
 
 
 def test_an_exported_program_runs_where_there_is_only_jax(tmp_path):

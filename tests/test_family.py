@@ -1,5 +1,7 @@
 """What the operators of one family say of each other, and the bounds that are exact."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,6 +36,36 @@ def test_join_of_split(axis: int):
     split = Split(input_tensor=T.of(x), output_tensors=pieces, axis=axis)
     join = Join(input_tensors=pieces, output_tensor=T.of(x), axis=axis)
     np.testing.assert_array_equal(join(*split(x)), x)
+
+
+def test_alike_fields_make_no_other_operator():
+    fields: Any = {"input_tensor": TensorDesc("FLOAT32", [2, 3]), "axes": [1]}
+    most, least = (cls.infer(**fields, axis_direction="INCREASING") for cls in (Argmax, Argmin))
+    assert most != least
+    assert most == Argmax.from_json(most.to_json())
+    with pytest.raises(DmlError, match="be DML_OPERATOR_ARGMIN"):
+        Argmin.from_json(most.to_json())
+
+
+def test_the_largest_index_fits():
+    """2^31 elements have indices up to 2^31 - 1."""
+
+    def made(count: int) -> None:
+        whole, one = TensorDesc("UINT8", [count]), TensorDesc("INT32", [1])
+        fields: Any = {"input_tensor": whole, "output_tensor": one, "axes": [0]}
+        Argmax(**fields, axis_direction="INCREASING")
+        Reduce(**fields, function="ARGMIN")
+
+    made(2**31)
+    with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
+        made(2**31 + 1)  # raises at Argmax
+    with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
+        Reduce(
+            function="ARGMIN",
+            input_tensor=TensorDesc("UINT8", [2**31 + 1]),
+            output_tensor=TensorDesc("INT32", [1]),
+            axes=[0],
+        )
 
 
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])

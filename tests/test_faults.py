@@ -441,7 +441,9 @@ def test_interrupted_while_measuring(tmp_path: Path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert (process.returncode, err.splitlines()[-1]) == (130, "Interrupted.")
-    cells = json.loads((tmp_path / "bench.json").read_text())["cells"]
+    written = json.loads((tmp_path / "bench.json").read_text())
+    cells = written["cells"]
+    assert written["interrupted"] is True
     assert 1 <= len(cells) < 48  # twelve functions over two axes and both, and more
     assert f"{len(cells)} cells, bound: " in out
 

@@ -82,6 +82,7 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
             lambda: wrong.reduce(X, "SUM", [0, -1]),
             "Axes[1] to be in [0, 3] (-1 is 3 there), got -1",
         ),
+        (lambda: wrong.reduce(X, "SUM", [-4]), "Axes[0] to be in [0, 3] (-4 is 0 there), got -4"),
         (lambda: wrong.reduce(X, "SUM", [-5]), "Axes[0] to be an integer in [0, 42"),
         (lambda: wrong.split(X, -3, [3, 5]), "Axis to be in [0, 3] (-3 is 1 there), got -3"),
         (lambda: wrong.join([X, X], -1), "Axis to be in [0, 3] (-1 is 3 there), got -1"),
@@ -120,6 +121,16 @@ def test_what_does_not_fit_is_refused(call, message: str):
     with pytest.raises(DmlError) as refused:
         call()
     assert message in str(refused.value)
+
+
+def test_no_axes_are_all_axes():
+    for function in (
+        dml_jax.argmax,
+        dml_jax.argmin,
+        lambda x, *axes: wrong.reduce(x, "SUM", *axes),
+    ):
+        np.testing.assert_array_equal(function(X, []), function(X))
+        np.testing.assert_array_equal(function(X, []), function(X, [0, 1, 2, 3]))
 
 
 def test_arrays_of_numpy_are_arrays_too():

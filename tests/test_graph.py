@@ -820,6 +820,13 @@ FILES: list[tuple[str, Callable[[Path, Json], Any], str]] = [
         "Nodes[2].Array.Data to be the bytes of INT8[9], in base64, got 'AAAA'",
     ),
     (
+        "foreign characters",
+        lambda p, v: v["Nodes"][2].update(
+            Array={"DataType": "INT8", "Sizes": [3], "Data": "!AA\nAA"}
+        ),
+        "Nodes[2].Array.Data to be the bytes of INT8[3], in base64, got",
+    ),
+    (
         "other sizes",
         lambda p, v: v["Nodes"][2]["Array"].update(Sizes=[4]),
         "to hold FLOAT32[4], got float32[2,2]",
@@ -887,6 +894,22 @@ def test_what_an_input_says_of_its_memory():
         lines = str(refused.value).splitlines()
         assert len(lines) == len(rules)
         assert all(rule in line for rule, line in zip(rules, lines, strict=True)), lines
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_input_is_what_all_its_readers_demand(turned: bool):
+    def tensor(total: int, alignment: int) -> TensorDesc:
+        said: Any = {
+            "total_tensor_size_in_bytes": total,
+            "guaranteed_base_offset_alignment": alignment,
+        }
+        return TensorDesc("FLOAT32", [4], **said)
+
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [4]))
+    readers = [tensor(64, 0), tensor(16, 256)][:: -1 if turned else 1]
+    read = [ElementWiseClip.infer(input_tensor=by, min=0, max=1)(x) for by in readers]
+    assert builder.build(read).inputs == (tensor(64, 256),)
 
 
 def test_outputs_in_any_order_of_one():

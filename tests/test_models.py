@@ -321,6 +321,13 @@ def test_a_grey_picture_fills_three_channels(folder: Path):
     assert found == "7, 200, 7, 200, 7, 200"
 
 
+def test_a_picture_of_16_bits_is_rounded(folder: Path):
+    deep = np.array([[0, 128, 129, 255, 385, 386, 65535]], np.uint16)
+    Image.fromarray(deep).save(folder / "p.png")
+    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 1, 1, deep.size])
+    assert numbers(printed(resource, folder)) == np.rint(deep[0] / 257).tolist()
+
+
 def test_an_opaque_picture_has_full_alpha(folder: Path):
     Image.fromarray(np.full((1, 1, 3), 9, np.uint8)).save(folder / "p.png")
     resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 1, 1])
@@ -653,7 +660,7 @@ A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
         ),
         (
             {
-                X: {"name": "x", "elementCount": 4, "elementOffset": 0, "format": "R32_FLOAT"},
+                X: {"name": "x", "elementCount": 0, "elementSizeInBytes": 0, "format": "R32_FLOAT"},
                 "OutputTensors": [
                     {"name": "a", "elementCount": 1, "elementStride": 4},
                     {"name": "a", "elementCount": 3, "elementOffset": 4},
@@ -1312,6 +1319,17 @@ def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...
             assert fragment in line
 
 
+def test_feature_level_of_every_dispatchable():
+    """The first one's refusal stands, whatever the second is."""
+    flat = {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}}
+    model = reduce_model()
+    for second, count in ((model["dispatchables"]["sum"], 1), (flat, 2)):
+        both = {**model, "dispatchables": {"flat": flat, "sum": second}}
+        result = invoke("--feature-level", "2_1", model=both)
+        assert result.exit_code == 1
+        assert len([x for x in result.stderr.splitlines() if "InputTensor.Dim" in x]) == count
+
+
 def test_help_names_every_option():
     result = CliRunner().invoke(cli, ["run", "-h"])
     assert result.exit_code == 0
@@ -1345,9 +1363,13 @@ def test_paths_of_another_machine(path: str, folder: Path):
             parse_model(model, folder)
 
 
-def test_a_model_is_not_written_over(folder: Path):
-    write = {"type": "writeFile", "resource": "r", "targetPath": "./m.json"}
+@pytest.mark.parametrize("target", ["./m.json", "x/../m.json", "link.json", "whole"])
+def test_a_model_is_not_written_over(target: str, folder: Path):
     path = folder / "m.json"
+    (folder / "x").mkdir()
+    (folder / "link.json").symlink_to(path)
+    target = str(path) if target == "whole" else target
+    write = {"type": "writeFile", "resource": "r", "targetPath": target}
     path.write_text(json.dumps(model_of({"r": buffer([1])}, {}, write)))
     executor = Executor(load_model(path), jax.devices()[0], print, folder=folder)
     with pytest.raises(DmlError, match="expected targetPath to be another file than the model"):

@@ -390,9 +390,10 @@ def test_wrong_arrays_are_refused(name: str, data: st.DataObject):
     path = next(op.tensors(output=False))[0]
     other = np.float16 if arrays[0].dtype != np.float16 else np.float32
     for wrong in (arrays[0].astype(other), arrays[0][None], arrays[0].tolist(), 1.0, None):
-        with pytest.raises(DmlError) as refused:
-            op(wrong, *arrays[1:])  # pyright: ignore[reportCallIssue, reportArgumentType]
-        assert (refused.value.operator, refused.value.field) == (name, path)
+        for call in (op, op.whole):
+            with pytest.raises(DmlError) as refused:
+                call(wrong, *arrays[1:])  # pyright: ignore[reportCallIssue, reportArgumentType]
+            assert (refused.value.operator, refused.value.field) == (name, path)
     with pytest.raises(DmlError, match="number of arrays"):
         op(*arrays, arrays[0])
 

@@ -108,6 +108,7 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
             "Sizes",
             f"hold at most 4294967295 elements, padding included, got {2**64}",
         ),
+        ({"sizes": [2**16] * 2, "strides": [0, 0]}, "Sizes", "hold at most 4294967295"),
         ({"strides": [3]}, "Strides", "have 2 elements, as Sizes has, got [3]"),
         ({"strides": [3, -1]}, "Strides[1]", "be in [0, 4294967295], got -1"),
         ({"strides": [2**32, 1]}, "Strides[0]", "got 4294967296"),
@@ -122,6 +123,7 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
             "at most 4294967295",
         ),
         ({"guaranteed_base_offset_alignment": 2}, "GuaranteedBaseOffsetAlignment", "power of two"),
+        ({"guaranteed_base_offset_alignment": 2**32}, "GuaranteedBaseOffsetAlignment", "a UINT"),
         ({"guaranteed_base_offset_alignment": 24}, "GuaranteedBaseOffsetAlignment", "got 24"),
         ({"guaranteed_base_offset_alignment": -4}, "GuaranteedBaseOffsetAlignment", "got -4"),
         ({"guaranteed_base_offset_alignment": 0.0}, "GuaranteedBaseOffsetAlignment", "got 0.0"),
@@ -254,6 +256,8 @@ def test_wrong_buffers_are_refused():
             desc.read(buffer)
     with pytest.raises(DmlError, match=r"tensor to be FLOAT32\[2,3\] .*, got float32\[3,2\]"):
         desc.write(jnp.zeros(7, jnp.float32), jnp.zeros((3, 2), jnp.float32))
+    with pytest.raises(DmlError, match=r"got int32\[2,3\]"):
+        desc.write(jnp.zeros(7, jnp.float32), jnp.zeros((2, 3), jnp.int32))
 
 
 @pytest.mark.parametrize("strides", [None, [1, 2], [3, 2], [1, 1]], ids=str)
