@@ -1,34 +1,17 @@
-"""What is made for a TPU: its forms give the same, and its compiler takes them.
-
-No test runs on a TPU. libtpu, where it is installed, compiles for one that a machine lacks.
-"""
+"""Forms for a TPU give the same, on this machine. `test_libtpu.py`: what its compiler takes."""
 
 import functools
-import importlib.util
 import itertools
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import hypothesis
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
-from jax.sharding import PartitionSpec as P
 from samples import SAMPLES, random_array
 
-import dml_jax
-from dml_jax import DepthSpaceOrder, Operator, ReduceFunction
-from dml_jax.bench.cells import Cell, cells
 from dml_jax.lowering import arrangement, memory
 
 MOVING = ["DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH", "SPACE_TO_DEPTH1", "TILE"]
@@ -39,9 +22,6 @@ def _for_tpu(*xs: Any, default: Any, tpu: Any = None, **others: Any) -> Any:
 
 
 for_tpu = functools.partial(mock.patch.object, jax.lax, "platform_dependent", _for_tpu)
-
-
-# What it computes, on this machine.
 
 
 @pytest.mark.parametrize("name", [f"DML_OPERATOR_{name}" for name in MOVING])
@@ -79,104 +59,3 @@ def test_views_bytes(source: str, target: str, size: int):
     with for_tpu():
         view = jax.jit(functools.partial(memory.reinterpret, dtype=np.dtype(target)))
         assert np.asarray(view(raw.view(source))).tobytes() == raw[:whole].tobytes()
-
-
-# What its compiler makes of it.
-
-
-@pytest.fixture(scope="module")
-def devices():
-    """Four of a v5e, for which programs compile; they run nowhere."""
-    if importlib.util.find_spec("libtpu") is None:
-        pytest.skip("libtpu is not installed: pip install 'jax[tpu]'")
-    from jax.experimental import topologies
-
-    environment = {
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the tests' other processes
-        "TPU_SKIP_MDS_QUERY": "1",
-        "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-        "TPU_WORKER_HOSTNAMES": "localhost",
-        "TPU_WORKER_ID": "0",
-    }
-    with mock.patch.dict("os.environ", environment):
-        yield topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices
-
-
-def _compiled(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> Any:
-    return jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",)).compile()
-
-
-@pytest.mark.parametrize("cell", cells(every=6), ids=lambda cell: cell.name)
-def test_takes_the_table(devices: Any, cell: Cell):
-    """Axes of a few elements in the last place would be padded to 128: to many times the memory."""
-    place = SingleDeviceSharding(devices[0])
-    function = getattr(cell.function, "whole", cell.function)
-    shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype, sharding=place) for t in cell.function.inputs]
-    found = _compiled(function, *shapes).memory_analysis()
-    assert found.temp_size_in_bytes <= 3 * cell.bytes + 2**20
-
-
-@pytest.mark.parametrize("name", sorted(SAMPLES))
-@hypothesis.settings(max_examples=6)
-@given(data=st.data())
-def test_takes_every_operator_and_type(devices: Any, name: str, data: st.DataObject):
-    sample = SAMPLES[name]
-    op: Operator = sample.draw(data.draw, data.draw(st.sampled_from(sample.types)))
-    made = dml_jax.compile(op, device=devices[0])
-    assert "ENTRY" in made.as_text()
-    assert made.cost().bytes_in >= sum(t.dtype.itemsize * np.prod(t.sizes) for t in op.inputs)
-
-
-@pytest.mark.parametrize("order", [str(order) for order in DepthSpaceOrder])
-@pytest.mark.parametrize("block", [2, 3])
-def test_takes_bytes_in_blocks(devices: Any, block: int, order: str):
-    """In one transposition libtpu 0.0.42 has no memory for them (CompileTimeScopedVmemOom)."""
-    place = SingleDeviceSharding(devices[0])
-    deep = jax.ShapeDtypeStruct((8, 16 * block**2, 256, 256), jnp.uint8, sharding=place)
-    wide = jax.ShapeDtypeStruct((8, 16, 256 * block, 256 * block), jnp.uint8, sharding=place)
-    _compiled(lambda x: dml_jax.depth_to_space(x, block, order), deep)
-    _compiled(lambda x: dml_jax.space_to_depth(x, block, order), wide)
-
-
-@pytest.mark.parametrize(("source", "target"), [("uint8", "float32"), ("float32", "uint8")])
-def test_views_bytes_in_little_memory(devices: Any, source: str, target: str):
-    place, count = SingleDeviceSharding(devices[0]), 2**24 // np.dtype(source).itemsize
-    x = jax.ShapeDtypeStruct((count,), np.dtype(source), sharding=place)
-    view = functools.partial(memory.reinterpret, dtype=np.dtype(target))
-    assert _compiled(view, x).memory_analysis().temp_size_in_bytes <= 2**26
-
-
-KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
-
-
-@pytest.mark.parametrize("spec", [P("a"), P(None, "a")], ids=str)
-@pytest.mark.parametrize("function", [str(function) for function in ReduceFunction])
-def test_reduces_across_devices(devices: Any, function: str, spec: P):
-    """Libtpu has no custom_partitioning (jax-ml/jax issue 38196)."""
-    mesh = Mesh(np.array(devices).reshape(4), ("a",))
-    x = jax.ShapeDtypeStruct((8, 16, 256), jnp.float32, sharding=NamedSharding(mesh, spec))
-    text = _compiled(lambda x: dml_jax.reduce(x, function, [1, 2]), x).as_text()
-    sent = set(re.findall(rf" ({KINDS})(?:-start)?\(", text))
-    assert sent == ({"all-reduce"} if spec == P(None, "a") else set())
-
-
-@pytest.mark.parametrize("function", ["MAX", "L2", "LOG_SUM_EXP", "MULTIPLY"])
-def test_derives_across_devices(devices: Any, function: str):
-    mesh = Mesh(np.array(devices).reshape(4), ("a",))
-    place = NamedSharding(mesh, P(None, "a"))
-    x = jax.ShapeDtypeStruct((8, 16, 256), jnp.float32, sharding=place)
-    text = _compiled(jax.grad(lambda x: dml_jax.reduce(x, function, [1, 2]).sum()), x).as_text()
-    assert "all-reduce" in text or "collective-permute" in text
-
-
-def test_estimates(devices: Any):
-    """The script that asks of all cells, of one kind."""
-    script = Path(__file__).parent.parent / "benchmarks" / "tpu.py"
-    result = subprocess.run(
-        [sys.executable, str(script), "ELEMENT_WISE_CLIP1", "--json", os.devnull],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1].startswith("2 cells; 0 do not compile")
