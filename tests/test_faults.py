@@ -448,6 +448,20 @@ def test_interrupted_while_measuring(tmp_path: Path):
     assert f"{len(cells)} cells, bound: " in out
 
 
+def test_interrupted_before_anything_is_measured(tmp_path: Path):
+    """An earlier file stays."""
+    pytest.importorskip("rich")
+    (tmp_path / "bench.json").write_text("old")
+    program = "import dml_jax.bench.roofline as r, sys\n"
+    program += "def run(*args):\n  raise KeyboardInterrupt\n  yield\n"
+    program += "r.Bench.run = run\n"
+    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", "bench.json"]
+    program += f"sys.argv = ['dml-jax', *{command}]\nfrom dml_jax.__main__ import main; main()"
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 130
+    assert (tmp_path / "bench.json").read_text() == "old"
+
+
 # Files that change between the check and the run.
 
 
@@ -461,6 +475,15 @@ def raw(path: Path, count: int) -> None:
 
 def picture(path: Path, count: int) -> None:
     Image.new("RGB", (count, 1)).save(path, "PNG")
+
+
+def test_a_raw_file_that_has_grown_gives_what_was_checked(tmp_path: Path):
+    raw(tmp_path / "a.bin", 3)
+    value = model("out.npy", 3)
+    value["resources"]["r"]["initialValues"] = {"sourcePath": "a.bin"}
+    loaded = load_model(saved(tmp_path, value))
+    (tmp_path / "a.bin").write_bytes(bytes(12) + b"more")
+    assert loaded.resources["r"].bytes().tolist() == [0] * 12
 
 
 @pytest.mark.parametrize(("name", "make"), [("a.npy", npy), ("a.bin", raw), ("a.png", picture)])
