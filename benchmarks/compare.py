@@ -9,6 +9,7 @@ Each cell is merged into the results file as soon as it is measured.
 """
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -31,11 +32,7 @@ from dml_jax.bench.roofline import Bench, Programs, best_copy, default_limit, en
 from dml_jax.enums import TensorDataType
 from dml_jax.files import write_whole
 
-
-def say(line: str = "") -> None:
-    """A line on stdout, at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+say = functools.partial(print, flush=True)
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -6,8 +6,8 @@ expressions. Descriptors, jitted calls and the compile times of small cells are 
 """
 
 import argparse
+import functools
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 
@@ -22,11 +22,7 @@ from dml_jax.bench.plain import expression
 from dml_jax.bench.timing import Contender, interleaved
 from dml_jax.operator import whole_program
 
-
-def say(line: str) -> None:
-    """A line on stdout, at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+say = functools.partial(print, flush=True)
 
 
 def calls() -> None:

@@ -10,9 +10,9 @@ On CPU, whose devices share its cores, the figures say nothing; --mebibytes 1 tr
 """
 
 import argparse
+import functools
 import json
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,9 +28,7 @@ from dml_jax.bench.timing import Contender, interleaved, jax_contender
 COLUMNS = (2**14, 2**20)  # of what is summed: 64 KiB and 4 MiB to combine
 
 
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+say = functools.partial(print, flush=True)
 
 
 def operators(devices: int, mebibytes: int) -> Iterator[tuple[str, Operator]]:

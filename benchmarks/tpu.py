@@ -8,23 +8,16 @@ only some parts of a program, it takes more than these.
 """
 
 import argparse
+import functools
 import importlib.metadata
 import importlib.util
 import json
 import os
 import re
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-# Read when libtpu is loaded: no other machines are to be asked what this one is.
-os.environ |= {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_WORKER_ID": "0",
-}
 
 import jax
 from jax.experimental import topologies
@@ -39,10 +32,20 @@ FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota"
 """Instructions that take no time; the ends of asynchronous copies overlap with others."""
 
 
-def say(line: str) -> None:
-    """A line on stdout, at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+say = functools.partial(print, flush=True)
+
+
+def devices(topology: str = "v5e:2x2", accelerator: str = "v5litepod-4") -> Sequence[Any]:
+    """Those of a topology, for which programs compile; they run nowhere."""
+    # Read when libtpu is loaded: no other machines are to be asked what this one is.
+    os.environ |= {
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_ACCELERATOR_TYPE": accelerator,
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_WORKER_ID": "0",
+    }
+    return topologies.get_topology_desc(topology, "tpu").devices
 
 
 def estimated(text: str) -> dict[str, Any]:
@@ -105,10 +108,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         chosen = cells(options.kind)
     except dml_jax.DmlError as error:
         parser.error(str(error))
-    os.environ["TPU_ACCELERATOR_TYPE"] = options.accelerator
     if importlib.util.find_spec("libtpu") is None:
         parser.error("this needs libtpu: pip install 'jax[tpu]'")
-    device = topologies.get_topology_desc(options.topology, "tpu").devices[0]
+    device = devices(options.topology, options.accelerator)[0]
     results: dict[str, dict[str, Any]] = {}
     say(f"{device.device_kind}, jax {jax.__version__}: millions of cycles, temporary memory")
     width = max(len(cell.name) for cell in chosen)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, g
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, DmlError, Fault, nearest, nearest_name, suggested
 from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
+from dml_jax.files import is_note
 
 
 def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:
@@ -204,7 +205,7 @@ class Descriptor:
             raise DmlError([Fault(cls.c_name, "", "be an object", value)])
         known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
         for name in value:
-            if name not in known and not str(name).startswith("$"):
+            if name not in known and not is_note(name):
                 near = nearest_name(name, known)
                 rule = f"be a field of {cls.c_name}{suggested(near)}"
                 faults.append(Fault(cls.c_name, str(name), rule, value[name]))

@@ -111,6 +111,11 @@ def read_parsed(path: Path, what: str, parse: Callable[[bytes], Any]) -> Any:
     raise DmlError([fault]).within(where)
 
 
+def is_note(key: object) -> bool:
+    """Whether a key of a JSON object begins with `$`: whoever wrote it knows what it says."""
+    return str(key).startswith("$")
+
+
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object of these pairs. Raises `DmlError` for a key that stands twice.
 

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.files import is_note
 from dml_jax.lowering import memory
 
 Sizes = tuple[int, ...]
@@ -300,7 +301,7 @@ class TensorDesc:
             except DmlError as error:
                 faults += error.moved(_STRUCT, "Type")
             if "Desc" in value:
-                outside = sorted(k for k in value if k != "Desc" and not str(k).startswith("$"))
+                outside = sorted(name for name in value if name != "Desc" and not is_note(name))
                 if outside:
                     rule = "stand inside Desc, as the others do"
                     faults.append(Fault(_STRUCT, outside[0], rule, value[outside[0]]))
@@ -308,7 +309,7 @@ class TensorDesc:
         if not isinstance(value, Mapping):
             raise DmlError([*faults, Fault(_STRUCT, "", "be an object", value)])
         for name in value:
-            if name not in _JSON_FIELDS and not str(name).startswith("$"):
+            if name not in _JSON_FIELDS and not is_note(name):
                 rule = f"be a field of {_STRUCT}{nearest(name, _JSON_FIELDS)}"
                 faults.append(Fault(_STRUCT, str(name), rule, value[name]))
         for name in ("DataType", "Sizes"):

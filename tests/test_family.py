@@ -49,23 +49,13 @@ def test_alike_fields_make_no_other_operator():
 
 def test_the_largest_index_fits():
     """2^31 elements have indices up to 2^31 - 1."""
-
-    def made(count: int) -> None:
-        whole, one = TensorDesc("UINT8", [count]), TensorDesc("INT32", [1])
-        fields: Any = {"input_tensor": whole, "output_tensor": one, "axes": [0]}
-        Argmax(**fields, axis_direction="INCREASING")
-        Reduce(**fields, function="ARGMIN")
-
-    made(2**31)
-    with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
-        made(2**31 + 1)  # raises at Argmax
-    with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
-        Reduce(
-            function="ARGMIN",
-            input_tensor=TensorDesc("UINT8", [2**31 + 1]),
-            output_tensor=TensorDesc("INT32", [1]),
-            axes=[0],
-        )
+    one = TensorDesc("INT32", [1])
+    ways: Any = (Argmax, {"axis_direction": "INCREASING"}), (Reduce, {"function": "ARGMIN"})
+    for cls, how in ways:
+        fields = {"output_tensor": one, "axes": [0], **how}
+        cls(input_tensor=TensorDesc("UINT8", [2**31]), **fields)
+        with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
+            cls(input_tensor=TensorDesc("UINT8", [2**31 + 1]), **fields)
 
 
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])

@@ -21,6 +21,7 @@ from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, is_host_memory_reused
+from dml_jax.lowering.elementwise import unsigned_type
 from dml_jax.lowering.wide import is_float
 from dml_jax.operator import compiler_options, whole_program
 from dml_jax.tensor import TensorDesc
@@ -89,9 +90,9 @@ class Data:
         if np.issubdtype(dtype, np.floating):
             draw = jax.jit(lambda k: jax.random.uniform(k, (count,), dtype, LOW, HIGH))
         else:
-            unsigned = np.dtype(f"uint{dtype.itemsize * 8}")
+            bits = unsigned_type(dtype)
             draw = jax.jit(
-                lambda k: lax.bitcast_convert_type(jax.random.bits(k, (count,), unsigned), dtype)
+                lambda k: lax.bitcast_convert_type(jax.random.bits(k, (count,), bits), dtype)
             )
         return draw(key)
 

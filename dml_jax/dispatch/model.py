@@ -181,20 +181,14 @@ def parse_model(value: Any, folder: Path) -> Model:
     dispatched = {c.dispatchable.name for c in commands if isinstance(c, Dispatch)}
     for name, dispatchable in dispatchables.items() if not faults else ():
         if name not in dispatched:
-            faults += _unknown_sources(dispatchable, names)
+            expect = Expect(dispatchable.operator.c_name)
+            for path, sources in dispatchable.bindings.items():
+                for source in sources:
+                    names.expect_resource(source, path, expect)
+            faults += DmlError(expect.faults).within(dispatchable.context).faults
     if faults:
         raise DmlError(faults)
     return Model(resources, dispatchables, tuple(commands))
-
-
-def _unknown_sources(dispatchable: Dispatchable, names: "_Names") -> Iterator[Fault]:
-    """What the bindings of a dispatchable that is never dispatched name in vain."""
-    for path, sources in dispatchable.bindings.items():
-        for source in sources:
-            if source.resource not in names.resource_names:
-                hint = nearest(source.resource, names.resource_names)
-                rule, context = f"be bound to a resource of the model{hint}", dispatchable.context
-                yield Fault(dispatchable.operator.c_name, path, rule, source.resource, (context,))
 
 
 @dataclass(frozen=True)
@@ -203,6 +197,11 @@ class _Names:
     dispatchables: Mapping[str, Dispatchable]
     resource_names: set[str]
     dispatchable_names: set[str]
+
+    def expect_resource(self, source: Binding, place: str, expect: Expect) -> bool:
+        name, known = source.resource, self.resource_names
+        hint = "" if name in known else nearest(name, known)
+        return expect(name in known, place, f"be bound to a resource of the model{hint}", name)
 
     def resource(self, value: Any) -> str:
         return _known(string(value), self.resource_names, "resources")
@@ -451,10 +450,9 @@ def _bind(
             continue
         for index, (tensor, source) in enumerate(zip(tensors, sources, strict=True)):
             place = f"{path}[{index}]" if point.is_array else path
-            if source.resource not in names.resource_names:
-                hint = nearest(source.resource, names.resource_names)
-                expect(False, place, f"be bound to a resource of the model{hint}", source.resource)
-            elif source.resource not in names.resources:
+            if not names.expect_resource(source, place, expect):
+                continue
+            if source.resource not in names.resources:
                 complete = False
             else:
                 resource = names.resources[source.resource]

@@ -16,7 +16,7 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.files import distinct_keys, read_parsed
+from dml_jax.files import distinct_keys, is_note, read_parsed
 
 
 def read_json(path: Path) -> Any:
@@ -95,7 +95,7 @@ class Reader:
         for name in value:
             if len(self.faults) > FAULTS_MAX:
                 break
-            if name not in known and not name.startswith("$"):
+            if name not in known and not is_note(name):
                 self.refuse(name, f"be a known field{nearest(name, known)}", value[name])
 
     def __enter__(self) -> "Reader":

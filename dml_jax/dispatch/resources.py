@@ -289,12 +289,9 @@ def _file(
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     # Mapped: a header that promises more than the file holds is refused, not allocated.
-    array = np.lib.format.open_memmap(path, mode="r")
-    is_bool = array.dtype == np.bool_  # INT8, as DxDispatch reads it
+    array = _numeric(np.lib.format.open_memmap(path, mode="r"))
     try:
-        stored = TensorDataType.of_dtype(
-            np.dtype("i1" if is_bool else array.dtype).newbyteorder("=")
-        )
+        stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
     except DmlError as error:
         raise refused("hold numbers of a type that DirectML has", error.value) from None
     if data_type not in (UNKNOWN, stored):
@@ -304,14 +301,18 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     shape = array.shape
 
     def make() -> np.ndarray:
-        values = read_npy(path)
-        values = values.view(np.int8) if is_bool else values
+        values = _numeric(read_npy(path))
         if (values.shape, values.dtype) != (shape, stored.dtype):
             rule = f"hold {stored} {list(shape)}, as it did"
             raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
         return values
 
     return _Values(stored, array.nbytes, make)
+
+
+def _numeric(array: np.ndarray) -> np.ndarray:
+    """Booleans as INT8, as DxDispatch reads them."""
+    return array.view(np.int8) if array.dtype == np.bool_ else array
 
 
 def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:

@@ -122,13 +122,6 @@ def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     return _by_platform(x, forms, block=block, depth_first=depth_first)
 
 
-# A TPU's memory is tiles of 8 by 128: where an axis of `block` elements is last, it is padded to
-# 128. libtpu 0.0.42 for a v5e, at once and by turns, millions of cycles that it estimates and
-# temporary MB, [8, 64, 256, 256] FLOAT32 block 2 6.8, 2.6; 1074, 134. Block 4 20.6, 2.6; 2147, 134.
-# UINT8 block 4 13.7, 0.8; 537, 0; of block 2 and 3 it makes no program at once. [8, 4, 1080, 1920]
-# 65, 4.8; 4247, 549. Space to depth of [8, 16, 512, 512] 6.8, 2.6; 1074, 134. A CLIP 0.6.
-
-
 def _merged_at_once(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     n, depth, h, w = x.shape
     c = depth // block**2
@@ -140,6 +133,13 @@ def _merged_at_once(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
 
 
 def _columns_then_rows(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """On a TPU, whose memory is tiles of 8 by 128: a last axis of `block` is padded to 128.
+
+    libtpu 0.0.42 for a v5e, at once and so, millions of cycles that it estimates and temporary MB,
+    [8, 64, 256, 256] FLOAT32 block 2 6.8, 2.6; 1074, 134. Block 4 20.6, 2.6; 2147, 134. UINT8
+    block 4 13.7, 0.8; 537, 0; of block 2 and 3 it makes no program at once. [8, 4, 1080, 1920] 65,
+    4.8; 4247, 549. Its inverse, of [8, 16, 512, 512] 6.8, 2.6; 1074, 134. A CLIP 0.6.
+    """
     n, depth, h, w = x.shape
     c = depth // block**2
     if depth_first:
