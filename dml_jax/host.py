@@ -14,6 +14,8 @@ _PARAMETERS = {_M_ARENA_MAX: 1, _M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1}
 # Linux's <sys/mman.h>.
 _MADV_HUGEPAGE = 14
 
+SYSTEM = Path("/sys/devices/system/cpu")
+
 _reused = False
 
 
@@ -22,6 +24,28 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def last_cache_bytes() -> int | None:
+    """Bytes of the last caches of all cores together; None where the system does not say.
+
+    A virtual machine may be told of all of a cache that it shares with others.
+    """
+    found: dict[tuple[int, str], int] = {}
+    for core in SYSTEM.glob("cpu[0-9]*"):
+        caches = [
+            (int(_text(place / "level")), _text(place / "shared_cpu_list"), _text(place / "size"))
+            for place in core.glob("cache/index*")
+            if (place / "size").exists()
+        ]
+        if caches:
+            level, shared, size = max(caches)
+            found[level, shared] = int(size.removesuffix("K")) * 1024
+    return sum(found.values()) or None
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip()
 
 
 def is_host_memory_reused() -> bool:

@@ -16,6 +16,7 @@ from samples import SAMPLES
 
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import cells as table
+from dml_jax.bench import roofline
 from dml_jax.bench.cells import CHAINS, PLANS, TRANSFORMED, Cell, cells, small_cells
 from dml_jax.bench.plain import EXPRESSIONS, expression
 from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
@@ -331,6 +332,32 @@ def test_fractions_are_of_what_was_measured_beside():
                 rate / found[f"{limit}_gb_s"], rel=0.1, abs=1e-3
             )
         assert times["low_us"] <= times["median_us"] <= times["high_us"]
+
+
+@pytest.mark.parametrize(
+    ("cache", "free", "rotated"),
+    [
+        (None, None, 2**28),
+        (2**20, 2**40, 2**28),
+        (2**29, 2**40, 2**30),
+        (2**29, 2**32, 2**29),
+        (2**29, 2**20, 2**28),
+    ],
+)
+def test_data_is_more_than_the_last_caches_hold(
+    monkeypatch: pytest.MonkeyPatch, cache: int | None, free: int | None, rotated: int
+):
+    monkeypatch.setattr(roofline, "last_cache_bytes", lambda: cache)
+    monkeypatch.setattr(roofline, "host_bytes", lambda: free)
+    roofline.rotated_on_cpu.cache_clear()
+    cpu = jax.devices("cpu")[0]
+    try:
+        assert roofline.sets_moving(2**26, cpu) == rotated / 2**26
+        assert roofline.sets_moving(2**40, cpu) == 2
+        assert roofline.sets_moving(1, cpu) == roofline.MOST_SETS
+        assert roofline.References(Data(cpu), 2**26).sets == rotated / 2**27
+    finally:
+        roofline.rotated_on_cpu.cache_clear()
 
 
 def test_a_copy_of_as_many_bytes(monkeypatch: pytest.MonkeyPatch):

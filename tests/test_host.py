@@ -103,3 +103,18 @@ def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host.ctypes, "CDLL", lambda _: object())
     assert not reuse_host_memory()
     assert not release_host_memory()
+
+
+def test_last_caches_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "SYSTEM", tmp_path)
+    assert host.last_cache_bytes() is None
+    # As Linux has it: two pairs of cores, each behind an L3 of its own; the first level in two.
+    for core, pair in enumerate(["0-1", "0-1", "2-3", "2-3"]):
+        caches = [(1, str(core), "32K"), (1, str(core), "48K"), (3, pair, "32768K")]
+        for index, cache in enumerate(caches):
+            place = tmp_path / f"cpu{core}" / "cache" / f"index{index}"
+            place.mkdir(parents=True)
+            for name, value in zip(("level", "shared_cpu_list", "size"), cache, strict=True):
+                (place / name).write_text(f"{value}\n")
+    (tmp_path / "cpufreq").mkdir()
+    assert host.last_cache_bytes() == 2 * 2**25

@@ -1,6 +1,7 @@
 """What a device's memory gives, and how much of that each cell takes."""
 
 import contextlib
+import functools
 import math
 import os
 import platform as machine
@@ -19,16 +20,17 @@ from jax import lax
 
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
+from dml_jax.dispatch.free_memory import host_bytes
 from dml_jax.enums import TensorDataType
-from dml_jax.host import cores, is_host_memory_reused
+from dml_jax.host import cores, is_host_memory_reused, last_cache_bytes
 from dml_jax.lowering.elementwise import unsigned_type
 from dml_jax.lowering.wide import is_float
 from dml_jax.operator import compiler_options, whole_program
 from dml_jax.tensor import TensorDesc
 
 ROTATED, MOST_SETS = 2**28, 64
-"""Bytes of the sets of data that calls go through in turn, several times the last cache; and how
-many sets at most."""
+"""Bytes of the sets of data that calls go through in turn, or twice the last caches where these
+are larger; and how many sets at most."""
 
 ROTATED_QUEUED, MOST_QUEUED = 2**30, 16
 """Where calls are queued, and one of them goes through all sets: more, for it to take longer than
@@ -45,11 +47,24 @@ WAYS = ("bound", "allocated")
 """Whether outputs are written into memory that is there, or into memory that the call makes."""
 
 
+@functools.cache
+def rotated_on_cpu() -> int:
+    """`ROTATED`, or what leaves nothing in the last caches, if that is an eighth of the memory."""
+    free = host_bytes()
+    most = ROTATED if free is None else free // 8
+    return max(ROTATED, min(2 * (last_cache_bytes() or 0), most))
+
+
+def sets_moving(size: int, device: Any) -> int:
+    """How many sets of data calls rotate through that move so many bytes each."""
+    queued = is_queued(device)
+    rotated, most = (ROTATED_QUEUED, MOST_QUEUED) if queued else (rotated_on_cpu(), MOST_SETS)
+    return min(max(math.ceil(rotated / size), 2), most)
+
+
 def sets_of(cell: Cell, device: Any) -> int:
     """How many sets of data a cell rotates through."""
-    queued = is_queued(device)
-    rotated, most = (ROTATED_QUEUED, MOST_QUEUED) if queued else (ROTATED, MOST_SETS)
-    return min(max(math.ceil(rotated / cell.bytes), 2), most)
+    return sets_moving(cell.bytes, device)
 
 
 def wide(cell: Cell) -> Any:
@@ -198,11 +213,10 @@ _FORMS: dict[str, tuple[bool, Callable[[jax.Array], jax.Array]]] = {
 class References:
     """Plain copies and reads of large arrays, to be timed on their own and beside each cell."""
 
-    SETS = 2
-
     def __init__(self, data: Data, size: int):
         self.data = data
         self.size = size
+        self.sets = sets_moving(2 * size, data.device)
         self._made: dict[TensorDataType, dict[str, Contender]] = {}
         self._compiled: dict[Any, Programs] = {}
 
@@ -215,7 +229,7 @@ class References:
 
     def _make(self, data_type: TensorDataType) -> dict[str, Contender]:
         tensor = TensorDesc(data_type, [self.size // data_type.element_size])
-        inputs = [(self.data.array(tensor),) for _ in range(self.SETS)]
+        inputs = [(self.data.array(tensor),) for _ in range(self.sets)]
         return {form: self._contender(form, tensor, inputs) for form in _FORMS}
 
     def equal_size(self, cell: Cell) -> int:
@@ -293,7 +307,7 @@ def measure_bandwidth(
     names = {f"{t} {form}": key for key in contenders for t, form in [key]}
     times = interleaved(
         {name: contenders[key] for name, key in names.items()},
-        References.SETS,
+        references.sets,
         seconds=seconds,
         give_up=math.inf,
     )
@@ -475,6 +489,7 @@ def environment(device: Any) -> dict[str, Any]:
         "platform_version": device.client.platform_version.splitlines()[0],
         "cpu": _cpu(),
         "cores": cores(),
+        "last_cache_bytes": last_cache_bytes(),
         "system": machine.platform(),
         "python": machine.python_version(),
         "jax": jax.__version__,
