@@ -12,6 +12,7 @@ import argparse
 import functools
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -28,9 +29,11 @@ import report
 from dml_jax import DmlError, release_host_memory, reuse_host_memory
 from dml_jax.bench.cells import Cell, cells, small_cells
 from dml_jax.bench.overhead import measure_overhead
-from dml_jax.bench.roofline import Bench, Programs, best_copy, default_limit, environment, wide
+from dml_jax.bench.roofline import Bench, Programs, default_limit, environment, wide
 from dml_jax.enums import TensorDataType
 from dml_jax.files import write_whole
+
+ROOT = Path(__file__).parent
 
 say = functools.partial(print, flush=True)
 
@@ -77,14 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What the file has, or nothing."""
+    """What the file has, or nothing. Cells and overheads name the run that they are of."""
     if path.exists():
         return json.loads(path.read_text())
-    return {"environment": {}, "bandwidth": {}, "cells": {}, "overhead": {}}
+    return {"runs": {}, "cells": {}, "overhead": {}}
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Whole or not at all; a line for each cell."""
+    """Whole or not at all; a line for each cell. Runs of which no cell is left go."""
+    measured = (*results["cells"].values(), *results["overhead"].values())
+    left = {entry["run"] for entry in measured}
+    results["runs"] = {name: run for name, run in results["runs"].items() if name in left}
     parts = (f"{json.dumps(name)}: {_lines(part)}" for name, part in results.items())
     text = "{\n" + ",\n".join(parts) + "\n}\n"
     write_whole(path, lambda file: file.write(text.encode()))
@@ -104,12 +110,12 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     begin = time.perf_counter()
     device = jax.devices()[0]
     seconds = given.seconds or (0.3 if device.platform == "cpu" else 0.15)
-    known = environment(device)
-    old = results["environment"]
-    for name in ("device", "cpu", "jax", "method") if old else ():
-        was = old.get(name, 1)  # the first method had no number
-        if was != known[name] and not given.keep_going:
-            sys.exit(f"{given.results} is of {name} {was}, not {known[name]}")
+    known = environment(device) | {"commit": commit(), "async_dispatch": False}
+    for old in results["runs"].values():
+        for name in ("device", "cpu", "jax", "method"):
+            was = old.get(name, 1)  # the first method had no number
+            if was != known[name] and not given.keep_going:
+                sys.exit(f"{given.results} is of {name} {was}, not {known[name]}")
     kinds = given.operator
     limit = int(given.limit * 1e6) if given.limit else default_limit(device)
     run = Bench(device, seconds, limit)
@@ -124,23 +130,22 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
         for cell in chosen
         if given.match in cell.name and not (given.missing and cell.name in results["cells"])
     ]
-    results["environment"] = {**known, "async_dispatch": False, "peers": old.get("peers", {})}
+    this = str(max(map(int, results["runs"]), default=0) + 1)
+    results["runs"][this] = known
     if given.overhead:
-        overhead(given, results, {cell.kind for cell in chosen}, device)
+        overhead(given, results, {cell.kind for cell in chosen}, device, this)
         return
     contestants = Contestants(device, given.peer, given.torch_compile)
-    results["environment"]["peers"] |= contestants.versions
+    known["peers"] = contestants.versions
     say(f"{known['device']}, {known['cpu']}, jax {known['jax']}: {len(chosen)} cells")
     for name, why in contestants.absent.items():
         say(f"without {name}: {why}")
     if not chosen:
         sys.exit("no cell is chosen, or none is missing")
     bandwidth = run.bandwidth(chosen)
-    found = bandwidth.to_json()
-    for type_name, rates in found["gb_s"].items():
+    known["bandwidth"] = bandwidth.to_json()
+    for type_name, rates in known["bandwidth"]["gb_s"].items():
         say(f"{type_name}: " + ", ".join(f"{form} {rate} GB/s" for form, rate in rates.items()))
-    gathered = results["bandwidth"].setdefault("gb_s", {}) | found["gb_s"]
-    results["bandwidth"] = {"best_copy_gb_s": best_copy(gathered), "gb_s": gathered}
     for number, (cell, compiled) in enumerate(run.compiled(chosen, contestants.prepare(run)), 1):
         release_host_memory()  # cells are of many sizes
         elapsed = time.perf_counter() - begin
@@ -155,19 +160,29 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
             say(f"[{number}/{len(chosen)}] {cell.name} failed: {_first_line(error)}")
             results["cells"].pop(cell.name, None)
             continue
-        results["cells"][cell.name] = entry
+        results["cells"][cell.name] = {"run": this, **entry}
         save(given.results, results)
         say(f"[{number}/{len(chosen)} {time.perf_counter() - begin:.0f}s] {report.line(entry)}")
     save(given.results, results)
 
 
+def commit() -> str | None:
+    """The checkout's, and whether it was changed; None where there is no git."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
 def overhead(
-    given: argparse.Namespace, results: dict[str, Any], kinds: set[str], device: Any
+    given: argparse.Namespace, results: dict[str, Any], kinds: set[str], device: Any, run: str
 ) -> None:
     """Calls of small cells, descriptors and compile times, beside the plain expressions'."""
     small = [cell for cell in small_cells() if cell.kind in kinds]
     for found in measure_overhead(small, device, given.seconds or 0.3):
-        results["overhead"][found.cell.name] = found.to_json()
+        results["overhead"][found.cell.name] = {"run": run, **found.to_json()}
         say(report.overhead_line(found.to_json()))
         save(given.results, results)
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,9 +78,10 @@ def overhead_line(found: dict[str, Any]) -> str:
 def lines(results: dict[str, Any]) -> Iterator[str]:
     """The report."""
     found = list(results["cells"].values())
+    yield from _runs(results)
     yield ""
     if found:
-        on_cpu = results["environment"]["platform"] == "cpu"
+        on_cpu = results["runs"][found[0]["run"]]["platform"] == "cpu"
         counted = [c for c in found if _largest(c) >= SMALLEST["cpu" if on_cpu else "gpu"]]
         yield f"{len(found)} cells, {len(counted)} of a size that counts"
         plain = [c for c in counted if c["kind"] not in TRANSFORMED]
@@ -96,6 +98,18 @@ def lines(results: dict[str, Any]) -> Iterator[str]:
         yield from _disagreements(found)
     if results["overhead"]:
         yield from _overheads(list(results["overhead"].values()))
+
+
+def _runs(results: dict[str, Any]) -> Iterator[str]:
+    """What was measured when, where, and of which code."""
+    entries = [*results["cells"].values(), *results["overhead"].values()]
+    counts = Counter(entry["run"] for entry in entries)
+    yield ""
+    for number, run in results["runs"].items():
+        yield (
+            f"run {number}, {run['date'][:10]}, {run['cpu']}, {run['device']}, jax {run['jax']}, "
+            f"commit {run['commit']}: {counts[number]} cells"
+        )
 
 
 def _largest(cell: dict[str, Any]) -> float:

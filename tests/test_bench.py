@@ -464,6 +464,14 @@ def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x
     compare.main([*words, "--operator", "REDUCE", "--match", "MAX [1] FLOAT32"])
     found = json.loads(target.read_text())
     assert set(first) < set(found["cells"])
+    assert {c["run"] for c in first.values()} == {"1"} == {found["cells"][c]["run"] for c in first}
+    assert {found["cells"][c]["run"] for c in found["cells"].keys() - first.keys()} == {"2"}
+    for run in found["runs"].values():
+        assert run["commit"] == compare.commit()
+        assert run["bandwidth"]["gb_s"]["FLOAT32"]["copy"] > 0
+    compare.main([*words, "--operator", "SPLIT", "--quick"])
+    found = json.loads(target.read_text())
+    assert set(found["runs"]) == {"2", "3"}  # of the first nothing is left
     expected = {"allocated", "bound", "jnp allocated"}
     expected |= {"numpy bound"} if jax.default_backend() == "cpu" else set()
     for cell in found["cells"].values():
@@ -475,7 +483,9 @@ def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x
         assert "notes" not in cell
     capsys.readouterr()
     compare.main([str(target), "--report"])
-    assert f"{len(found['cells'])} cells" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"{len(found['cells'])} cells" in told
+    assert "run 3, " in told
 
 
 def test_the_comparison_sees_a_wrong_answer(compare, no_x64: None):

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax import __version__
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.dispatch.free_memory import host_bytes
@@ -492,6 +493,7 @@ def environment(device: Any) -> dict[str, Any]:
         "last_cache_bytes": last_cache_bytes(),
         "system": machine.platform(),
         "python": machine.python_version(),
+        "dml_jax": __version__,
         "jax": jax.__version__,
         "jaxlib": metadata.version("jaxlib"),
         "numpy": np.__version__,
