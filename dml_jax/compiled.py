@@ -19,7 +19,7 @@ from dml_jax.operator import (
     described,
     whole_program,
 )
-from dml_jax.tensor import X64_RULE, TensorDesc, is_uint, needs_x64, shown_array
+from dml_jax.tensor import X64_RULE, TensorDesc, is_array, is_uint, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
@@ -358,6 +358,10 @@ def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:
     faults, tensors = list[Fault](), list[tuple[str, TensorDesc]]()
     for index, value in enumerate(values):
         path = f"{name}[{index}]"
+        if not (isinstance(value, TensorDesc) or is_array(value)):
+            rule = "be a TensorDesc or an array, an argument for each"
+            faults.append(Fault("compile", path, rule, shown_array(value)))
+            continue
         try:
             tensors.append((path, value if isinstance(value, TensorDesc) else TensorDesc.of(value)))
         except DmlError as error:

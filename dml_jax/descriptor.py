@@ -7,7 +7,7 @@ from dataclasses import MISSING, FrozenInstanceError
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, DmlError, Fault, nearest, nearest_name, suggested
+from dml_jax.errors import NOTHING, DmlError, Fault, nearest_name, suggested
 from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
 from dml_jax.files import is_note
 
@@ -42,8 +42,10 @@ def _field_of(name: str, annotation: Any, default: Any) -> Field:
         kind = Choice(annotation)
     elif isinstance(annotation, type) and issubclass(annotation, Descriptor):
         kind = Structure(annotation)
-    if kind is None or (isinstance(kind, Array) and count is None):
+    if kind is None:
         raise TypeError(f"field {name!r} is annotated with {annotation!r}, which is no field kind")
+    if isinstance(kind, Array) and count is None:
+        raise TypeError(f"field {name!r} lacks the name of its count: Annotated[..., Count('...')]")
     return Field(name, c_name_of(name), kind, optional, default, count)
 
 
@@ -60,6 +62,7 @@ class Descriptor:
 
     c_name: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]] = ()
+    _names: ClassVar[Mapping[str, None]] = {}
 
     def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,6 +76,7 @@ class Descriptor:
                 if name in cls.__dict__ and default is MISSING:
                     delattr(cls, name)  # what `field` left
         cls.fields = tuple(declared.values())
+        cls._names = dict.fromkeys(declared)
         parameter = inspect.Parameter
         cls.__signature__ = inspect.Signature(
             [
@@ -108,22 +112,35 @@ class Descriptor:
 
         `broken` names fields that are missing because they have been reported already.
         """
+        strange = [name for name in values if name not in self._names]
+        meant = {self._misnamed(name, values, faults) for name in strange}
         reported = {f.field.split(".")[0].split("[")[0] for f in faults}
         for f in self.fields:
             if f.name not in values:
                 if f.default is not MISSING:
                     values[f.name] = f.default
-                elif f.c_name not in reported and f.name not in broken:
+                elif f.c_name not in reported and f.name not in broken and f.name not in meant:
                     faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
-        if len(values) > len(self.fields) - len(faults):
-            names = [f.name for f in self.fields]
-            for name in [name for name in values if name not in names]:
-                rule = f"be a field of {self.c_name}{nearest(name, names)}"
-                faults.append(Fault(self.c_name, name, rule, values.pop(name)))
         self.__dict__.update(values)
         self._check(faults, values)
         if faults:
             raise DmlError(faults)
+
+    @classmethod
+    def _misnamed(cls, name: str, values: dict[str, Any], faults: list[Fault]) -> str | None:
+        """Takes out a name that is none, says so, and gives the name of the field it stands for."""
+        near, rule = None, ""
+        for f in cls.fields:
+            if name == f.c_name:
+                near = f.name
+                rule = f"be spelled {near} ({cls.__name__}.from_json takes DirectML's names)"
+            elif f.count and f.count in (name, c_name_of(name)):
+                rule = f"be left out: it is the length of {f.name}"
+        if not rule:
+            near = nearest_name(name, cls._names)
+            rule = f"be a field of {cls.c_name}{suggested(near)}"
+        faults.append(Fault(cls.c_name, name, rule, values.pop(name)))
+        return near
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         """Adds what is wrong across fields; only those in `present` can be asked."""

@@ -1,8 +1,10 @@
 """The one exception of the package, and the faults it carries."""
 
 import difflib
-from collections.abc import Iterable
+import enum
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 FAULTS_MAX = 100
 """The faults of a list after which a search stops, and the most that a message shows."""
@@ -156,6 +158,19 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
 def refused(rule: str, value: object) -> DmlError:
     """The error of a value; its place in a description is added on the way out."""
     return DmlError([Fault("", "", rule, value)])
+
+
+def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
+    """Those of a list, or of what goes as one; else raises the error that it is none."""
+    rule = f"be a list{of}"
+    if isinstance(values, Set):
+        rule += ", in order: [2, 1] where C++ has {2, 1}"
+    elif not isinstance(values, (str, bytes, Mapping, enum.Enum)):
+        try:
+            return tuple(values)
+        except TypeError:
+            pass
+    raise refused(rule, values)
 
 
 def missing_extra(package: str, purpose: str, extra: str, operator: str = "") -> DmlError:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import FAULTS_MAX, DmlError, Fault, refused, with_article
+from dml_jax.errors import FAULTS_MAX, DmlError, Fault, items_of, refused, with_article
 from dml_jax.tensor import UINT_MAX, TensorDesc
 
 
@@ -204,18 +204,18 @@ def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
             raise refused("be a list", values)
         faults: list[Fault] = []
-        elements: list[Any] = []
-        for index, value in enumerate(values):
+        found: list[Any] = []
+        for index, value in enumerate(items_of(values)):
             if len(faults) > FAULTS_MAX:
                 break
             try:
-                elements.append(convert(value))
+                found.append(convert(value))
             except DmlError as error:
                 for fault in error.faults:
                     faults += DmlError([fault]).moved(fault.operator, f"[{index}]")
         if faults:
             raise DmlError(faults)
-        return elements
+        return found
 
     return converted
 

@@ -6,8 +6,7 @@ functions add a node. Each raises `DmlError` for what its operator does not take
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -15,7 +14,7 @@ import numpy as np
 
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.fields import Integer
 from dml_jax.graph import Expression
 from dml_jax.operator import Operator
@@ -72,38 +71,19 @@ def _kept(make: Callable[..., Any], **fields: Any) -> Any:
     try:
         op = _descriptors.get(key)
     except TypeError:  # something that has no hash is no field either: let it be refused
-        return _made(make, fields)
+        return make(**fields)
     if op is None:
         if len(_descriptors) >= 4096:
             _descriptors.clear()
-        op = _descriptors[key] = _made(make, fields)
+        op = _descriptors[key] = make(**fields)
     return op
-
-
-def _made(make: Callable[..., Any], fields: Mapping[str, Any]) -> Any:
-    """`make(**fields)`; an axis that counts from the end is told what it is for DirectML."""
-    try:
-        return make(**fields)
-    except DmlError as error:
-        values = (v for f in fields.values() for v in (f if isinstance(f, tuple) else (f,)))
-        rank = next((v.dimension_count for v in values if isinstance(v, TensorDesc)), 0)
-        raise DmlError(_from_the_front(fault, rank) for fault in error.faults) from None
-
-
-def _from_the_front(fault: Fault, rank: int) -> Fault:
-    axis = fault.value
-    if fault.field.startswith(("Axis", "Axes")) and type(axis) is int and -rank <= axis < 0:
-        return replace(fault, rule=f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)")
-    return fault
 
 
 def _listed(operator: type[Operator], field: str, values: Any, of: str = "") -> tuple[Any, ...]:
     try:
-        if not isinstance(values, (str, bytes, Mapping)):
-            return tuple(values)
-    except TypeError:
-        pass
-    raise DmlError([Fault(operator.c_name, field, f"be a list{of}", values)])
+        return items_of(values, of)
+    except DmlError as error:
+        raise DmlError(error.moved(operator.c_name, field)) from None
 
 
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:

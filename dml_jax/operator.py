@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
@@ -357,6 +357,7 @@ class Operator(Descriptor, Bindable):
         if faults:
             raise DmlError(faults)
         return cls(**given)
+        faults = partial._from_the_front(faults)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -407,6 +408,7 @@ class Operator(Descriptor, Bindable):
                 expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
             if tensor.flags and TensorFlags.OWNED_BY_DML in tensor.flags:
                 rule = "be NONE (OWNED_BY_DML is for inputs)"
+        faults[:] = self._from_the_front(faults)
                 expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
         before = len(expect.faults)
         if countable:
@@ -441,6 +443,18 @@ class Operator(Descriptor, Bindable):
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
                 if size != got:
                     rule = f"be {size} {self.because(field, d)}".rstrip()
+    def _from_the_front(self, faults: Sequence[Fault]) -> list[Fault]:
+        """The faults, where an axis counts from the end with what that is for DirectML."""
+        rank = next((tensor.dimension_count for _, _, tensor in self.tensors()), 0)
+        found = []
+        for fault in faults:
+            axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
+            if is_axis and type(axis) is int and -rank <= axis < 0:
+                rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
+                fault = replace(fault, rule=rule)
+            found.append(fault)
+        return found
+
                     expect(False, f"{path}.Sizes[{d}]", rule, got)
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:

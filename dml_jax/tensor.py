@@ -14,7 +14,16 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    items_of,
+    nearest,
+    with_article,
+)
 from dml_jax.files import is_note
 from dml_jax.lowering import memory
 
@@ -123,10 +132,12 @@ class TensorDesc:
 
         def integers(field: str, values: Any) -> Sizes | None:
             try:
-                if not isinstance(values, (str, bytes, set, frozenset, Mapping)):
-                    values = tuple(values)
-                    if bool not in map(type, values):
-                        return tuple(map(operator.index, values))
+                values = items_of(values, " of integers")
+                if bool not in map(type, values):
+                    return tuple(map(operator.index, values))
+            except DmlError as error:
+                expect.faults += error.moved(_STRUCT, field)
+                return None
             except TypeError:
                 pass
             expect(False, field, f"be a list of integers{_symbols(values)}", values)
@@ -202,7 +213,7 @@ class TensorDesc:
     @classmethod
     def of(cls, array: Any) -> "TensorDesc":
         """The packed description of an array (or of anything with `shape` and `dtype`)."""
-        if not _is_array(array):
+        if not is_array(array):
             raise DmlError([Fault(_STRUCT, "", "be an array", shown_array(array))])
         return cls(TensorDataType.of_dtype(array.dtype), array.shape)
 
@@ -289,7 +300,8 @@ class TensorDesc:
         """The inverse of `to_json`; takes the fields as they are or as {"Type", "Desc"}.
 
         Type, Flags, DimensionCount, Strides, TotalTensorSizeInBytes (also 0, for the least) and
-        GuaranteedBaseOffsetAlignment may be left out. Raises `DmlError` with all faults.
+        GuaranteedBaseOffsetAlignment may be left out; Strides of [] are none, as for DxDispatch.
+        Raises `DmlError` with all faults.
         """
         faults: list[Fault] = []
         if isinstance(value, Mapping):
@@ -323,11 +335,12 @@ class TensorDesc:
         total = value.get("TotalTensorSizeInBytes")
         if total == 0 and type(total) is int:
             total = None  # DxDispatch computes it then
+        strides = value.get("Strides")
         try:
             tensor = cls(
                 value.get("DataType", TensorDataType.FLOAT32),
                 value.get("Sizes", (1,)),
-                value.get("Strides"),
+                None if strides == [] else strides,
                 value.get("Flags", TensorFlags.NONE),
                 total,
                 value.get("GuaranteedBaseOffsetAlignment", 0),
@@ -410,12 +423,13 @@ def is_uint(value: object) -> bool:
 
 def shown_array(array: Any) -> Unquoted:
     """`float32[2,3]` for an array, the type's name for anything else."""
-    if _is_array(array):
+    if is_array(array):
         return Unquoted(f"{array.dtype}[{_joined(array.shape)}]")
     return Unquoted(None if array is None else with_article(type(array)))
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether it has a shape and a type, and is there."""
     is_there = not isinstance(value, Placeholder)
     return is_there and hasattr(value, "shape") and hasattr(value, "dtype")
 

@@ -231,7 +231,10 @@ def test_outputs_in_any_structure():
     ("call", "message"),
     [
         (lambda c: loose(None), "function to be an operator, a graph or a function, got None"),
-        (lambda c: loose(abs, "x"), "inputs[0] to be an array, got a str"),
+        (
+            lambda c: loose(abs, "x"),
+            "inputs[0] to be a TensorDesc or an array, an argument for each, got a str",
+        ),
         (lambda c: loose(jnp.sum, T("FLOAT32", [4])), "outputs[0].DimensionCount to be in [1, 8]"),
         (lambda c: compile(rows([2, 2]), device="cpu"), "device to be a jax.Device, got 'cpu'"),
         (

@@ -52,6 +52,17 @@ class Expression(Placeholder):
         """What calling the operator with these values gives: a node's outputs."""
         return self.builder.apply(operator, *values)
 
+    def _as_array(self, *_: Any, **__: Any) -> Any:
+        rule = (
+            "be given to operators only (what jax.numpy and + - * / do is for arrays: "
+            "write a function of arrays, which jax.jit compiles)"
+        )
+        raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
+
+    __array__ = __jax_array__ = __neg__ = _as_array
+    __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = _as_array
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rpow__ = _as_array
+
 
 class GraphBuilder:
     """Makes a graph an operator at a time, in the manner of DirectMLX and PyDirectML."""
