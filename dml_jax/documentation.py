@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.fields import Array, Choice, Field, Real, Scalar, Structure, Tensor
+from dml_jax.fields import Field
 from dml_jax.operator import OPERATORS, Operator
 
 _LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")
@@ -110,25 +110,9 @@ def _sentence(text: str) -> str:
 
 def takes(field: Field) -> str:
     """What a field takes, in words: `a list of UINT`."""
-    kind: Any = field.kind
-    many = "a list of " if isinstance(kind, Array) else ""
-    kind = kind.element if isinstance(kind, Array) else kind
-    match kind:
-        case Tensor():
-            word = "output tensor" if kind.output else "input tensor"
-        case Choice():
-            word = kind.enumeration.prefix
-        case Structure():
-            word = kind.descriptor.c_name
-        case Real():
-            word = "FLOAT"
-        case Scalar():
-            word = f"number of type {kind.type_field}"
-        case _:
-            word = "UINT"
-    return f"{many}{word}{'s' if many and 'tensor' in word else ''}" + (
-        ", optional" if field.optional else ""
-    )
+    word = f"a {field.kind.word}" if field.is_array else field.kind.word
+    plural = "s" if field.is_array and field.tensor else ""
+    return f"{word}{plural}{', optional' if field.optional else ''}"
 
 
 Ranks = tuple[int, int]

@@ -33,6 +33,14 @@ class Kind:
     `to_json` gives; `key` is what equality and hash go by.
     """
 
+    c_type: str
+    """As DirectML.h declares it, without the `*` of what is pointed to."""
+
+    @property
+    def word(self) -> str:
+        """What it is called where a field is described."""
+        return self.c_type
+
     def convert(self, value: Any) -> Any:
         raise NotImplementedError
 
@@ -52,7 +60,9 @@ class Kind:
 
 
 class Integer(Kind):
-    """UINT, or another 32-bit integer."""
+    """UINT, or a part of its range."""
+
+    c_type = "UINT"
 
     def __init__(self, least: int, most: int):
         self.least = least
@@ -74,6 +84,8 @@ class Real(Kind):
 
     Equality goes by its bits.
     """
+
+    c_type = "FLOAT"
 
     def convert(self, value: Any) -> float:
         try:
@@ -125,8 +137,14 @@ class Scalar(Kind):
     In JSON a number, or {"Int64": 5} as the union has it; FLOAT16 as the number or as its bits.
     """
 
+    c_type = "DML_SCALAR_UNION"
+
     def __init__(self, type_field: str):
         self.type_field = type_field
+
+    @property
+    def word(self) -> str:
+        return f"number of type {self.type_field}"
 
     def convert(self, value: Any) -> float | int:
         if getattr(value, "ndim", None) == 0:
@@ -168,6 +186,7 @@ class Choice(Kind):
 
     def __init__(self, enumeration: type[Enumeration]):
         self.enumeration = enumeration
+        self.c_type = enumeration.prefix
 
     def convert(self, value: Any) -> Enumeration:
         return self.enumeration.of(value)
@@ -182,8 +201,14 @@ class Choice(Kind):
 class Tensor(Kind):
     """A tensor that the operator reads, or (`output`) writes."""
 
+    c_type = "DML_TENSOR_DESC"
+
     def __init__(self, output: bool = False):
         self.output = output
+
+    @property
+    def word(self) -> str:
+        return "output tensor" if self.output else "input tensor"
 
     def convert(self, value: Any) -> TensorDesc:
         if not isinstance(value, TensorDesc):
@@ -201,8 +226,6 @@ def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     """What converts each of several values, or raises `DmlError` for those that are refused."""
 
     def converted(values: Any) -> list[Any]:
-        if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-            raise refused("be a list", values)
         faults: list[Fault] = []
         found: list[Any] = []
         for index, value in enumerate(items_of(values)):
@@ -226,6 +249,10 @@ class Array(Kind):
     def __init__(self, element: Kind):
         self.element = element
 
+    @property
+    def word(self) -> str:
+        return f"list of {self.element.word}"
+
     def convert(self, value: Any) -> tuple[Any, ...]:
         return tuple(list_of(self.element.convert)(value))
 
@@ -247,6 +274,7 @@ class Structure(Kind):
 
     def __init__(self, descriptor: Any):
         self.descriptor = descriptor
+        self.c_type = descriptor.c_name
 
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):

@@ -1,6 +1,7 @@
 """The base of all operators: from one declaration, the checks, the support query and the call."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
@@ -11,9 +12,10 @@ from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import Descriptor
+from dml_jax.descriptor import Descriptor, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.fields import Scalar
 from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
@@ -171,9 +173,13 @@ def array_faults(
         yield Fault(name, "the number of arrays", rule, len(arrays))
     for (path, tensor), array in zip(tensors, arrays, strict=False):
         if not _is_described(tensor, array):
-            expected = shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
-            rule = f"be an array {expected}{_remedy(tensor, array)}"
+            rule = f"be an array {_array_of(tensor)}{_remedy(tensor, array)}"
             yield Fault(name, path, rule, shown_array(array))
+
+
+def _array_of(tensor: TensorDesc) -> str:
+    """`float32[2,3]`, as `shown_array` has it of an array that a tensor describes."""
+    return shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
@@ -245,7 +251,8 @@ class Operator(Descriptor, Bindable):
     - `check`: what its page demands beyond types and sizes;
     - `expected_sizes`: the sizes that its other tensors must have, given its inputs and attributes;
     - `same_data_type`: the tensors that share one type, where not all do;
-    - `lower`: the function of arrays, one line that calls `dml_jax.lowering`.
+    - `lower`: the function of arrays, one line that calls `dml_jax.lowering`. It is given one for
+      each input, None for one that is left out, and gives one for each output there is.
 
     Its docstring says, a paragraph each, a summary, the formula, "Choices:" where the documentation
     is silent, "Gradient:", "Fields:" and "Source:" (`dml_jax.documentation` reads them).
@@ -258,19 +265,35 @@ class Operator(Descriptor, Bindable):
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
-        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
         if op is not None:
             cls.short_name = op
-            missing = [
-                part
-                for part in ("support", "expected_sizes", "lower")
-                if getattr(cls, part, None) is getattr(Operator, part, None)
-            ]
-            if missing or not outputs:
-                raise TypeError(f"{cls.__name__} lacks {missing or 'an output'}")
+            wrong = "; ".join(cls._half_declared())
+            if wrong:
+                raise TypeError(f"{cls.c_name} is half declared: {wrong}")
             cls.support = cls.support.resolved(list(cls._tensor_fields))
             jax.tree_util.register_static(cls)
             OPERATORS[cls.c_name] = cls
+
+    @classmethod
+    def _half_declared(cls) -> Iterator[str]:
+        """What the declaration lacks, or says that cannot be."""
+        for part in ("support", "expected_sizes", "lower"):
+            if getattr(cls, part, None) is getattr(Operator, part, None):
+                yield f"it lacks {part}"
+        if not any(f.tensor and f.tensor.output for f in cls.fields):
+            yield "it lacks an output"
+        if cls.c_name in OPERATORS:
+            yield f"{OPERATORS[cls.c_name].__qualname__} has that name"
+        named = c_name_of(cls.short_name.lower())
+        if cls.__name__ != named:
+            yield f"its class is {cls.__name__}, not {named}"
+        chosen = cls.support.by if hasattr(cls, "support") else None
+        if chosen not in (None, *(f.name for f in cls.fields)):
+            yield f"its support goes by {chosen!r}, which is no field"
+        for f in cls.fields:
+            of = f.kind.type_field if isinstance(f.kind, Scalar) else None
+            if of not in (None, *(other.c_name for other in cls.fields)):
+                yield f"{f.c_name} is of the type {of}, which is no field"
 
     # What an operator declares.
 
@@ -334,6 +357,7 @@ class Operator(Descriptor, Bindable):
                 except DmlError as error:
                     faults += error.moved(cls.c_name, f.c_name)
         partial.__dict__.update(given)
+        faults = partial._from_the_front(faults)
         expect = Expect(cls.c_name)
         if not faults:
             partial._check_counts(expect)
@@ -357,7 +381,6 @@ class Operator(Descriptor, Bindable):
         if faults:
             raise DmlError(faults)
         return cls(**given)
-        faults = partial._from_the_front(faults)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -385,6 +408,7 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        faults[:] = self._from_the_front(faults)
         tensors = list(self.tensors())
         by = self.support.by
         unsupported: set[str] = set()
@@ -396,7 +420,9 @@ class Operator(Descriptor, Bindable):
             return
         expect = Expect(self.c_name)
         self._check_counts(expect)
-        countable = not expect.faults
+        # Else rules of sizes would look for dimensions that are not there.
+        has_ranks = not any(field.endswith("DimensionCount") for field in unsupported)
+        countable = has_ranks and not expect.faults
         shared = self.same_data_type()
         alike = [(path, tensor.data_type) for path, field, tensor in tensors if field in shared]
         for path, data_type in alike[1:]:
@@ -408,7 +434,6 @@ class Operator(Descriptor, Bindable):
                 expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
             if tensor.flags and TensorFlags.OWNED_BY_DML in tensor.flags:
                 rule = "be NONE (OWNED_BY_DML is for inputs)"
-        faults[:] = self._from_the_front(faults)
                 expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
         before = len(expect.faults)
         if countable:
@@ -417,6 +442,18 @@ class Operator(Descriptor, Bindable):
                 self._check_sizes(expect, tensors)
         # A rank or type that no row has is said once, by the row.
         faults += (fault for fault in expect.faults if fault.field not in unsupported)
+
+    def _from_the_front(self, faults: Sequence[Fault]) -> list[Fault]:
+        """The faults, where an axis counts from the end with what that is for DirectML."""
+        rank = next((tensor.dimension_count for _, _, tensor in self.tensors()), 0)
+        found = []
+        for fault in faults:
+            axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
+            if is_axis and type(axis) is int and -rank <= axis < 0:
+                rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
+                fault = replace(fault, rule=rule)
+            found.append(fault)
+        return found
 
     def _check_counts(self, expect: Expect) -> None:
         for f in self.fields:
@@ -443,18 +480,6 @@ class Operator(Descriptor, Bindable):
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
                 if size != got:
                     rule = f"be {size} {self.because(field, d)}".rstrip()
-    def _from_the_front(self, faults: Sequence[Fault]) -> list[Fault]:
-        """The faults, where an axis counts from the end with what that is for DirectML."""
-        rank = next((tensor.dimension_count for _, _, tensor in self.tensors()), 0)
-        found = []
-        for fault in faults:
-            axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
-            if is_axis and type(axis) is int and -rank <= axis < 0:
-                rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
-                fault = replace(fault, rule=rule)
-            found.append(fault)
-        return found
-
                     expect(False, f"{path}.Sizes[{d}]", rule, got)
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
@@ -483,7 +508,22 @@ class Operator(Descriptor, Bindable):
         """All results of arrays that nobody checks, in no program of its own."""
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            return jax.tree.leaves(self.lower(*strong))
+            results = jax.tree.leaves(self.lower(*self._placed(strong)))
+        made = ", ".join(map(shown_array, results))
+        described = ", ".join(_array_of(tensor) for tensor in self.outputs)
+        if made != described:
+            raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {described}")
+        return results
+
+    def _placed(self, arrays: Iterator[Any]) -> Iterator[Any]:
+        """The arrays, and None for each input that may be left out and is."""
+        for f in self.fields:
+            if f.tensor and not f.tensor.output:
+                value = getattr(self, f.name)
+                if value is None:
+                    yield None
+                else:
+                    yield from itertools.islice(arrays, len(value) if f.is_array else 1)
 
     def to_json(self) -> dict[str, Any]:
         """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""

@@ -15,6 +15,7 @@ import numpy as np
 
 import dml_jax
 from dml_jax import OPERATORS, Operator, TensorDesc, functional
+from dml_jax.bench.cells import cells
 from dml_jax.documentation import (
     Documentation,
     Matrix,
@@ -22,7 +23,8 @@ from dml_jax.documentation import (
     shown_ranks,
     takes,
 )
-from dml_jax.fields import Array, Choice, Field
+from dml_jax.enums import TensorDataType
+from dml_jax.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 
 ROOT = Path(__file__).parent.parent
@@ -366,14 +368,16 @@ def _pictures(op: type[Operator], shown: list[tuple[str, Example]]) -> Iterator[
     stem = page_of(op).removesuffix(".md")
     for number, (_, example) in enumerate(shown):
         yield f"{stem}-{number + 1}.svg", example_picture(*example)
-    if not shown and op.in_place:  # clipping and its gradients: what they make of each element
-        x = np.linspace(-3, 4, 281, dtype=np.float32)
-        tensors = [f.name for f in op.fields if f.tensor and not f.tensor.output]
-        exact = {"min_max_data_type": "FLOAT32"} if op.__name__.endswith("1") else {}
-        described = dict.fromkeys(tensors, TensorDesc.of(x))
-        made = op.infer(**described, **exact, min=-1, max=2)
-        arrays = [x, *(np.ones_like(x) for _ in tensors[1:])]
-        label = "the result for each x, with Min -1 and Max 2"
+    if not shown and op.in_place:  # elementwise: what it makes of each element
+        x = np.linspace(-1, 3, 401, dtype=np.float32)
+        (cell, *_) = cells([op.short_name], [TensorDataType.FLOAT32], limit=2**12)
+        tensors = {f.name: TensorDesc.of(x) for f in op.fields if f.tensor}
+        assert isinstance(cell.function, Operator)
+        made = cell.function.replace(**tensors)
+        arrays = [x, *(np.ones_like(x) for _ in made.inputs[1:])]
+        numbers = [f for f in op.fields if isinstance(f.kind, (Real, Scalar))]
+        told = " and ".join(f"{f.c_name} {getattr(made, f.name):.3g}" for f in numbers)
+        label = f"the result for each x{', with ' * bool(told)}{told}"
         yield f"{stem}-1.svg", curve(made, arrays, label)
 
 

@@ -61,6 +61,15 @@ class Sample:
     high: float = 4.0
     exact_for_all: Callable[[Any], bool] = lambda op: True
 
+    def plain(self, op_class: type[Operator], rank: int = 4) -> Operator:
+        """A descriptor of tensors of one element: FLOAT32, or UINT32 where no row has that."""
+        group, rows = next(iter(op_class.support.groups.items()))
+        types = {
+            field: next(t.name for t in types if t.name in ("FLOAT32", "UINT32"))
+            for field, types in rows[0].types.items()
+        }
+        return self.at(rank, types, group and group.name)
+
 
 FLOATS = ["FLOAT32", "FLOAT16"]
 INTEGERS = ["INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"]

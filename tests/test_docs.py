@@ -44,14 +44,14 @@ def run_page(name: str, text: str) -> list[str]:
         title = re.search(r'title="([^"]+)"', rest)
         if kind == "json" and title:
             Path(title[1]).write_text(block)
-        elif kind == "python" and ">>>" in block:
+        elif kind == "python":
+            if not block.startswith(">>>"):
+                exec(compile(block, name, "exec"), session)
             parsed = doctest.DocTestParser().get_doctest(block, session, name, name, 0)
             runner = doctest.DocTestRunner(optionflags=OPTIONS)
             runner.run(parsed, clear_globs=False)
             session |= parsed.globs
             assert runner.failures == 0, f"{name}: see the captured output"
-        elif kind == "python":
-            exec(compile(block, name, "exec"), session)
         elif kind == "console":
             for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
                 check_command(name, command, expected)

@@ -1,21 +1,20 @@
 """The declarations say what the documentation says, and the worked examples come out."""
 
 import json
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 from facts import DOCUMENTED, ENUMS, Example, examples
+from samples import SAMPLES
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, TensorDesc, enums
 from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import parse_model
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
-
-
-def test_every_operator_is_documented():
-    assert set(DOCUMENTED) == set(OPERATORS)
+from dml_jax.fields import Array
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
@@ -23,12 +22,17 @@ def test_fields_and_rows_are_the_pages(name: str):
     op, facts = OPERATORS[name], DOCUMENTED[name]
     fields = []
     for f in op.fields:
-        if f.count and f.count not in fields:
-            fields.append(f.count)
-        fields.append(f.c_name)
-    assert fields == [f["name"] for f in facts["fields"]]
-    assert [f.c_name for f in op.fields if f.optional] == [
-        f["name"] for f in facts["fields"] if f["optional"]
+        if f.count and ("UINT", f.count, "attribute", False, False) not in fields:
+            fields.append(("UINT", f.count, "attribute", False, False))
+        element = f.kind.element if isinstance(f.kind, Array) else f.kind
+        kind = ("output" if f.tensor.output else "input") if f.tensor else "attribute"
+        fields.append((element.c_type, f.c_name, kind, f.is_array, f.optional))
+    assert fields == [
+        (
+            f["c_type"].removeprefix("const ").removesuffix("*"),
+            *(f[key] for key in ("name", "kind", "array", "optional")),
+        )
+        for f in facts["fields"]
     ]
     assert op.in_place == facts["in_place"]
     assert op.support.introduced.suffix == facts["introduced"]
@@ -51,6 +55,26 @@ def test_fields_and_rows_are_the_pages(name: str):
         for group in groups:
             documented[group, row["feature_level"]] = row["tensors"]
     assert declared == documented
+
+
+CONSTRAINTS = [(n, constraint) for n in DOCUMENTED for constraint in DOCUMENTED[n]["constraints"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint"), CONSTRAINTS, ids=[f"{n[13:]}: {c['rule']}" for n, c in CONSTRAINTS]
+)
+def test_what_breaks_a_constraint_is_refused(name: str, constraint: dict[str, Any]):
+    """By its fields; the descriptor of tensors of one element, but for that, is taken."""
+    good = SAMPLES[name].plain(OPERATORS[name]).to_json()["Desc"]
+    assert OPERATORS[name].from_json(good)
+    with pytest.raises(DmlError) as refused:
+        OPERATORS[name].from_json({**good, **constraint["broken"]})
+    assert [f.field for f in refused.value.faults] == constraint["fields"]
+    assert refused.value.operator == name
+
+
+def test_every_operator_has_constraints():
+    assert [name for name in DOCUMENTED if not DOCUMENTED[name]["constraints"]] == []
 
 
 @pytest.mark.parametrize("name", [n for n in ENUMS if n.startswith("DML_") and "_bits" not in n])

@@ -1,5 +1,6 @@
 """The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
 
+import inspect
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import DmlError, ScaleBias, TensorDesc
+from dml_jax import OPERATORS, DmlError, ScaleBias, TensorDesc, functional
 from dml_jax.lowering import reduction
 
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
@@ -226,3 +227,10 @@ def test_sizes_that_are_symbols():
     x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 8"), np.dtype(np.float32))
     with pytest.raises(DmlError, match=r"InputTensor.Sizes to be a list of integers \(symbolic"):
         jax.eval_shape(lambda x: wrong.clip(x, 0, 1), x)
+
+
+def test_every_operator_is_a_function_in_some_version():
+    functions = (f for f in vars(functional).values() if inspect.isfunction(f))
+    named = set(re.findall(r"DML_OPERATOR_\w+", " ".join(f.__doc__ or "" for f in functions)))
+    assert named <= set(OPERATORS)
+    assert {name.rstrip("1234") for name in named} == {name.rstrip("1234") for name in OPERATORS}

@@ -307,8 +307,9 @@ def test_optional_tensors_count_as_in_directml():
         def expected_sizes(self) -> dict[str, Any]:
             return {"result": self.given.sizes}
 
-        def lower(self, x):
-            return (x + 1,)
+        def lower(self, left_out, given):
+            assert left_out is None
+            return (given + 1,)
 
     del OPERATORS["DML_OPERATOR_ODD"]
 

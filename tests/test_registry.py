@@ -5,21 +5,23 @@ import functools
 import json
 import pickle
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any
 from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conformance import torch_answers
 from facts import DOCUMENTED
 from forms import in_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, SAMPLES, random_array
 
-import dml_jax  # noqa: F401  (reprs are evaluated)
+import dml_jax
 from dml_jax import (
     OPERATORS,
     DmlError,
@@ -30,19 +32,51 @@ from dml_jax import (
     TensorDesc,
     calc_buffer_tensor_size,
     operator_from_json,
+    support,
 )
-from dml_jax.bench.cells import cells
-from dml_jax.fields import Array, Choice, Integer, Kind, Real, Scalar, Structure, Tensor
+from dml_jax.bench import plain
+from dml_jax.bench.cells import PLANS, cells
+from dml_jax.fields import (
+    UINT,
+    Array,
+    Choice,
+    Input,
+    Integer,
+    Kind,
+    Output,
+    Real,
+    Scalar,
+    Structure,
+    Tensor,
+)
 from dml_jax.lowering import loops_cpu, threads_gpu
 from dml_jax.lowering.whole_programs import pieces_cpu
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
-NAMES = sorted(OPERATORS)
+ROWS: dict[str, Collection[str]] = {  # what an operator needs beside its declaration
+    "tests/facts/operators.json": DOCUMENTED,
+    "SAMPLES in tests/samples.py": SAMPLES,
+    "PLANS in dml_jax/bench/cells.py": PLANS,
+    "EXPRESSIONS in dml_jax/bench/plain.py": plain.EXPRESSIONS,
+    "EXPRESSIONS in tests/conformance/torch_answers.py": torch_answers.EXPRESSIONS,
+    "tests/conformance/torch_answers.npz": [k.operator.c_name for k in torch_answers.kept()[1]],
+}
+MISSING = [
+    (name, place)
+    for place, rows in ROWS.items()
+    for name, op in OPERATORS.items()
+    if not {name, op.short_name} & set(rows)
+]
+NAMES = sorted(set(OPERATORS) - {name for name, _ in MISSING})
 
 
-def test_every_operator_has_samples():
-    assert set(SAMPLES) == set(OPERATORS)
+def test_every_operator_has_its_rows():
+    """docs/add-an-operator.md says what stands in them. The tests below are of those that have."""
+    assert [f"{name} has no row in {place}" for name, place in MISSING] == []
+    known = {name for c_name, op in OPERATORS.items() for name in (c_name, op.short_name)}
+    for place, rows in ROWS.items():
+        assert set(rows) <= known, place
 
 
 def _rows(name: str) -> dict[str | None, list[dict]]:
@@ -95,6 +129,76 @@ def test_each_level_takes_its_rows_and_refuses_their_neighbours(name: str):
                     else:
                         with pytest.raises(DmlError, match=name):
                             op.validate(level)
+
+
+class Declared:
+    """A copy of each element: what the half of it in a test is declared by."""
+
+    input_tensor: Input
+    output_tensor: Output
+    support = support.rows(("1_0", (1, 8), support.ALL_TYPES))
+
+    def expected_sizes(self: Any) -> dict[str, Any]:
+        return {"output_tensor": self.input_tensor.sizes}
+
+    def lower(self, x: jax.Array) -> jax.Array:
+        return x
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "changes", "message"),
+    [
+        ("COPY", "Copy", {"support": None}, "it lacks support"),
+        ("COPY", "Copy", {"expected_sizes": None}, "it lacks expected_sizes"),
+        ("COPY", "Copy", {"lower": None}, "it lacks lower"),
+        ("COPY", "Copy", {"output_tensor": Input}, "it lacks an output"),
+        ("COPY", "Coppy", {}, "its class is Coppy, not Copy"),
+        ("TILE", "Tile", {}, "Tile has that name"),
+        ("COPY1", "Copy1", {"support": support.by("functon", {})}, "'functon', which is no field"),
+        ("COPY", "Copy", {"least": Annotated[float, Scalar("Type")]}, "of the type Type, which is"),
+        ("COPY", "Copy", {"sizes": Annotated[list, Array(UINT)]}, "'sizes' lacks the name of its"),
+        ("COPY", "Copy", {"sizes": list}, "'sizes' is annotated with <class 'list'>"),
+        ("COPY", "Copy", {"support": support.rows(("1_0", {"input_tensor": 4}, "INT8"))}, "names"),
+    ],
+)
+def test_a_half_declared_operator_is_refused(
+    op: str, name: str, changes: dict[str, Any], message: str
+):
+    parts = {k: v for k, v in vars(Declared).items() if k in ("support", "expected_sizes", "lower")}
+    fields = dict(Declared.__annotations__)
+    for part, value in changes.items():
+        (parts if part in parts else fields)[part] = value
+    parts = {part: value for part, value in parts.items() if value is not None}
+    before = dict(OPERATORS)
+    with pytest.raises(TypeError, match=re.escape(message)):
+        types.new_class(
+            name, (Operator,), {"op": op}, lambda ns: ns.update(parts, __annotations__=fields)
+        )
+    assert before == OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("lower", "made"),
+    [
+        (lambda self, x: x[:1], "float32[1]"),
+        (lambda self, x: x.astype(jnp.float16), "float16[2]"),
+        (lambda self, x: (x, x), "float32[2], float32[2]"),
+        (lambda self, x: (), ""),
+    ],
+)
+def test_what_makes_another_result_is_refused(lower: Callable[..., Any], made: str):
+    with mock.patch.object(dml_jax.ElementWiseClip, "lower", lower):
+        op = dml_jax.ElementWiseClip.infer(input_tensor=TensorDesc("FLOAT32", [2]), min=0, max=1)
+        with pytest.raises(TypeError, match=rf"makes {re.escape(made)} of .*, not float32\[2\]"):
+            jax.eval_shape(op, jnp.zeros(2, jnp.float32))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_tensors_names_them(name: str):
+    op_class = OPERATORS[name]
+    op, tensors = SAMPLES[name].plain(op_class), {f.name for f in op_class.fields if f.tensor}
+    assert set(op.same_data_type()) <= tensors
+    assert set(op.expected_sizes()) <= tensors
 
 
 @st.composite

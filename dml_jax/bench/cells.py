@@ -15,7 +15,7 @@ from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.graph import GraphBuilder
-from dml_jax.operator import Bindable
+from dml_jax.operator import OPERATORS, Bindable
 from dml_jax.operators import (
     Argmax,
     Argmin,
@@ -506,6 +506,8 @@ def chosen(kinds: Iterable[str]) -> list[str]:
         if not set(meant) <= set(known):
             listed = named_kinds()
             rule = f"be one of {', '.join(listed)}{nearest(name, listed)}"
+            if f"DML_OPERATOR_{name}" in OPERATORS:
+                rule = "have a row in PLANS (dml_jax/bench/cells.py)"
             raise DmlError([Fault("", "the operator", rule, kind)])
         names += meant
     return names or list(known)
