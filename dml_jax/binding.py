@@ -59,7 +59,7 @@ class Bound:
                 new = lax.concatenate([flat[:start], new, flat[stop:]], 0)
         return new.reshape(buffer.shape)
 
-    def fills(self, buffer: jax.Array) -> bool:
+    def fills(self, buffer: jax.Array | np.ndarray) -> bool:
         """Whether `write` leaves nothing of the memory, and moves no element."""
         tensor = self.tensor
         packed = tensor.strides in (None, tensor.packed_strides)

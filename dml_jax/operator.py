@@ -260,6 +260,7 @@ class Operator(Descriptor, Bindable):
 
     short_name: ClassVar[str]  # "REDUCE"
     support: ClassVar[Support]
+    by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     _tensor_fields: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:

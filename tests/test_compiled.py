@@ -93,12 +93,12 @@ def test_bound_outputs_are_replaced():
     table = compile(clip(T("FLOAT32", [4, 8]))).bind([source], [target])
     before = target.array
     table.dispatch()
-    np.testing.assert_array_equal(target.array, np.clip(x, -1, 1).ravel())
+    np.testing.assert_array_equal(target.array, np.clip(x, -1, 1))
     assert before.is_deleted()  # its memory is what the dispatch wrote to
     assert not source.array.is_deleted()
     source.array = jnp.asarray(-x)
     table.dispatch()
-    np.testing.assert_array_equal(target.array, np.clip(-x, -1, 1).ravel())
+    np.testing.assert_array_equal(target.array, np.clip(-x, -1, 1))
 
 
 def test_in_place():
@@ -403,3 +403,18 @@ def test_what_gains_has_longer_vectors(program: str, bits: set[str], tmp_path: P
     told = [path.read_text() for path in tmp_path.glob("*debug_options")]
     assert told
     assert set(re.findall(r"prefer_vector_width: (\d+)", "".join(told))) == bits
+
+
+@pytest.mark.parametrize(
+    ("tensor", "shape"),
+    [
+        (T("FLOAT32", [2, 3]), (2, 3)),
+        (T("FLOAT32", [2, 3], [3, 1]), (2, 3)),
+        (T("FLOAT32", [2, 3], [1, 2]), (6,)),
+        (T("FLOAT32", [2, 3], [4, 1]), (7,)),
+        (T("FLOAT32", [2, 3], total_tensor_size_in_bytes=32), (8,)),
+        (T("UINT8", [1, 3]), (1, 3)),
+    ],
+)
+def test_memory_has_the_sizes_of_what_fills_it(tensor: TensorDesc, shape: tuple[int, ...]):
+    assert Buffer.of(tensor).array.shape == shape

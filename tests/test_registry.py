@@ -356,6 +356,22 @@ def _strided(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
     return buffer
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if OPERATORS[name].by_element])
+@pytest.mark.parametrize("flat", [False, True])
+def test_elements_are_replaced_in_place(name: str, flat: bool):
+    """Whatever the shape of the memory: nothing is allocated, and nothing copied."""
+    plain, tensor = SAMPLES[name].plain(OPERATORS[name]), TensorDesc("FLOAT32", [2, 3, 5, 7])
+    op = plain.replace(**{f.name: tensor for f in plain.fields if f.tensor})
+    arrays = [random_array(SAMPLES[name], t, seed) for seed, t in enumerate(op.inputs)]
+    buffers = [dml_jax.Buffer(jnp.array(x.ravel() if flat else x)) for x in arrays]
+    table = dml_jax.compile(op).bind(buffers, buffers[-1:])
+    assert table.bytes_temporary == 0
+    assert " copy(" not in table.as_text()
+    table.dispatch()
+    assert buffers[-1].array.shape == ((210,) if flat else tensor.sizes)
+    assert _bits(buffers[-1].array) == _bits(op(*arrays))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_function_is_called_inside_of_a_reduction(name: str):
     """Such a program crashes XLA where nothing reads the result (jax 0.10.2 to 0.12.0)."""

@@ -3,7 +3,7 @@
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -11,6 +11,7 @@ from typing import IO, Any
 import jax
 import numpy as np
 
+from dml_jax.binding import Bound
 from dml_jax.compiled import BindingTable, Buffer
 from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.free_memory import Device
@@ -73,8 +74,11 @@ class Executor:
         self.record = record
         self.folder = folder
         _check_memory(model, device)
+        bounds = _bounds(model)
         self.buffers = {
-            name: Buffer(jax.device_put(_typed(resource.bytes(), resource), device))
+            name: Buffer(
+                jax.device_put(_shaped(_typed(resource.bytes(), resource), bounds[name]), device)
+            )
             for name, resource in model.resources.items()
         }
         # By what a dispatch touches: the same bindings twice are one program.
@@ -191,7 +195,7 @@ class Executor:
 
     def _values(self, resource: Resource, part: slice) -> np.ndarray:
         """The elements of a part of a resource, in bytes."""
-        data = np.asarray(self.buffers[resource.name].array).view(np.uint8)[part]
+        data = np.asarray(self.buffers[resource.name].array).reshape(-1).view(np.uint8)[part]
         return _typed(data, resource)
 
     def _print(self, command: Print) -> None:
@@ -221,6 +225,23 @@ def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
     if element and data.size % element == 0:
         return data.view(resource.data_type.dtype)
     return data
+
+
+def _bounds(model: Model) -> dict[str, list[Bound]]:
+    """What is bound to each resource, outputs first."""
+    found: dict[str, list[Bound]] = {name: [] for name in model.resources}
+    bounds = (
+        b for command in model.commands if isinstance(command, Dispatch) for b in command.bound
+    )
+    for bound in sorted(bounds, key=lambda bound: not bound.output):
+        found[bound.memory].append(bound)
+    return found
+
+
+def _shaped(array: np.ndarray, bounds: Sequence[Bound]) -> np.ndarray:
+    """In the sizes of the first tensor that fills it, as `Buffer.of` makes it."""
+    sizes = next((bound.tensor.sizes for bound in bounds if bound.fills(array)), array.shape)
+    return array.reshape(sizes)
 
 
 def _check_memory(model: Model, device: Device) -> None:

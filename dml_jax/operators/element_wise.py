@@ -21,6 +21,7 @@ class _Clipping(Operator):
     """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
 
     in_place = True
+    by_element = True
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         return dict.fromkeys(self._tensor_fields[1:], self.inputs[0].sizes)
