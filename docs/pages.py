@@ -98,6 +98,20 @@ REFERENCE = {
     ],
     "Errors": ["errors.DmlError", "errors.Fault"],
 }
+_DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
+MEMBERS = {  # those that users call, inherited ones too; of what is not listed, its own
+    "operator.Operator": f"infer __call__ whole {_DESCRIBED} in_place compiler_options describe "
+    "check expected_sizes because same_data_type inferred_data_type lower",
+    "graph.Graph": f"__call__ whole {_DESCRIBED} input_names output_names save load",
+    "graph.GraphBuilder": "input_tensor constant apply build",
+    "graph.Expression": "desc sizes shape dtype",
+    "descriptor.ScaleBias": "scale bias replace to_json from_json",
+    "tensor.TensorDesc": "of read write span packed_strides dimension_count dtype "
+    "has_distinct_addresses implied_size_in_bytes to_json from_json",
+    "compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
+    "compiled.Buffer": "array of size_in_bytes block_until_ready",
+    "errors.DmlError": "faults operator field rule value",
+}
 
 
 def pages() -> Iterator[tuple[str, str | bytes]]:
@@ -164,8 +178,16 @@ def reference() -> str:
     parts = ["# Python reference", "The operators have [pages of their own](operators/index.md)."]
     for title, names in REFERENCE.items():
         parts.append(f"## {title}")
-        parts += (f"::: dml_jax.{name}" for name in names)
+        parts += map(_entry, names)
     return "\n\n".join(parts) + "\n"
+
+
+def _entry(name: str) -> str:
+    entry = f"::: dml_jax.{name}"
+    if name in MEMBERS:
+        members = ", ".join(MEMBERS[name].split())
+        entry += f"\n    options:\n      inherited_members: true\n      members: [{members}]"
+    return entry
 
 
 # The catalogue.

@@ -6,6 +6,8 @@ print what stands below them, where `...` stands for anything.
 """
 
 import doctest
+import importlib
+import inspect
 import re
 import shlex
 import sys
@@ -27,7 +29,7 @@ from dml_jax.documentation import Documentation, matrices
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from pages import operator_page, page_of, pages  # noqa: E402  # pyright: ignore[reportMissingImports]
+from pages import MEMBERS, operator_page, page_of, pages  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 WRITTEN = sorted((ROOT / "docs").rglob("*.md"))
 MADE: dict[str, Any] = dict(pages())
@@ -170,3 +172,12 @@ def test_no_dead_links_in_the_built_site(site: Path):
             assert path.is_file(), f"{page.relative_to(site)} links to {target}"
             if anchor and path.suffix == ".html" and not anchor.startswith("__"):
                 assert unquote(anchor) in found[path].anchors, f"{page.relative_to(site)}: {target}"
+
+
+def test_members_of_the_reference_are_there():
+    for name, members in MEMBERS.items():
+        module, _, part = name.rpartition(".")
+        cls = getattr(importlib.import_module(f"dml_jax.{module}"), part)
+        fields = {field for base in cls.__mro__ for field in inspect.get_annotations(base)}
+        kept = {"faults", "array"}  # what only __init__ sets
+        assert [m for m in members.split() if not hasattr(cls, m) and m not in fields | kept] == []
