@@ -144,7 +144,7 @@ def suggested(name: str | None) -> str:
 
 
 def nearest_name(word: object, known: Iterable[str]) -> str | None:
-    """Of the `known` words the one that is near, the first of equally near ones."""
+    """Of the `known` words the one that is near, the first of equally near ones, or has it."""
     by_case = {name.casefold(): name for name in known}
     if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
         return None  # the search takes the product of these
@@ -152,7 +152,8 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
     found = difflib.get_close_matches(folded, by_case, n=3)
     alike = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in found}
     first = (name for name in by_case if name in alike and alike[name] == max(alike.values()))
-    return by_case.get(next(first, ""))
+    within = (name for name in by_case if len(folded) > 2 and folded in name)  # CLIP
+    return by_case.get(next(first, next(within, "")))
 
 
 def refused(rule: str, value: object) -> DmlError:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,26 @@ def test_machine_for_machines():
     shown = values("run", "-s", "-S")
     assert shown["versions"]["numpy"] == np.__version__
     assert "cpu:0" in [device["name"] for device in shown["devices"]]
+
+
+def test_several_models_are_checked_each(model: str):
+    other = Path(model).with_name("other.json")
+    other.write_text(Path(model).read_text().replace("ELEMENT_WISE_CLIP", "CLIP"))
+    (row,) = values("check", model)["dispatchables"]
+    both = invoke("check", model, str(other), model, "--json")
+    assert both.exit_code == 1
+    first, again, faults = map(json.loads, both.stdout.splitlines())
+    assert first == again == {"model": model, "dispatchables": [row]}
+    assert [fault["context"][0] for fault in faults["faults"]] == [str(other)]
+    told = invoke("check", model, str(other))
+    assert told.stdout.count("ELEMENT_WISE_CLIP") == 1
+    assert told.stderr.startswith(f"{other}: ")
+
+
+def test_programs_are_shown_without_places_in_python(model: str):
+    shown = invoke("run", model, "--hlo").stdout
+    assert "ENTRY" in shown
+    assert not re.search("FileNames|StackFrames|stack_frame_id|site-packages", shown)
 
 
 def test_check_is_run_check(model: str):

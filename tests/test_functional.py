@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from dml_jax.lowering import reduction
 
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
 X = jnp.asarray(N)
+DESC = TensorDesc.of(X)
 
 
 def test_each_function_against_numpy():
@@ -234,3 +236,57 @@ def test_every_operator_is_a_function_in_some_version():
     named = set(re.findall(r"DML_OPERATOR_\w+", " ".join(f.__doc__ or "" for f in functions)))
     assert named <= set(OPERATORS)
     assert {name.rstrip("1234") for name in named} == {name.rstrip("1234") for name in OPERATORS}
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda pieces: dml_jax.tile(X, pieces), "Repeats"),
+        (lambda pieces: dml_jax.split(X, 1, pieces), "OutputTensors"),
+        (lambda pieces: dml_jax.reduce(X, "SUM", pieces), "Axes"),
+        (lambda pieces: dml_jax.join(pieces, 1), "InputTensors"),
+        (lambda pieces: dml_jax.Tile.infer(input_tensor=DESC, repeats=pieces), "Repeats"),
+        (lambda pieces: TensorDesc("FLOAT32", pieces), "Sizes"),
+        (lambda pieces: TensorDesc("FLOAT32", [2, 1], pieces), "Strides"),
+    ],
+)
+def test_sets_have_no_order(call: Callable[[Any], Any], field: str):
+    """What C++ writes in braces is a list."""
+    with pytest.raises(DmlError, match=re.escape("in order: [2, 1] where C++ has {2, 1}")) as error:
+        call({2, 1})
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "faults"),
+    [
+        ({"Function": "SUM"}, ["Function to be spelled function (Reduce.from_json takes"]),
+        ({"function": "SUM", "axis_count": 1}, ["axis_count to be left out: it is the length of"]),
+        ({"function": "SUM", "AxisCount": 1}, ["AxisCount to be left out: it is the length of"]),
+        ({"functoin": "SUM"}, ["functoin to be a field of DML_OPERATOR_REDUCE (did you mean 'fun"]),
+        ({"function": "SUM", "axes": [-1]}, ["Axes[0] to be in [0, 3] (-1 is 3 there), got -1"]),
+        ({"function": "SUM", "axes": [-5]}, ["Axes[0] to be an integer in [0, 4294967295]"]),
+    ],
+)
+def test_other_names_and_axes_are_told_what_they_are(fields: dict[str, Any], faults: list[str]):
+    tensors = {
+        "input_tensor": TensorDesc.of(X),
+        "output_tensor": TensorDesc("FLOAT32", [2, 8, 4, 1]),
+    }
+    with pytest.raises(DmlError) as error:
+        dml_jax.Reduce(**{**tensors, "axes": [3], **fields})
+    assert [f[: len(g)] for f, g in zip(_expected(error.value), faults, strict=True)] == faults
+
+
+def _expected(error: DmlError) -> list[str]:
+    return [str(fault).partition("expected ")[2] for fault in error.faults]
+
+
+def test_the_nearest_name_may_be_a_part():
+    with pytest.raises(DmlError, match="did you mean 'ELEMENT_WISE_CLIP'"):
+        dml_jax.operator_from_json({"Type": "DML_OPERATOR_CLIP", "Desc": {}})
+
+
+def test_no_strides_are_packed_in_json():
+    known = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+    assert TensorDesc.from_json({**known, "Strides": []}) == TensorDesc.from_json(known)

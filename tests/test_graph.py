@@ -1348,3 +1348,23 @@ def test_names_are_drawn_as_they_are(tmp_path: Path):
     text = (tmp_path / "g.svg").read_text()
     assert "<!-- $x^2$ -->" in text
     assert "<!-- a &amp; &lt;b&gt; long" in text
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda y: y * 0.5,
+        lambda y: 1 - y,
+        lambda y: jnp.ones(3) / y,
+        lambda y: np.float32(2) * y,
+        lambda y: y**2,
+        lambda y: -y,
+        jnp.asarray,
+        np.asarray,
+        np.exp,
+    ],
+)
+def test_only_operators_take_expressions(compute: Callable[..., Any]):
+    y = GraphBuilder().input_tensor("x", HALF)
+    with pytest.raises(DmlError, match=r"be given to operators only .* jax\.jit compiles"):
+        compute(y)

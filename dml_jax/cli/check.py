@@ -22,22 +22,33 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=FILE)
+@click.argument("models", metavar="MODEL...", type=FILE, nargs=-1, required=True)
 @level_option
 @json_option
-def check(model: Path, feature_level: FeatureLevel | None, as_json: bool) -> None:
-    """Check MODEL, a DxDispatch JSON model, and run nothing.
+def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json: bool) -> None:
+    """Check each MODEL, a DxDispatch JSON model, and run nothing.
 
     Every mistake is listed; without any, each operator with its tensors and its lowest feature
-    level.
+    level. With --json a line for each model, and one for what is wrong.
 
     \b
     dml-jax check model.json
+    dml-jax check models/*.json                    all of a folder
     dml-jax check model.json --feature-level 2_1   would a driver of that level take it?
     dml-jax check model.json --json                with the reasons that lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
-        show_model(load(model, feature_level), as_json)
+        faults: list[Fault] = []
+        for path in models:
+            name = str(path) if len(models) > 1 else ""
+            try:
+                loaded = load(path, feature_level)
+            except DmlError as error:  # the others are checked all the same
+                faults += (error.within(name) if name else error).faults
+            else:
+                show_model(loaded, as_json, name)
+        if faults:
+            raise DmlError(faults)
 
 
 def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = None) -> "Model":
@@ -55,12 +66,14 @@ def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = N
     return model
 
 
-def show_model(model: "Model", as_json: bool) -> None:
+def show_model(model: "Model", as_json: bool, name: str = "") -> None:
+    """Its operators; by `name` where it is one of several."""
     from dml_jax.drawing import kind_of
 
-    ops = ((name, d.operator) for name, d in model.dispatchables.items())
-    rows = ((name, kind_of(op), op) for name, op in ops)
+    ops = ((key, d.operator) for key, d in model.dispatchables.items())
+    rows = ((key, kind_of(op), op) for key, op in ops)
     if as_json:
-        say_json({"dispatchables": [as_values(*row) for row in rows]})
+        known = {"model": name} if name else {}
+        say_json(known | {"dispatchables": [as_values(*row) for row in rows]})
     else:
-        show_table("Dispatchable", rows)
+        show_table(name or "Dispatchable", rows)
