@@ -283,8 +283,9 @@ class Operator(Descriptor, Bindable):
                 yield f"it lacks {part}"
         if not any(f.tensor and f.tensor.output for f in cls.fields):
             yield "it lacks an output"
-        if cls.c_name in OPERATORS:
-            yield f"{OPERATORS[cls.c_name].__qualname__} has that name"
+        known = OPERATORS.get(cls.c_name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            yield f"{known.__module__}.{known.__qualname__} has that name"
         named = c_name_of(cls.short_name.lower())
         if cls.__name__ != named:
             yield f"its class is {cls.__name__}, not {named}"
@@ -409,7 +410,8 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
-        faults[:] = self._from_the_front(faults)
+        if faults:
+            faults[:] = self._from_the_front(faults)
         tensors = list(self.tensors())
         by = self.support.by
         unsupported: set[str] = set()
@@ -510,10 +512,10 @@ class Operator(Descriptor, Bindable):
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
             results = jax.tree.leaves(self.lower(*self._placed(strong)))
-        made = ", ".join(map(shown_array, results))
-        described = ", ".join(_array_of(tensor) for tensor in self.outputs)
-        if made != described:
-            raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {described}")
+        if not are_described(self.outputs, results):
+            made = ", ".join(map(shown_array, results))
+            needed = ", ".join(map(_array_of, self.outputs))
+            raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
 
     def _placed(self, arrays: Iterator[Any]) -> Iterator[Any]:

@@ -153,7 +153,7 @@ class Declared:
         ("COPY", "Copy", {"lower": None}, "it lacks lower"),
         ("COPY", "Copy", {"output_tensor": Input}, "it lacks an output"),
         ("COPY", "Coppy", {}, "its class is Coppy, not Copy"),
-        ("TILE", "Tile", {}, "Tile has that name"),
+        ("TILE", "Tile", {}, "dml_jax.operators.arrangement.Tile has that name"),
         ("COPY1", "Copy1", {"support": support.by("functon", {})}, "'functon', which is no field"),
         ("COPY", "Copy", {"least": Annotated[float, Scalar("Type")]}, "of the type Type, which is"),
         ("COPY", "Copy", {"sizes": Annotated[list, Array(UINT)]}, "'sizes' lacks the name of its"),

@@ -98,11 +98,8 @@ def _construct(operator: Operator, seconds: float) -> float:
 
 def _dispatching(function: Bindable, inputs: Sequence[Any], device: Any) -> Contender:
     buffers = [Buffer.of(t, device) for t in function.outputs]
-    sources = [Buffer.of(t, device) for t in function.inputs]
-    for source, x in zip(sources, inputs, strict=True):
-        source.array = source.array.at[: x.size].set(x.reshape(-1))
     table = compile(function, device=device).bind(
-        [BufferBinding(source) for source in sources], [BufferBinding(b) for b in buffers]
+        [BufferBinding(Buffer(x)) for x in inputs], [BufferBinding(b) for b in buffers]
     )
     return Contender(lambda _: table.dispatch(), table.wait, marks(device))
 
