@@ -62,8 +62,7 @@ class Bound:
     def fills(self, buffer: jax.Array | np.ndarray) -> bool:
         """Whether `write` leaves nothing of the memory, and moves no element."""
         tensor = self.tensor
-        packed = tensor.strides in (None, tensor.packed_strides)
-        return packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
+        return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
     def _typed(self, flat: jax.Array) -> jax.Array:
         """The elements that the tensor's bytes lie in, as elements of its type."""

@@ -63,7 +63,7 @@ class Buffer:
         if tensor.total_tensor_size_in_bytes == tensor.implied_size_in_bytes:
             count = tensor.span  # memory may end with the last element
         zeros = np.zeros(count, tensor.dtype)
-        if Bound("", tensor, True, "").fills(zeros):
+        if tensor.is_packed and count == tensor.span:
             zeros = zeros.reshape(tensor.sizes)
         return cls(zeros if device is None else jax.device_put(zeros, device))
 
@@ -175,8 +175,7 @@ class BindingTable:
         """Whether an output lies where an input does, and elements lie in order."""
         read = {bound.memory for bound in self._inputs}
         return any(bound.memory in read for bound in self._outputs) and all(
-            bound.tensor.strides in (None, bound.tensor.packed_strides)
-            for bound in (*self._inputs, *self._outputs)
+            bound.tensor.is_packed for bound in (*self._inputs, *self._outputs)
         )
 
     @property

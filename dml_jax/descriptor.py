@@ -103,23 +103,23 @@ class Descriptor:
             except DmlError as error:
                 faults += error.moved(self.c_name, f.c_name)
                 del values[f.name]
-        self._complete(values, faults, ())
+        strange = [name for name in values if name not in self._names]
+        meant = {self._misnamed(name, values, faults) for name in strange}
+        self._complete(values, faults, meant)
 
     def _complete(
-        self, values: dict[str, Any], faults: list[Fault], broken: Collection[str]
+        self, values: dict[str, Any], faults: list[Fault], broken: Collection[str | None]
     ) -> None:
         """Takes converted values, checks the whole, raises all faults (those given included).
 
         `broken` names fields that are missing because they have been reported already.
         """
-        strange = [name for name in values if name not in self._names]
-        meant = {self._misnamed(name, values, faults) for name in strange}
         reported = {f.field.split(".")[0].split("[")[0] for f in faults}
         for f in self.fields:
             if f.name not in values:
                 if f.default is not MISSING:
                     values[f.name] = f.default
-                elif f.c_name not in reported and f.name not in broken and f.name not in meant:
+                elif f.c_name not in reported and f.name not in broken:
                     faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
         self.__dict__.update(values)
         self._check(faults, values)
@@ -216,7 +216,7 @@ class Descriptor:
         """
         faults: list[Fault] = []
         values: dict[str, Any] = {}
-        broken: set[str] = set()
+        broken: set[str | None] = set()
         meant: set[str | None] = set()
         if not isinstance(value, Mapping):
             raise DmlError([Fault(cls.c_name, "", "be an object", value)])

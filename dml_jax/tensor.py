@@ -231,6 +231,11 @@ class TensorDesc:
         return memory.packed_strides(self.sizes)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether elements lie row-major without padding, whether or not strides say so."""
+        return self.strides in (None, self.packed_strides)
+
+    @property
     def span(self) -> int:
         """Elements from the first to the last, both included."""
         return span(self.sizes, self.strides)

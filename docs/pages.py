@@ -106,7 +106,7 @@ MEMBERS = {  # those that users call, inherited ones too; of what is not listed,
     "graph.GraphBuilder": "input_tensor constant apply build",
     "graph.Expression": "desc sizes shape dtype",
     "descriptor.ScaleBias": "scale bias replace to_json from_json",
-    "tensor.TensorDesc": "of read write span packed_strides dimension_count dtype "
+    "tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
     "has_distinct_addresses implied_size_in_bytes to_json from_json",
     "compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
     "compiled.Buffer": "array of size_in_bytes block_until_ready",
@@ -390,7 +390,7 @@ def _pictures(op: type[Operator], shown: list[tuple[str, Example]]) -> Iterator[
     stem = page_of(op).removesuffix(".md")
     for number, (_, example) in enumerate(shown):
         yield f"{stem}-{number + 1}.svg", example_picture(*example)
-    if not shown and op.in_place:  # elementwise: what it makes of each element
+    if not shown and op.by_element:  # what it makes of each
         x = np.linspace(-1, 3, 401, dtype=np.float32)
         (cell, *_) = cells([op.short_name], [TensorDataType.FLOAT32], limit=2**12)
         tensors = {f.name: TensorDesc.of(x) for f in op.fields if f.tensor}

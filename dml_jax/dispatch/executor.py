@@ -96,8 +96,7 @@ class Executor:
 
     def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
         for name, dispatchable in self.model.dispatchables.items():
-            commands = (c for c in self.model.commands if isinstance(c, Dispatch))
-            yield name, [c for c in commands if c.dispatchable is dispatchable]
+            yield name, [d for d in self.model.dispatches if d.dispatchable is dispatchable]
 
     def hlo(self) -> Iterator[tuple[str, str]]:
         """(dispatchable, optimised HLO) of each program that a dispatch runs."""
@@ -230,9 +229,7 @@ def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
 def _bounds(model: Model) -> dict[str, list[Bound]]:
     """What is bound to each resource, outputs first."""
     found: dict[str, list[Bound]] = {name: [] for name in model.resources}
-    bounds = (
-        b for command in model.commands if isinstance(command, Dispatch) for b in command.bound
-    )
+    bounds = (bound for dispatch in model.dispatches for bound in dispatch.bound)
     for bound in sorted(bounds, key=lambda bound: not bound.output):
         found[bound.memory].append(bound)
     return found

@@ -122,6 +122,11 @@ class Model:
     commands: tuple[Command, ...]
     path: Path | None = None  # of the file, if it is from one
 
+    @property
+    def dispatches(self) -> list[Dispatch]:
+        """Those of the commands, in order."""
+        return [command for command in self.commands if isinstance(command, Dispatch)]
+
 
 def load_model(path: Path, folder: Path | None = None) -> Model:
     """The model that a file holds. Raises one `DmlError` with all that is wrong with it.
