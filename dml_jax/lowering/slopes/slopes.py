@@ -25,14 +25,13 @@ from dml_jax.lowering.slopes.slope_sum import slope_sum
 from dml_jax.lowering.stored_cpu import stored
 from dml_jax.lowering.wide import wide
 
-# Rows that a GPU's kernel holds. H200, jax 0.11.2, us of 33554432 elements, in two passes and so, a
-# copy of FLOAT32 70, of FLOAT16 36; rows of 16, 48, 256, 1000, 4096, 16384:
-#     LOG_SUM_EXP  FLOAT32  142, 90; 127, 87; 115, 84; 114, 79; 117, 93; 113, 130
-#                  FLOAT16   88, 41;  82, 51;  80, 44;  78, 46;  81, 60;  78, 98
-#     MAX          FLOAT32  113, 76; 114, 73; 116, 77; 114, 77; 114, 79; 118, 105
-#                  FLOAT16   91, 47;  40, 43;  41, 41;  42, 43;  55, 50;  73, 75
-# Of 333 LOG_SUM_EXP 124, 163; 101, 206; MAX 121, 106; 181, 110. LOG_SUM_EXP of 15 FLOAT16 125, 94;
-# of 5000 84, 155.
+# Rows that a GPU's kernel holds. us of 33554432 elements, in two passes and so; LOG_SUM_EXP (H100,
+# jax 0.11.2) of rows of 15, 48, 256, 333, 777, 1000, 4096, 8192:
+#     FLOAT32  187, 117; 157, 99; 148, 98; 153, 117; 156, 121; 152, 99; 151, 98; 149, 98
+#     FLOAT16  131, 83; 94, 53; 87, 51; 98, 117; 97, 86; 88, 55; 94, 56; 95, 59
+# MAX (H200, where a copy of FLOAT32 takes 70) of rows of 16, 48, 256, 1000, 4096, 16384, 333:
+#     FLOAT32  113, 76; 114, 73; 116, 77; 114, 77; 114, 79; 118, 105; 121, 106
+#     FLOAT16  91, 47; 40, 43; 41, 41; 42, 43; 55, 50; 73, 75; 181, 110
 LONGEST = 2**13
 
 
@@ -44,13 +43,11 @@ class Slopes:
         slope: of elements and what they share along the axes.
         shared: that, and what the sum of tangents by slopes is to be divided by.
         of_rows: the slopes themselves, divided, for a GPU's rows.
-        one_kernel: whether rows of so many elements go so.
     """
 
     slope: Callable[[jax.Array, jax.Array], jax.Array]
     shared: Callable[[jax.Array, Axes], tuple[jax.Array, jax.Array]]
     of_rows: Callable[[jax.Array, Axes], jax.Array]
-    one_kernel: Callable[[int], bool] = lambda n: True
 
 
 def summed(slopes: Slopes, dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array:
@@ -62,8 +59,7 @@ def summed(slopes: Slopes, dx: jax.Array, x: jax.Array, axes: Axes) -> jax.Array
         x: floats.
         axes: along these.
     """
-    n = _row(x, axes)
-    if 0 < n <= LONGEST and slopes.one_kernel(n):
+    if 0 < _row(x, axes) <= LONGEST:
         factor, divisor = _by_platform(slopes, x, tuple(axes))
         return restored(lax.reduce_sum(factor * wide(dx), axes), axes) / divisor
     shared, divisor = slopes.shared(x, axes)
@@ -96,30 +92,30 @@ def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
 
 
 def _softmax_of_rows(x: jax.Array, axes: Axes) -> jax.Array:
+    """In few instructions: of more XLA gives a thread too many rows.
+
+    H100, jax 0.11.2, us, with elements bounded below, too, and a factor of 0 where one is -inf, and
+    so, of 33554432 FLOAT32, rows of 48 140, 99; 100 155, 99; 256 162, 98; 333 165, 117; 512 186,
+    97.
+    """
     x = wide(x)
-    most = np.finfo(x.dtype).max
-    top = lax.max(restored(lax.reduce_max(lax.stop_gradient(x), axes), axes), -most)
-    power = lax.exp(_bounded(x) - top)
+    # The top is finite or inf, so that all that is infinite becomes exp(-inf).
+    top = restored(lax.reduce_max(lax.stop_gradient(x), axes), axes)
+    power = lax.exp(_at_most(x) - lax.max(top, -np.finfo(x.dtype).max))
     # At least 1, but 0 where the top is infinite.
-    total = lax.max(restored(lax.reduce_sum(power, axes), axes), x.dtype.type(0.5))
-    return power / total * lax.convert_element_type(x != -np.inf, x.dtype)
+    return power / lax.max(restored(lax.reduce_sum(power, axes), axes), x.dtype.type(0.5))
 
 
 @differentiable()
-def _bounded(x: jax.Array) -> jax.Array:
-    most = np.finfo(x.dtype).max
-    return lax.clamp(-most, x, most)
+def _at_most(x: jax.Array) -> jax.Array:
+    """x, or the largest number where it is inf."""
+    return lax.min(x, np.finfo(x.dtype).max)
 
 
-@_bounded.defjvp
-def _bounded_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    # Also at the bounds, where that of a clamp is 0.
-    return _bounded(*primals), *tangents
-
-
-def _are_even(n: int) -> bool:
-    """Any of up to 16 elements, multiples of 8 up to 4096, of 64 beyond."""
-    return n <= 16 or n % (8 if n <= 2**12 else 64) == 0
+@_at_most.defjvp
+def _at_most_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]):
+    # Also of the largest number, where that of a minimum is half.
+    return _at_most(*primals), *tangents
 
 
 def _share_of_rows(x: jax.Array, axes: Axes, largest: bool) -> jax.Array:
@@ -170,7 +166,7 @@ def _shift_and_total_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[
     return (shift, total), (lax.full_like(shift, 0), slope_sum(_power, dx, x, top, axes))
 
 
-SOFTMAX = Slopes(_power, _finite_shift_and_total, _softmax_of_rows, _are_even)
+SOFTMAX = Slopes(_power, _finite_shift_and_total, _softmax_of_rows)
 """exp(x) / the sum of them; 0 where that is infinite, or 0."""
 SHARES = {
     largest: Slopes(
