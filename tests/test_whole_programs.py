@@ -540,3 +540,58 @@ def test_columns_of_maps_with_short_axes(function: str):
             assert not re.search(r"f16\[400,1,13,13\]\S* fusion\(", text)
         batch = jax.vmap(program)(np.stack([x, x]))
         np.testing.assert_array_equal(batch[1], result)
+
+
+def averaged(x: jax.Array) -> jax.Array:
+    return Reduce.infer(
+        function="AVERAGE", input_tensor=TensorDesc("FLOAT32", x.shape), axes=[1, 2]
+    ).compute(x)[0]
+
+
+def clipped(x: jax.Array) -> jax.Array:
+    return lax.clamp(np.float32(1), x, np.float32(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (averaged, (2, 12, 1, 5)),
+        (lambda x: averaged(clipped(x)), (2, 12, 1, 5)),
+        (lambda x: clipped(averaged(x)), (2, 12, 1, 5)),
+        (lambda x: (clipped(x), averaged(clipped(x))), (2, 12, 1, 5)),
+        (lambda x: x - averaged(x), (2, 12, 1, 5)),
+        (lambda x: averaged(x) + averaged(x[::-1]), None),
+        (lambda x: averaged(lax.transpose(x, (0, 2, 1, 3))), None),
+        (lambda x: lax.concatenate([averaged(x)] * 2, 1), None),
+    ],
+)
+def test_axes_that_are_reduced_are_given_as_one(
+    monkeypatch: Any, function: Callable[..., Any], given: Sequence[int] | None
+):
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
+    x = jnp.asarray(np.random.default_rng(4).integers(0, 5, (2, 3, 4, 5)).astype(np.float32))
+    program = str(jax.make_jaxpr(in_form("cuda", function))(x))
+    assert re.findall(r":f32\[([\d,]+)\] = optimization_barrier", program) == (
+        [",".join(map(str, given))] if given else []
+    )
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-6),
+        jax.jit(in_form("cuda", function))(x),
+        function(x),
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 1, 4, 1, 5)])
+@pytest.mark.parametrize("axes", [(1, 2), (0, 1), (0, 2, 3), (0, 1, 2, 3), (3,)])
+@pytest.mark.parametrize("function", [*map(str, dml_jax.ReduceFunction.__members__)])
+def test_reductions_that_are_given_axes_as_one(
+    monkeypatch: Any, function: str, axes: tuple[int, ...], shape: tuple[int, ...]
+):
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
+    x = np.random.default_rng(5).integers(1, 5, shape).astype(np.float32)
+    described = TensorDesc("FLOAT32", shape)
+    reduce = Reduce.infer(function=function, input_tensor=described, axes=axes)
+    (expected,) = reduce.compute(jnp.asarray(x))
+    (found,) = jax.jit(in_form("cuda", lambda x: tuple(reduce.compute(x))))(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

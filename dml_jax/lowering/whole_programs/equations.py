@@ -17,7 +17,7 @@ _ELEMENTWISE = frozenset(
     | {"eq", "exp", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "lt"}
     | {"max", "min", "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n"}
     | {"shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sqrt", "square"}
-    | {"sub", "tanh", "xor"}
+    | {"stop_gradient", "sub", "tanh", "xor"}
 )
 
 

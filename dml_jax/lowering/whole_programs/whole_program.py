@@ -3,8 +3,9 @@
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and takes the first of `_FORMS` that there is for it: of what is cut or joined
 last (`pieces_cpu`, `pieces_gpu`, `joined_last`), only maps elements (`mapped`), or does so besides
-(`mapped_apart`, whose programs are then asked like others), is reduced last (`reduced_last`), moves
-and repeats elements last (`arranged_last`, which has a form of anything).
+(`mapped_apart`), or reduces what it maps (`as_runs`; the programs of these two are then asked like
+others), is reduced last (`reduced_last`), moves and repeats elements last (`arranged_last`, which
+has a form of anything).
 """
 
 import functools
@@ -34,6 +35,7 @@ from dml_jax.lowering.whole_programs import (
     pieces_gpu,
     reduced_last,
 )
+from dml_jax.lowering.whole_programs.as_runs import as_runs
 from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
 Function = Callable[..., Sequence[jax.Array]]
@@ -150,6 +152,15 @@ def _split_computed(eqn: Any) -> Function | None:
     return lambda x: pieces_gpu.split_computed(x, eqn.params["sizes"], eqn.params["axis"])
 
 
+def _as_runs(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+    made = as_runs(program, xs)
+    if made is None:
+        return None
+    merged, given = made
+    results = _in_a_form("cuda", merged, *given, excluding=_as_runs)
+    return [y.reshape(aval.shape) for y, aval in zip(results, program.out_avals, strict=True)]
+
+
 def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     apart = mapped_apart.apart(program)
     return None if apart is None else _in_a_form("cpu", apart, *xs, excluding=_apart)
@@ -168,6 +179,7 @@ _FORMS = {
     ),
     "cuda": (
         functools.partial(_only, _in_words),
+        _as_runs,
         mapped.in_pieces,
         functools.partial(_last, _split_computed),
         reduced_last.rewritten,
