@@ -548,6 +548,9 @@ def averaged(x: jax.Array) -> jax.Array:
     ).compute(x)[0]
 
 
+CONSTANT = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
 def clipped(x: jax.Array) -> jax.Array:
     return lax.clamp(np.float32(1), x, np.float32(3))
 
@@ -560,6 +563,9 @@ def clipped(x: jax.Array) -> jax.Array:
         (lambda x: clipped(averaged(x)), (2, 12, 1, 5)),
         (lambda x: (clipped(x), averaged(clipped(x))), (2, 12, 1, 5)),
         (lambda x: x - averaged(x), (2, 12, 1, 5)),
+        (lambda x: averaged(x + jnp.arange(120.0, dtype=x.dtype).reshape(x.shape)), None),
+        (lambda x: averaged(x * CONSTANT), (2, 12, 1, 5)),
+        (lambda x: averaged(x)[..., :2], None),
         (lambda x: averaged(x) + averaged(x[::-1]), None),
         (lambda x: averaged(lax.transpose(x, (0, 2, 1, 3))), None),
         (lambda x: lax.concatenate([averaged(x)] * 2, 1), None),
@@ -595,3 +601,14 @@ def test_reductions_that_are_given_axes_as_one(
     (found,) = jax.jit(in_form("cuda", lambda x: tuple(reduce.compute(x))))(x)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("least", [0, 2**20])
+def test_what_becomes_of_results_is_in_the_kernel_that_reduces(monkeypatch: Any, least: int):
+    monkeypatch.setattr(threads_gpu, "LITTLE", least)
+    described = TensorDesc("FLOAT32", (4, 2, 8, 64))
+    average = Reduce.infer(function="AVERAGE", input_tensor=described, axes=[2, 3])
+    x = jnp.ones(described.sizes, jnp.float32)
+    program = str(jax.make_jaxpr(in_form("cuda", lambda x: tuple(average.compute(x))))(x))
+    assert program.count("dml_epilogue") == 1
+    assert program.count("optimization_barrier") == (least == 0)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, reduced_shape
@@ -43,8 +44,8 @@ def as_runs(program: Any, xs: Sequence[jax.Array]) -> tuple[Any, list[jax.Array]
     where the program does more than to reduce what it maps, or there are no such axes.
     """
     shape: Shape = max((x.shape for x in xs), key=math.prod, default=())
-    axes = _reduced(program, shape)
-    if is_little(shape) or axes is None:
+    axes = None if is_little(shape) else _reduced(program, shape)
+    if axes is None:
         return None
     merged = _merged(shape, axes)
     if merged == shape:
@@ -54,7 +55,7 @@ def as_runs(program: Any, xs: Sequence[jax.Array]) -> tuple[Any, list[jax.Array]
         return merged if other == shape else other
 
     # Else XLA takes the reshape into the kernel.
-    given = [lax.optimization_barrier(x.reshape(shaped(x.shape))) for x in xs]
+    given = [lax.optimization_barrier(jnp.reshape(x, shaped(x.shape))) for x in xs]
     return jax.make_jaxpr(lambda *xs: _of(program, xs, shaped))(*given), given
 
 
@@ -79,7 +80,9 @@ def _reduced(program: Any, shape: Shape) -> Axes | None:
     (axes,) = found
     shapes = (shape, reduced_shape(shape, axes), ())
     values = [*program.jaxpr.invars, *program.jaxpr.constvars]
-    values += [var for eqn in program.jaxpr.eqns for var in eqn.outvars if eqn.primitive != ALONG]
+    values += [
+        var for eqn in program.jaxpr.eqns for var in eqn.outvars if eqn.primitive is not ALONG
+    ]
     return axes if all(var.aval.shape in shapes for var in values) else None
 
 
@@ -113,4 +116,7 @@ def _of(program: Any, xs: Sequence[jax.Array], shaped: Callable[[Shape], Shape])
             return [lax.broadcast_in_dim(operands[0], shape, places)]
         return bound(eqn, operands)
 
-    return evaluated(program, xs, step)
+    def constant(x: Any) -> Any:
+        return jnp.reshape(x, shaped(jnp.shape(x))) if jnp.shape(x) else x
+
+    return evaluated(program, xs, step, constant)
