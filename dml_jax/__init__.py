@@ -110,3 +110,7 @@ __all__ = [
     "split",
     "tile",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

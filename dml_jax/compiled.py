@@ -28,6 +28,9 @@ from dml_jax.tensor import X64_RULE, TensorDesc, is_array, is_uint, needs_x64, s
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
+IS_DEVICE = "be a jax.Device"
+
+
 class Buffer:
     """Memory on a device: an array, of any shape, that dispatches replace.
 
@@ -53,11 +56,14 @@ class Buffer:
         else flat. 2 cores, jax 0.10.2, ms, flat and so, SPLIT over 1 of UINT8 [8, 64, 256, 256]
         28, 3.3; FLOAT16 [4, 13, 509, 521] 14, 2.2; TILE of FLOAT32 [1, 6, 509, 521] 6.2, 1.4.
 
-        Raises `DmlError` for anything but a `TensorDesc`.
+        Raises `DmlError` for anything but these.
         """
-        if not isinstance(tensor, TensorDesc):
-            rule = "be a TensorDesc (Buffer itself takes an array)"
-            raise DmlError([Fault("", "a buffer's tensor", rule, shown_array(tensor))])
+        expect = Expect("")
+        rule = "be a TensorDesc (Buffer itself takes an array)"
+        expect(isinstance(tensor, TensorDesc), "a buffer's tensor", rule, shown_array(tensor))
+        if device is not None:
+            expect(isinstance(device, jax.Device), "a buffer's device", IS_DEVICE, device)
+        expect.check()
         size = tensor.data_type.element_size or 1
         count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
         if tensor.total_tensor_size_in_bytes == tensor.implied_size_in_bytes:
@@ -69,6 +75,7 @@ class Buffer:
 
     @property
     def size_in_bytes(self) -> int:
+        """Of the memory."""
         return self.array.nbytes
 
     def block_until_ready(self) -> "Buffer":
@@ -338,7 +345,10 @@ class Compiled:
                 if not isinstance(binding.buffer, Buffer):
                     owned = TensorFlags.OWNED_BY_DML in tensor.flags
                     then = " (it is OWNED_BY_DML: `bind` copies it, once)" if owned else ""
-                    expect(False, path, f"be bound to a Buffer{then}", shown_array(value))
+                    got = shown_array(binding.buffer)
+                    if binding is value:
+                        got = Unquoted(f"a BufferBinding of {got}")
+                    expect(False, path, f"be bound to a Buffer{then}", got)
                     continue
                 whole, offset, size = (
                     binding.buffer.size_in_bytes,
@@ -378,6 +388,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
 ) -> Compiled:
     """Compiles an operator, a graph, or any function of them, ahead of time.
 
+    What it takes and returns is described as tensors are: arrays of 1 to 8 dimensions.
+
     Args:
         function: an operator, a graph, or a function of arrays.
         inputs: for a function, one `TensorDesc`, array or `jax.ShapeDtypeStruct` an argument; an
@@ -391,7 +403,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     expect = Expect("compile")
     expect(callable(function), "function", "be an operator, a graph or a function", function)
     if device is not None:
-        expect(isinstance(device, jax.Device), "device", "be a jax.Device", device)
+        expect(isinstance(device, jax.Device), "device", IS_DEVICE, device)
         expect(in_shardings is None, "in_shardings", "be left out where there is a device", device)
     expect.check()
     if device is not None:

@@ -31,22 +31,24 @@ def _field_of(name: str, annotation: Any, default: Any) -> Field:
     if optional:
         (annotation,) = (a for a in get_args(annotation) if a is not type(None))
         default = None if default is MISSING else default
-    kind, count = None, None
+    kind, count, shown = None, None, annotation
     if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
+        shown, *extras = get_args(annotation)
+        for extra in extras:
             if isinstance(extra, Kind):
                 kind = extra
             elif isinstance(extra, Count):
                 count = extra.c_name
     elif isinstance(annotation, type) and issubclass(annotation, Enumeration):
-        kind = Choice(annotation)
+        kind, shown = Choice(annotation), annotation | str
     elif isinstance(annotation, type) and issubclass(annotation, Descriptor):
         kind = Structure(annotation)
     if kind is None:
         raise TypeError(f"field {name!r} is annotated with {annotation!r}, which is no field kind")
     if isinstance(kind, Array) and count is None:
         raise TypeError(f"field {name!r} lacks the name of its count: Annotated[..., Count('...')]")
-    return Field(name, c_name_of(name), kind, optional, default, count)
+    shown = shown | None if optional else shown
+    return Field(name, c_name_of(name), kind, optional, default, count, shown)
 
 
 @dataclass_transform(
@@ -63,6 +65,7 @@ class Descriptor:
     c_name: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]] = ()
     _names: ClassVar[Mapping[str, None]] = {}
+    _given: ClassVar[Any] = inspect.Parameter.KEYWORD_ONLY  # how fields are
 
     def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -77,17 +80,17 @@ class Descriptor:
                     delattr(cls, name)  # what `field` left
         cls.fields = tuple(declared.values())
         cls._names = dict.fromkeys(declared)
-        parameter = inspect.Parameter
-        cls.__signature__ = inspect.Signature(
-            [
-                parameter(
-                    f.name,
-                    parameter.KEYWORD_ONLY,
-                    default=parameter.empty if f.default is MISSING else f.default,
-                )
-                for f in cls.fields
-            ]
-        )
+        none = inspect.Parameter.empty
+        parameters = [
+            inspect.Parameter(
+                f.name,
+                cls._given,
+                default=none if f.default is MISSING else f.default,
+                annotation=f.annotation,
+            )
+            for f in cls.fields
+        ]
+        cls.__signature__ = inspect.Signature(parameters)
 
     def __init__(self, *positional: Any, **values: Any):
         if positional:

@@ -30,7 +30,8 @@ class Enumeration(enum.IntEnum):
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            found = cls.by_name().get(value.removeprefix(cls.prefix + "_"))
+            word = value.removeprefix(cls.prefix + "_")
+            found = cls.by_name().get(word, cls.__members__.get(word))
             if found is not None:
                 return found
         names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))

@@ -307,6 +307,7 @@ class Field:
     optional: bool
     default: Any  # dataclasses.MISSING where the field has to be given
     count: str | None
+    annotation: Any  # as `help` shows it
 
     @functools.cached_property
     def tensor(self) -> Tensor | None:

@@ -30,7 +30,7 @@ from dml_jax.operators import (
     Split,
     Tile,
 )
-from dml_jax.tensor import TensorDesc, shown_array
+from dml_jax.tensor import TensorDesc, is_array, shown_array
 
 # What goes in comes out: arrays for arrays, expressions for expressions.
 Value = TypeVar("Value", jax.Array, Expression)
@@ -87,7 +87,10 @@ def _listed(operator: type[Operator], field: str, values: Any, of: str = "") -> 
 
 
 def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
-    """The consecutive pieces of `input` along `axis`, of the given sizes. DML_OPERATOR_SPLIT."""
+    """The consecutive pieces of `input` along `axis`, of these sizes, which add up to its own.
+
+    DML_OPERATOR_SPLIT.
+    """
     pieces = _listed(Split, "OutputTensors", output_axis_sizes, " of sizes along the axis")
     return _kept(_split, tensor=_desc(Split, input), axis=axis, pieces=pieces)(input)
 
@@ -113,19 +116,25 @@ def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
 
 def join(inputs: Sequence[Value], axis: int) -> Value:
     """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
+    if is_array(inputs):  # or its slices would be joined
+        got = shown_array(inputs)
+        raise DmlError([Fault(Join.c_name, "InputTensors", "be a list of arrays", got)])
     inputs = _listed(Join, "InputTensors", inputs)
     tensors = tuple(_desc(Join, x, f"InputTensors[{i}]") for i, x in enumerate(inputs))
     return _kept(Join.infer, input_tensors=tensors, axis=axis)(*inputs)
 
 
 def tile(input: Value, repeats: Sequence[int]) -> Value:
-    """`input` repeated along each dimension. DML_OPERATOR_TILE."""
+    """`input` repeated so many times along each of its dimensions. DML_OPERATOR_TILE."""
     repeats = _listed(Tile, "Repeats", repeats)
     return _kept(Tile.infer, input_tensor=_desc(Tile, input), repeats=repeats)(input)
 
 
 def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
-    """`max(min, min(g(input), max))`, `g(x) = x * scale + bias`. DML_OPERATOR_ELEMENT_WISE_CLIP."""
+    """`g(input)` within [`min`, `max`]; `g(x)` is `x * scale + bias`, or x without `scale_bias`.
+
+    Its gradient is 0 outside of the bounds and at them. DML_OPERATOR_ELEMENT_WISE_CLIP.
+    """
     fields = {"scale_bias": scale_bias, "min": min, "max": max}
     return _kept(ElementWiseClip.infer, input_tensor=_desc(ElementWiseClip, input), **fields)(input)
 
@@ -148,7 +157,11 @@ def depth_to_space(
     block_size: int,
     order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
 ) -> Value:
-    """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1."""
+    """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1.
+
+    The channels that go to one block are C apart in `order` DEPTH_COLUMN_ROW, and neighbours in
+    COLUMN_ROW_DEPTH.
+    """
     fields = {"block_size": block_size, "order": order}
     return _kept(DepthToSpace1.infer, input_tensor=_desc(DepthToSpace1, input), **fields)(input)
 
@@ -158,7 +171,10 @@ def space_to_depth(
     block_size: int,
     order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
 ) -> Value:
-    """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1."""
+    """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1.
+
+    The inverse of `depth_to_space` in the same `order`.
+    """
     fields = {"block_size": block_size, "order": order}
     return _kept(SpaceToDepth1.infer, input_tensor=_desc(SpaceToDepth1, input), **fields)(input)
 

@@ -62,7 +62,7 @@ class Bindable:
         raise NotImplementedError
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results of arrays that nobody checks, in no program of its own."""
+        """All results, in their order, of arrays that are not checked; without `jax.jit`."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -83,7 +83,10 @@ class Bindable:
         return _program(self._told)(self, *arrays)
 
     def whole(self, *arrays: ArrayLike) -> Any:
-        """The same as a call that is a whole program: no fusion, derivative or vmap."""
+        """What a call gives, in the form that is fastest as all that a program does.
+
+        It is not fused with what stands around it, and has no derivative or vmap.
+        """
         self._check_arrays(arrays)
         return _whole(self, *arrays)
 
@@ -328,29 +331,41 @@ class Operator(Descriptor, Bindable):
     # What every operator has.
 
     @classmethod
-    def infer(cls, *, output_data_type: Any = None, **fields: Any) -> Self:
+    def infer(
+        cls,
+        *positional: Any,
+        output_data_type: TensorDataType | str | None = None,
+        **fields: Any,
+    ) -> Self:
         """The descriptor whose outputs follow from the other fields: packed, of the right sizes.
 
         Args:
+            positional: none: fields are given by name.
             output_data_type: of the outputs; None is what `inferred_data_type` says.
             fields: all fields but the outputs.
 
         Raises `DmlError` as the constructor does. Not for operators whose outputs choose their own
         sizes, such as SPLIT.
         """
+        if positional:
+            names = ", ".join(f.name for f in cls.fields if not (f.tensor and f.tensor.output))
+            raise TypeError(f"{cls.__name__}.infer takes fields by name: {names}")
         partial = object.__new__(cls)
         given: dict[str, Any] = {}
         faults: list[Fault] = []
         outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
         names = [f.name for f in cls.fields if f not in outputs]
-        for name in set(fields).difference(names):
-            rule = f"be a field that outputs follow from{nearest(name, names)}"
+        for name in sorted(set(fields).difference(names)):
+            rule = f"be a field of {cls.c_name}{nearest(name, set(names).difference(fields))}"
+            if name in cls._names:
+                rule = f"be left out: {cls.__name__}.infer makes it"
             faults.append(Fault(cls.c_name, name, rule, fields[name]))
         for f in cls.fields:
             value = fields.get(f.name, f.default)
             if f in outputs:
                 if f.is_array:
-                    faults.append(Fault(cls.c_name, f.c_name, "choose their own sizes", NOTHING))
+                    rule = f"be given to {cls.__name__}(...): they choose their own sizes"
+                    faults.append(Fault(cls.c_name, f.c_name, rule, NOTHING))
             elif value is MISSING:
                 faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
             else:
@@ -508,7 +523,7 @@ class Operator(Descriptor, Bindable):
         return super().__call__(*arrays)
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results of arrays that nobody checks, in no program of its own."""
+        """All results, in their order, of arrays that are not checked; without `jax.jit`."""
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
             results = jax.tree.leaves(self.lower(*self._placed(strong)))
@@ -534,7 +549,12 @@ class Operator(Descriptor, Bindable):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The inverse of `to_json`; also takes the fields by themselves. Raises `DmlError`."""
+        """The inverse of `to_json`; also takes the fields by themselves. Raises `DmlError`.
+
+        `Operator.from_json` takes any operator, as `operator_from_json` does.
+        """
+        if cls is Operator:
+            return operator_from_json(value)  # pyright: ignore[reportReturnType]
         if not isinstance(value, Mapping) or {"Type", "type"}.isdisjoint(value):
             return cls.of_fields(value)
         named, fields = _named(value)

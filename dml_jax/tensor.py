@@ -46,17 +46,27 @@ def calc_buffer_tensor_size(
     packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
     helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
     """
-    for name, values, least in (
-        ("Sizes", sizes, 1),
-        ("Strides", sizes if strides is None else strides, 0),
-    ):
-        good = len(values) == len(sizes) and all(is_uint(v) and v >= least for v in values)
-        if not good:
-            rule = f"be integers of at least {least}, as many as Sizes has"
-            raise DmlError([Fault("DMLCalcBufferTensorSize", name, rule, values)])
-    # Integers of NumPy wrap.
-    elements = span([*map(int, sizes)], None if strides is None else [*map(int, strides)])
-    return round_up(elements * TensorDataType.of(data_type).element_size, 4)
+    name = "DMLCalcBufferTensorSize"
+    found: list[list[int]] = []
+    for field, values, least in (("Sizes", sizes, 1), ("Strides", strides, 0)):
+        if values is not None:
+            try:
+                given = items_of(values, " of integers")
+            except DmlError as error:
+                raise DmlError(error.moved(name, field)) from None
+            if not all(is_uint(v) and v >= least for v in given):
+                rule = f"be integers of at least {least}"
+                raise DmlError([Fault(name, field, rule, values)])
+            found.append([*map(int, given)])  # integers of NumPy wrap
+    if len({*map(len, found)}) != 1:
+        rule = f"be {len(found[0])}, as many as Sizes has"
+        raise DmlError([Fault(name, "the number of Strides", rule, len(found[1]))])
+    try:
+        size = TensorDataType.of(data_type).element_size
+    except DmlError as error:
+        raise DmlError(error.moved(name, "DataType")) from None
+    elements = span(found[0], None if strides is None else found[1])
+    return round_up(elements * size, 4)
 
 
 def _symbols(values: Any) -> str:

@@ -61,6 +61,7 @@ REFERENCE = {
         "descriptor.ScaleBias",
         "operator.Operator",
         "operator.operator_from_json",
+        "operator.OPERATORS",
     ],
     "Functions": [
         f"functional.{name}"
@@ -101,7 +102,7 @@ REFERENCE = {
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
 MEMBERS = {  # those that users call, inherited ones too; of what is not listed, its own
     "operator.Operator": f"infer __call__ whole {_DESCRIBED} in_place compiler_options describe "
-    "check expected_sizes because same_data_type inferred_data_type lower",
+    "c_name fields check expected_sizes because same_data_type inferred_data_type lower",
     "graph.Graph": f"__call__ whole {_DESCRIBED} input_names output_names save load",
     "graph.GraphBuilder": "input_tensor constant apply build",
     "graph.Expression": "desc sizes shape dtype",
@@ -417,8 +418,7 @@ def _shown(
         picture = Path(pictures[0]).name
         yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     if text.example:
-        names = f">>> from dml_jax import {op.__name__}, TensorDesc"
-        yield f"```python\n{names}\n{text.example}\n\n```"
+        yield f"```python\n{text.example}\n\n```"
 
 
 def snippet(example: Example) -> str:

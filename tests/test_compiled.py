@@ -159,6 +159,12 @@ def broken():
         (clipped, [], [two], "inputs to be a list of 1 buffers, got 0"),
         (clipped, [one], [two, two], "outputs to be a list of 1 buffers, got 2"),
         (clipped, [np.zeros(8)], [two], "InputTensor to be bound to a Buffer, got float64[8]"),
+        (
+            clipped,
+            [BufferBinding(np.zeros(8))],  # pyright: ignore[reportArgumentType]
+            [two],
+            "InputTensor to be bound to a Buffer, got a BufferBinding of float64[8]",
+        ),
         (clipped, [Buffer(np.zeros(7, np.float32))], [two], "at least 32 bytes"),
         (clipped, [one], [part(two, 240)], "got 16 bytes of 'outputs[0]'"),
         (clipped, [part(one, 0, 16)], [two], "InputTensor to be bound to at least 32 bytes"),

@@ -2,9 +2,12 @@
 
 import inspect
 import pydoc
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, assert_type
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -123,6 +126,53 @@ def test_help_has_no_holes(name: str):
 def test_operators_say_their_fields():
     for op in OPERATORS.values():
         assert list(inspect.signature(op).parameters) == [f.name for f in op.fields]
+    reduce = inspect.signature(Reduce).parameters
+    assert reduce["function"].annotation == ReduceFunction | str
+    assert reduce["axes"].annotation == Sequence[int]
+    clip = inspect.signature(ElementWiseClip).parameters["scale_bias"]
+    assert (clip.annotation, clip.default) == (ScaleBias | None, None)
+    assert inspect.signature(InputEdge).bind(0, "clip", 0).args == (0, "clip", 0)
+
+
+def test_any_operator_from_json():
+    reduce = Reduce.infer(function="SUM", input_tensor=TensorDesc("FLOAT32", [2, 3]), axes=[1])
+    assert Operator.from_json(reduce.to_json()) == reduce
+
+
+def test_levels_by_the_name_that_they_show():
+    assert FeatureLevel.of("LEVEL_2_1") is FeatureLevel.LEVEL_2_1
+    assert dir(dml_jax) == sorted([*dml_jax.__all__, "__version__"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x: Split.infer(input_tensor=x, axis=1),
+            "DML_OPERATOR_SPLIT: expected OutputTensors to be given to Split(...)",
+        ),
+        (
+            lambda x: Reduce.infer(function="SUM", input_tensor=x, output_tensor=x, axes=[1]),
+            "DML_OPERATOR_REDUCE: expected output_tensor to be left out: Reduce.infer makes it",
+        ),
+        (
+            lambda x: Reduce.infer(functoin="SUM", input_tensor=x, axes=[1]),
+            "expected functoin to be a field of DML_OPERATOR_REDUCE (did you mean 'function'?)",
+        ),
+        (
+            lambda x: Reduce.infer("SUM", x, [1]),
+            "Reduce.infer takes fields by name: function, input_tensor, axes",
+        ),
+        (
+            lambda x: dml_jax.join(jnp.zeros((2, 3), np.float32), 0),  # pyright: ignore
+            "DML_OPERATOR_JOIN: expected InputTensors to be a list of arrays, got float32[2,3]",
+        ),
+        (lambda x: dml_jax.Buffer.of(x, "cpu"), "a buffer's device to be a jax.Device, got 'cpu'"),
+    ],
+)
+def test_what_is_said_of_what_is_inferred(call: Callable[[TensorDesc], object], message: str):
+    with pytest.raises((DmlError, TypeError), match=re.escape(message)):
+        call(TensorDesc("FLOAT32", [2, 3]))
 
 
 def test_types_of_calls():

@@ -1,6 +1,7 @@
 """TensorDesc: every rule of DML_BUFFER_TENSOR_DESC, and reading and writing through strides."""
 
 import itertools
+import re
 from typing import Any
 
 import jax
@@ -279,8 +280,21 @@ def test_buffers_of_numpy(strides: list[int] | None):
 def test_sizes_and_strides_of_a_buffer_are_any_sequences():
     sizes: Any = np.array([2, 3])
     assert calc_buffer_tensor_size("FLOAT32", sizes, sizes[::-1]) == 4 * (1 * 3 + 2 * 2 + 1)
-    with pytest.raises(DmlError, match="Strides to be integers of at least 0, as many as Sizes"):
-        calc_buffer_tensor_size("FLOAT32", [2, 3], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("FLOAT32", 3), "Sizes to be a list of integers, got 3"),
+        (("FLOAT32", [2, 0]), "Sizes to be integers of at least 1, got [2, 0]"),
+        (("FLOAT32", [2], [-1]), "Strides to be integers of at least 0, got [-1]"),
+        (("FLOAT32", [2, 3], []), "the number of Strides to be 2, as many as Sizes has, got 0"),
+        (("FLOAT33", [2]), "DataType to be one of FLOAT32, "),
+    ],
+)
+def test_a_buffer_of_no_tensor(given: Any, message: str):
+    with pytest.raises(DmlError, match=re.escape(f"DMLCalcBufferTensorSize: expected {message}")):
+        calc_buffer_tensor_size(*given)
 
 
 def test_flags_are_known():

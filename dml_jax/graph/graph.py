@@ -166,7 +166,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         return read_parsed(path, "Graph", parse)
 
     @classmethod
-    def from_json(cls, value: Any, folder: Path = Path()) -> Self:
+    def from_json(cls, value: Any, folder: str | Path = "") -> Self:
         """The graph that a JSON object holds; the inverse of `to_json`.
 
         Args:
@@ -177,7 +177,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """
         nodes = value.get("Nodes") if isinstance(value, Mapping) else None
         if isinstance(nodes, list):
-            value = {**value, "Nodes": [_within(folder, node) for node in nodes]}
+            value = {**value, "Nodes": [_within(Path(folder), node) for node in nodes]}
         return super().from_json(value)
 
 

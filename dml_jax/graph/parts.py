@@ -3,6 +3,7 @@
 import base64
 import binascii
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -143,6 +144,8 @@ class Node(Kind):
 
 class Part(Descriptor):
     """A descriptor whose fields may also be given in their order, without names."""
+
+    _given = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)  # kw_only is what type checkers read

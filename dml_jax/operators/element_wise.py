@@ -72,6 +72,7 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     0 at and beyond them.
 
     >>> import jax, jax.numpy as jnp
+    >>> from dml_jax import ElementWiseClip, TensorDesc
     >>> tensor = TensorDesc("FLOAT32", [6])
     >>> clip = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=2)
     >>> x = jnp.array([-2, -1, 0, 1, 2, 3], jnp.float32)
@@ -119,6 +120,7 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     Gradient: as for ELEMENT_WISE_CLIP.
 
     >>> import numpy as np
+    >>> from dml_jax import ElementWiseClip1, TensorDesc
     >>> tensor = TensorDesc("INT16", [4])
     >>> clip = ElementWiseClip1(
     ...     input_tensor=tensor, output_tensor=tensor, min_max_data_type="INT16", min=-5, max=300
@@ -156,6 +158,7 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
     Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
 
     >>> import jax.numpy as jnp
+    >>> from dml_jax import ElementWiseClipGrad, TensorDesc
     >>> tensor = TensorDesc("FLOAT32", [5])
     >>> grad = ElementWiseClipGrad(
     ...     input_tensor=tensor,
@@ -200,6 +203,7 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     Gradient: as for ELEMENT_WISE_CLIP_GRAD.
 
     >>> import numpy as np
+    >>> from dml_jax import ElementWiseClipGrad1, TensorDesc
     >>> tensor = TensorDesc("INT16", [3])
     >>> grad = ElementWiseClipGrad1(
     ...     input_tensor=tensor,
