@@ -268,3 +268,25 @@ def test_a_whole_program_has_no_form_of_one_device():
     result = op(sharded)
     assert result.sharding == sharded.sharding
     np.testing.assert_array_equal(result, x.clip(50, 150))
+
+
+def test_what_is_lowered_says_what_it_computes():
+    """JAX's compilation cache goes by it; addresses, which come again, are no name."""
+
+    def lowered(function: str, axes: tuple[int, ...]) -> str:
+        text = jax.jit(reducer(function, axes)).lower(placed("first")).as_text()
+        text = text[text.index("{") :]  # without the module's name
+        assert "CustomSPMDPartitioning" in text
+        return re.sub(r'backend_config = "\d+"', "", text)
+
+    kinds = [(function, axes) for function in FUNCTIONS for axes in ((0,), (0, 2))]
+    texts = {kind: lowered(*kind) for kind in kinds}
+    assert len({*texts.values()}) == len(kinds)
+    jax.clear_caches()
+    assert lowered("MAX", (0,)) == texts["MAX", (0,)]
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "ARGMAX", "LOG_SUM_EXP", "MULTIPLY"])
+def test_nothing_of_a_trace_is_left(function: str):
+    with jax.checking_leaks():
+        reducer(function, (0,))(placed("first"))

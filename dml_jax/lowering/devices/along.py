@@ -12,7 +12,9 @@ cannot be left to it.
 """
 
 import functools
+import hashlib
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +23,7 @@ import jax
 import numpy as np
 from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -32,6 +35,8 @@ from dml_jax.lowering.devices.placement import (
     on_one_device,
     platforms_of,
 )
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
 
 @dataclass(frozen=True)
@@ -134,12 +139,13 @@ def _form(ctx: Any, what: Along) -> Callable[..., Parts]:
 def _partitioned(
     what: Along, platforms: Sequence[str], x: jax.Array, axes: tuple[int, ...]
 ) -> Parts:
-    dropped = () if what.keeps else axes
+    dropped, rank = () if what.keeps else axes, x.ndim
     unsharded = functools.partial(what.unsharded, axes=axes, platforms=platforms)
 
-    @custom_partitioning
-    def whole(x: jax.Array) -> Parts:
+    def plain(x: jax.Array) -> Parts:
         return what.plain(x, axes)
+
+    whole = custom_partitioning(plain)
 
     def partition(mesh: Any, arguments: Any, results: Any) -> Any:
         (argument,) = arguments
@@ -163,9 +169,18 @@ def _partitioned(
         return mesh, each if layout.over(axes) else unsharded, (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
-        dimensions = [f"d{a}" for a in range(x.ndim)]
+        dimensions = [f"d{a}" for a in range(rank)]
         out = " ".join(kept(dimensions, dropped))
         return f"{' '.join(dimensions)} -> {', '.join([out] * len(results))}"
 
     whole.def_partition(partition=partition, sharding_rule=rule)
-    return whole(x)
+    # What is lowered names this by the address of an object alone, by which JAX's compilation cache
+    # would take a later one at that address for it (tests/test_sharding.py).
+    with set_xla_metadata(dml_along=_digest(plain, x, platforms)):
+        return whole(x)
+
+
+def _digest(function: Callable[..., Any], x: jax.Array, platforms: Sequence[str]) -> str:
+    """The same for what computes the same, in any process."""
+    program = _ADDRESS.sub("", str(jax.make_jaxpr(function)(x)))
+    return hashlib.sha256(f"{program} {sorted(platforms)}".encode()).hexdigest()
