@@ -3,17 +3,18 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound, check_overlaps, check_range
-from dml_jax.enums import TensorFlags
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
+from dml_jax.enums import TensorDataType, TensorFlags
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra, with_article
 from dml_jax.operator import (
     Bindable,
     Operator,
@@ -29,6 +30,9 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 IS_DEVICE = "be a jax.Device"
+IS_LOST = (
+    "be bound to memory that is there (a dispatch took it for its results, or was interrupted)"
+)
 
 
 class Buffer:
@@ -43,9 +47,14 @@ class Buffer:
     def __init__(self, array: ArrayLike):
         """Raises `DmlError` for what DirectML, or JAX as it is set, has no type for."""
         data_type = TensorDesc.of(array).data_type
-        if needs_x64(data_type) or not data_type.element_size:
-            rule = X64_RULE if data_type.element_size else "have elements of whole bytes"
-            raise DmlError([Fault("", "a buffer's type", rule, data_type.shown())])
+        is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
+        if not is_plain or isinstance(array, np.ma.MaskedArray):
+            got = Unquoted(with_article(type(array)))
+            raise DmlError([Fault("", "a buffer's array", "be one of JAX or NumPy", got)])
+        if not array.dtype.isnative:
+            rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
+            raise DmlError([Fault("", "a buffer's array", rule, shown_array(array))])
+        _check_type(data_type)
         self.array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
@@ -64,14 +73,15 @@ class Buffer:
         if device is not None:
             expect(isinstance(device, jax.Device), "a buffer's device", IS_DEVICE, device)
         expect.check()
-        size = tensor.data_type.element_size or 1
+        _check_type(tensor.data_type)
+        size = tensor.data_type.element_size
         count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
         if tensor.total_tensor_size_in_bytes == tensor.implied_size_in_bytes:
             count = tensor.span  # memory may end with the last element
         zeros = np.zeros(count, tensor.dtype)
         if tensor.is_packed and count == tensor.span:
             zeros = zeros.reshape(tensor.sizes)
-        return cls(zeros if device is None else jax.device_put(zeros, device))
+        return cls(jax.device_put(zeros, device))
 
     @property
     def size_in_bytes(self) -> int:
@@ -85,6 +95,12 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({shown_array(self.array)})"
+
+
+def _check_type(data_type: TensorDataType) -> None:
+    if needs_x64(data_type) or not data_type.element_size:
+        rule = X64_RULE if data_type.element_size else "have elements of whole bytes"
+        raise DmlError([Fault("", "a buffer's type", rule, data_type.shown())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +133,9 @@ class Cost:
 class BindingTable:
     """A function bound to memory: `dispatch()` reads the inputs and replaces the outputs.
 
-    The memory of the outputs is donated to XLA, so that a dispatch allocates nothing for them.
-    Tensors that are OWNED_BY_DML are copied when the table is made.
+    The memory of the outputs is donated to XLA, so that a dispatch allocates nothing for them; it
+    is for one thread at a time, and an exception in its midst (Ctrl-C) may lose it. Tensors that
+    are OWNED_BY_DML are copied when the table is made.
     """
 
     def __init__(
@@ -144,6 +161,7 @@ class BindingTable:
         told = compiler_options(function)
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True, compiler_options=told)
         self._program = program.lower(*self._arguments()).compile()
+        self._was = {key: shown_array(buffers[key].array) for key in keys}
 
     def __repr__(self) -> str:
         parts = ((b.path, b.memory, b.offset) for b in (*self._inputs, *self._outputs))
@@ -169,9 +187,28 @@ class BindingTable:
         return {key: memory[key] for key in written}
 
     def dispatch(self) -> None:
-        """Runs once. Does not wait for the device; `wait` does, or `jax.block_until_ready`."""
-        for key, array in self._program(*self._arguments()).items():
+        """Runs once. Does not wait for the device; `wait` does, or `jax.block_until_ready`.
+
+        Raises `DmlError` where the memory is not what it was when it was bound.
+        """
+        try:
+            written = _ran(self._program, self._arguments())
+        except (TypeError, ValueError, RuntimeError):
+            self._check_memory()
+            raise
+        for key, array in written.items():
             self._written[key].array = array
+
+    def _check_memory(self) -> None:
+        """Raises the error that what is bound was taken or replaced, if that is so."""
+        expect, held = Expect(self.name), {**self._written, **self._read}
+        for bound in (*self._inputs, *self._outputs):
+            if not bound.owned:
+                array, was = held[bound.memory].array, self._was[bound.memory]
+                if expect(not array.is_deleted(), bound.path, IS_LOST, _deleted(array)):
+                    rule, got = f"be bound to {was}, as it was", shown_array(array)
+                    expect(str(got) == str(was), bound.path, rule, got)
+        expect.check()
 
     def wait(self) -> None:
         """Blocks until what was dispatched is done."""
@@ -231,6 +268,21 @@ _PLACES = re.compile(
 )
 
 
+def _ran(program: jax.stages.Compiled, arguments: Sequence[Any]) -> Any:
+    if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
+        with jax.disable_jit(False):  # else JAX refuses whatever is compiled ahead of time
+            return program(*arguments)
+    return program(*arguments)
+
+
+def _deleted(array: jax.Array) -> Unquoted:
+    return Unquoted(f"a deleted {shown_array(array)}")
+
+
+def _devices(devices: Collection[Any]) -> str:
+    return ", ".join(sorted(map(str, devices)))
+
+
 def _text_of(program: jax.stages.Compiled) -> str:
     """The HLO, without the places in Python's files: of a clip 86 of 104 lines."""
     return _PLACES.sub("", program.as_text() or "")
@@ -277,7 +329,29 @@ class Compiled:
         """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
-        return self._executable(*arrays)
+        try:
+            return _ran(self._executable, arrays)
+        except (TypeError, ValueError, RuntimeError) as error:
+            faults = [*self._misplaced(arrays)]
+            if faults:
+                raise DmlError(faults) from error
+            raise
+
+    def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
+        """Why arrays of the right sizes and types cannot be taken."""
+        shardings, _ = self._executable.input_shardings
+        for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):
+            if isinstance(array, Tracer):
+                rule = "be there: what is compiled has no transformations, what it is made of has"
+                yield Fault(self.name, path, rule, Unquoted("an array that is traced"))
+            elif needs_x64(tensor.data_type):
+                yield Fault(self.name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
+            elif isinstance(array, jax.Array):
+                if array.is_deleted():
+                    yield Fault(self.name, path, "be there", _deleted(array))
+                elif array.devices() != sharding.device_set:
+                    rule = f"lie on {_devices(sharding.device_set)}, for which it is compiled"
+                    yield Fault(self.name, path, rule, Unquoted(_devices(array.devices())))
 
     def cost(self) -> Cost:
         """What XLA says that one call takes."""
@@ -331,6 +405,7 @@ class Compiled:
         bounds: list[Bound] = []
         buffers: dict[str, Buffer] = {}
         names: dict[int, str] = {}  # by the array: two buffers of one array are one memory
+        beside: tuple[str, Collection[Any]] | None = None
         for kind, tensors, given, output in (
             ("inputs", self._inputs, inputs, False),
             ("outputs", self._outputs, outputs, True),
@@ -364,10 +439,17 @@ class Compiled:
                 first = buffers.setdefault(name, binding.buffer)
                 rule = f"be bound to the Buffer of {name}, which holds the same array"
                 expect(first is binding.buffer, path, rule, Unquoted("another Buffer"))
-                lies = binding.buffer.array.devices()
-                if self._device is not None and lies != {self._device}:
+                array = binding.buffer.array
+                if not expect(not array.is_deleted(), path, IS_LOST, _deleted(array)):
+                    continue
+                lies = Unquoted(_devices(array.devices()))
+                if self._device is not None:
                     rule = f"lie on {self._device}, for which it is compiled"
-                    expect(False, path, rule, Unquoted(", ".join(map(str, lies))))
+                    expect(array.devices() == {self._device}, path, rule, lies)
+                else:
+                    beside = beside or (path, array.devices())
+                    rule = f"lie on {_devices(beside[1])}, as {beside[0]} does"
+                    expect(array.devices() == beside[1], path, rule, lies)
                 end = offset + (size or 0)
                 rule = f"stay within the {whole} bytes of its buffer"
                 expect(end <= whole, path, rule, Unquoted(f"byte {end}"))

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -424,3 +425,95 @@ def test_what_gains_has_longer_vectors(program: str, bits: set[str], tmp_path: P
 )
 def test_memory_has_the_sizes_of_what_fills_it(tensor: TensorDesc, shape: tuple[int, ...]):
     assert Buffer.of(tensor).array.shape == shape
+
+
+def on(device: int, shape: tuple[int, ...] = (3, 4)) -> jax.Array:
+    return jax.device_put(jnp.zeros(shape, jnp.float32), jax.devices()[device])
+
+
+SOME = TensorDesc("FLOAT32", [3, 4])
+LOG = Reduce.infer(function="LOG_SUM", input_tensor=SOME, axes=[1])
+BOUNDED = ElementWiseClip.infer(input_tensor=SOME, min=1, max=2)
+
+
+def test_memory_that_an_exception_took_is_named():
+    source, target = Buffer(on(0) - 5), Buffer.of(LOG.output_tensor)
+    table = compile(LOG).bind([source], [target])
+    with jax.debug_nans(True), pytest.raises(Exception, match="nan"):
+        table.dispatch()
+    with pytest.raises(DmlError, match=r"OutputTensor to be bound to memory .*got a deleted"):
+        table.dispatch()
+    target.array = jnp.zeros((3, 2), jnp.float32)
+    message = r"OutputTensor to be bound to float32\[3,1\], as it was, got float32\[3,2\]"
+    with pytest.raises(DmlError, match=message):
+        table.dispatch()
+    target.array, source.array = jnp.zeros((3, 1), jnp.float32), on(0) + 1
+    table.dispatch()
+    np.testing.assert_allclose(target.array, np.full((3, 1), np.log(4)), rtol=1e-6)
+
+
+def test_memory_that_another_dispatch_took_is_named():
+    array = on(0)
+    memory = Buffer(array)
+    compile(BOUNDED).bind([memory], [memory]).dispatch()
+    with pytest.raises(DmlError, match=r"InputTensor to be bound .*got a deleted float32\[3,4\]"):
+        compile(BOUNDED).bind([Buffer(array)], [Buffer.of(SOME)])
+    with pytest.raises(DmlError, match=r"InputTensor to be there, got a deleted float32\[3,4\]"):
+        compile(BOUNDED)(array)
+
+
+def test_devices_are_named():
+    message = "OutputTensor to lie on (.*:1), as InputTensor does, got .*:2"
+    with pytest.raises(DmlError, match=message):
+        compile(BOUNDED).bind([Buffer(on(1))], [Buffer(on(2))])
+    with pytest.raises(DmlError, match=r"InputTensor to lie on .*:0, for which it is compiled"):
+        compile(BOUNDED)(on(1))
+    with pytest.raises(DmlError, match=r"InputTensor to lie on .*:1, for which it is compiled"):
+        compile(BOUNDED, device=jax.devices()[1])(on(2))
+
+
+@pytest.mark.parametrize("transformed", [jax.vmap, jax.jit, jax.grad])
+def test_what_is_compiled_is_not_transformed(transformed: Callable[..., Any]):
+    x = on(0, (2, 3, 4)) if transformed is jax.vmap else on(0)
+    with pytest.raises(DmlError, match=r"InputTensor to be there: .*got an array that is traced"):
+        transformed(compile(BOUNDED))(x)
+
+
+def test_what_was_compiled_with_64_bits():
+    with jax.enable_x64(True):
+        tensor = TensorDesc("INT64", [3])
+        compiled = compile(Split(input_tensor=tensor, output_tensors=[tensor], axis=0))
+    with (
+        jax.enable_x64(False),
+        pytest.raises(DmlError, match=r"InputTensor.DataType to have at most 32 bits"),
+    ):
+        compiled(np.ones(3, np.int64))
+
+
+def test_without_jit():
+    memory = Buffer(on(0))
+    with jax.disable_jit():
+        assert compile(BOUNDED)(on(0)).tolist() == np.ones((3, 4)).tolist()
+        compile(BOUNDED).bind([memory], [memory]).dispatch()
+    assert memory.array.tolist() == np.ones((3, 4)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [
+        (jax.ShapeDtypeStruct((3, 4), np.float32), "one of JAX or NumPy, got a ShapeDtypeStruct"),
+        (
+            np.ma.masked_array(np.ones(2, np.float32), np.array([0, 1])),
+            "one of JAX or NumPy, got a Masked",
+        ),
+        (np.ones(2, ">f4"), r"in the machine's byte order \(x.astype\('float32'\)"),
+    ],
+)
+def test_what_is_no_memory(array: Any, got: str):
+    with pytest.raises(DmlError, match=f"a buffer's array to be {got}"):
+        Buffer(array)
+
+
+def test_zeros_are_no_transfer_by_accident():
+    with jax.transfer_guard("disallow"):
+        assert Buffer.of(SOME).array.shape == (3, 4)
