@@ -42,10 +42,19 @@ class Buffer:
     writes the buffer is gone after it: its memory is what the dispatch wrote to.
     """
 
-    __slots__ = ("array",)
+    __slots__ = ("_array",)
 
     def __init__(self, array: ArrayLike):
         """Raises `DmlError` for what DirectML, or JAX as it is set, has no type for."""
+        self.array = array
+
+    @property
+    def array(self) -> jax.Array:
+        """What the memory holds now; what is set is checked as a new buffer's is."""
+        return self._array
+
+    @array.setter
+    def array(self, array: ArrayLike) -> None:
         data_type = TensorDesc.of(array).data_type
         is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
         if not is_plain or isinstance(array, np.ma.MaskedArray):
@@ -55,7 +64,7 @@ class Buffer:
             rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
             raise DmlError([Fault("", "a buffer's array", rule, shown_array(array))])
         _check_type(data_type)
-        self.array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
+        self._array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
     def of(cls, tensor: TensorDesc, device: Any = None) -> "Buffer":
@@ -133,9 +142,9 @@ class Cost:
 class BindingTable:
     """A function bound to memory: `dispatch()` reads the inputs and replaces the outputs.
 
-    The memory of the outputs is donated to XLA, so that a dispatch allocates nothing for them; it
-    is for one thread at a time, and an exception in its midst (Ctrl-C) may lose it. Tensors that
-    are OWNED_BY_DML are copied when the table is made.
+    The memory of the outputs is donated to XLA, so that a dispatch allocates nothing for them, and
+    an exception in its midst (Ctrl-C) may lose it. A table is for one thread at a time. Tensors
+    that are OWNED_BY_DML are copied when it is made.
     """
 
     def __init__(
@@ -161,7 +170,7 @@ class BindingTable:
         told = compiler_options(function)
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True, compiler_options=told)
         self._program = program.lower(*self._arguments()).compile()
-        self._was = {key: shown_array(buffers[key].array) for key in keys}
+        self._was = {key: _shown(buffers[key].array) for key in keys}
 
     def __repr__(self) -> str:
         parts = ((b.path, b.memory, b.offset) for b in (*self._inputs, *self._outputs))
@@ -169,7 +178,7 @@ class BindingTable:
         return f"<BindingTable of {self.name}: {bound}>"
 
     def _arguments(self) -> tuple[Any, ...]:
-        held = ({key: b.array for key, b in part.items()} for part in (self._written, self._read))
+        held = ({key: b._array for key, b in part.items()} for part in (self._written, self._read))
         return (*held, self._owned)
 
     def _run(self, written: Any, read: Any, owned: Any) -> Any:
@@ -193,11 +202,13 @@ class BindingTable:
         """
         try:
             written = _ran(self._program, self._arguments())
+        except jax.errors.JaxRuntimeError:
+            raise  # by what it ran
         except (TypeError, ValueError, RuntimeError):
             self._check_memory()
             raise
         for key, array in written.items():
-            self._written[key].array = array
+            self._written[key]._array = array
 
     def _check_memory(self) -> None:
         """Raises the error that what is bound was taken or replaced, if that is so."""
@@ -206,8 +217,8 @@ class BindingTable:
             if not bound.owned:
                 array, was = held[bound.memory].array, self._was[bound.memory]
                 if expect(not array.is_deleted(), bound.path, IS_LOST, _deleted(array)):
-                    rule, got = f"be bound to {was}, as it was", shown_array(array)
-                    expect(str(got) == str(was), bound.path, rule, got)
+                    got = _shown(array)
+                    expect(got == was, bound.path, f"be bound to {was}, as it was", Unquoted(got))
         expect.check()
 
     def wait(self) -> None:
@@ -279,6 +290,10 @@ def _deleted(array: jax.Array) -> Unquoted:
     return Unquoted(f"a deleted {shown_array(array)}")
 
 
+def _shown(array: jax.Array) -> str:
+    return f"{shown_array(array)} on {_devices(array.devices())}"
+
+
 def _devices(devices: Collection[Any]) -> str:
     return ", ".join(sorted(map(str, devices)))
 
@@ -331,6 +346,8 @@ class Compiled:
             raise DmlError(array_faults(self.name, self._inputs, arrays))
         try:
             return _ran(self._executable, arrays)
+        except jax.errors.JaxRuntimeError:
+            raise  # by what it ran
         except (TypeError, ValueError, RuntimeError) as error:
             faults = [*self._misplaced(arrays)]
             if faults:
@@ -349,7 +366,7 @@ class Compiled:
             elif isinstance(array, jax.Array):
                 if array.is_deleted():
                     yield Fault(self.name, path, "be there", _deleted(array))
-                elif array.devices() != sharding.device_set:
+                elif sharding and array.committed and array.devices() != sharding.device_set:
                     rule = f"lie on {_devices(sharding.device_set)}, for which it is compiled"
                     yield Fault(self.name, path, rule, Unquoted(_devices(array.devices())))
 
@@ -446,7 +463,7 @@ class Compiled:
                 if self._device is not None:
                     rule = f"lie on {self._device}, for which it is compiled"
                     expect(array.devices() == {self._device}, path, rule, lies)
-                else:
+                elif array.committed:  # JAX moves what is not to where the others are
                     beside = beside or (path, array.devices())
                     rule = f"lie on {_devices(beside[1])}, as {beside[0]} does"
                     expect(array.devices() == beside[1], path, rule, lies)

@@ -49,7 +49,7 @@ def calc_buffer_tensor_size(
     name = "DMLCalcBufferTensorSize"
     found: list[list[int]] = []
     for field, values, least in (("Sizes", sizes, 1), ("Strides", strides, 0)):
-        if values is not None:
+        if field == "Sizes" or values is not None:
             try:
                 given = items_of(values, " of integers")
             except DmlError as error:

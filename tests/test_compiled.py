@@ -444,12 +444,27 @@ def test_memory_that_an_exception_took_is_named():
     with pytest.raises(DmlError, match=r"OutputTensor to be bound to memory .*got a deleted"):
         table.dispatch()
     target.array = jnp.zeros((3, 2), jnp.float32)
-    message = r"OutputTensor to be bound to float32\[3,1\], as it was, got float32\[3,2\]"
+    message = r"OutputTensor to be bound to float32\[3,1\] on .*, as it was, got float32\[3,2\]"
     with pytest.raises(DmlError, match=message):
         table.dispatch()
     target.array, source.array = jnp.zeros((3, 1), jnp.float32), on(0) + 1
     table.dispatch()
     np.testing.assert_allclose(target.array, np.full((3, 1), np.log(4)), rtol=1e-6)
+
+
+def test_what_fails_while_it_runs_is_said():
+    """The memory is lost, but that is not why."""
+
+    def fails(x: np.ndarray) -> np.ndarray:
+        raise RuntimeError("the disk is full")
+
+    def function(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(fails, jax.ShapeDtypeStruct((3, 4), np.float32), x)
+
+    table = compile(function, SOME).bind([Buffer(on(0))], [Buffer.of(SOME)])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the disk is full"):
+        table.dispatch()
+        table.wait()
 
 
 def test_memory_that_another_dispatch_took_is_named():
@@ -470,6 +485,39 @@ def test_devices_are_named():
         compile(BOUNDED)(on(1))
     with pytest.raises(DmlError, match=r"InputTensor to lie on .*:1, for which it is compiled"):
         compile(BOUNDED, device=jax.devices()[1])(on(2))
+
+
+def test_what_lies_on_no_device_in_particular_is_moved():
+    there = jax.devices()[1]
+    for source, target in (
+        (Buffer(on(1)), Buffer.of(SOME)),
+        (Buffer(np.zeros((3, 4), np.float32)), Buffer.of(SOME, there)),
+    ):
+        table = compile(BOUNDED).bind([source], [target])
+        for _ in range(2):
+            table.dispatch()
+        assert target.array.devices() == {there}
+    assert compile(BOUNDED, device=there)(jnp.zeros((3, 4), jnp.float32)).devices() == {there}
+
+
+def test_what_is_not_read_may_lie_anywhere():
+    compiled = compile(lambda x, y: y + 1, SOME, SOME)
+    assert compiled(on(1), on(0)).devices() == {jax.devices()[0]}
+    with pytest.raises(DmlError, match=r"inputs\[1\] to be there: .*traced"):
+        jax.grad(lambda y: compiled(on(0), y).sum())(on(0))
+
+
+def test_what_a_buffer_is_given_is_checked():
+    memory = Buffer(on(0))
+    table = compile(BOUNDED).bind([memory], [memory])
+    memory.array = np.full((3, 4), 9, np.float32)
+    table.dispatch()
+    assert memory.array.tolist() == np.full((3, 4), 2).tolist()
+    with pytest.raises(DmlError, match="be an array, got a list"):
+        memory.array = [1]  # pyright: ignore[reportAttributeAccessIssue]
+    memory.array = on(1)
+    with pytest.raises(DmlError, match=r"float32\[3,4\] on .*:0, as it was, got .* on .*:1"):
+        table.dispatch()
 
 
 @pytest.mark.parametrize("transformed", [jax.vmap, jax.jit, jax.grad])

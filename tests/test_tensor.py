@@ -286,6 +286,7 @@ def test_sizes_and_strides_of_a_buffer_are_any_sequences():
     ("given", "message"),
     [
         (("FLOAT32", 3), "Sizes to be a list of integers, got 3"),
+        (("FLOAT32", None, [1]), "Sizes to be a list of integers, got None"),
         (("FLOAT32", [2, 0]), "Sizes to be integers of at least 1, got [2, 0]"),
         (("FLOAT32", [2], [-1]), "Strides to be integers of at least 0, got [-1]"),
         (("FLOAT32", [2, 3], []), "the number of Strides to be 2, as many as Sizes has, got 0"),

@@ -32,7 +32,13 @@ from dml_jax.lowering.axes import Axes, reduced_shape
 from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.differentiable import DIFFERENTIABLE, again
 from dml_jax.lowering.threads_gpu import is_little
-from dml_jax.lowering.whole_programs.equations import body_of, bound, evaluated, maps_elements
+from dml_jax.lowering.whole_programs.equations import (
+    body_of,
+    bound,
+    evaluated,
+    maps_elements,
+    variables,
+)
 
 Shape = tuple[int, ...]
 
@@ -78,12 +84,19 @@ def _reduced(program: Any, shape: Shape) -> Axes | None:
     if not _is_known(program, shape, found) or len(found) != 1:
         return None
     (axes,) = found
-    shapes = (shape, reduced_shape(shape, axes), ())
-    values = [*program.jaxpr.invars, *program.jaxpr.constvars]
-    values += [
-        var for eqn in program.jaxpr.eqns for var in eqn.outvars if eqn.primitive is not ALONG
-    ]
+    shapes, values = (shape, reduced_shape(shape, axes), ()), [*program.jaxpr.invars]
+    values += program.jaxpr.constvars
+    for eqn in program.jaxpr.eqns:
+        if eqn.primitive is not ALONG:
+            # Of what is reduced, without these axes, only that they are restored.
+            is_restored = _places(eqn) == [a for a in range(len(shape)) if a not in axes]
+            values += [*eqn.outvars, *([] if is_restored else variables(eqn.invars))]
     return axes if all(var.aval.shape in shapes for var in values) else None
+
+
+def _places(eqn: Any) -> list[int] | None:
+    is_placed = eqn.primitive.name == "broadcast_in_dim"
+    return list(eqn.params["broadcast_dimensions"]) if is_placed else None
 
 
 def _is_known(program: Any, shape: Shape, found: set[Axes]) -> bool:

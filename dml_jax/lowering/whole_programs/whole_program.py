@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
@@ -158,7 +159,8 @@ def _as_runs(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | Non
         return None
     merged, given = made
     results = _in_a_form("cuda", merged, *given, excluding=_as_runs)
-    return [y.reshape(aval.shape) for y, aval in zip(results, program.out_avals, strict=True)]
+    avals = program.out_avals
+    return [jnp.reshape(y, aval.shape) for y, aval in zip(results, avals, strict=True)]
 
 
 def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
