@@ -17,6 +17,8 @@ import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
 from dml_jax.lowering import loops_cpu, threads_gpu
 from dml_jax.lowering.differentiable import differentiable
+from dml_jax.lowering.folds.one_value import SUM
+from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.whole_programs import mapped, mapped_apart, pieces_cpu, pieces_gpu
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
@@ -612,3 +614,13 @@ def test_what_becomes_of_results_is_in_the_kernel_that_reduces(monkeypatch: Any,
     program = str(jax.make_jaxpr(in_form("cuda", lambda x: tuple(average.compute(x))))(x))
     assert program.count("dml_epilogue") == 1
     assert program.count("optimization_barrier") == (least == 0)
+
+
+def test_what_is_left_may_be_placed_elsewhere(monkeypatch: Any):
+    monkeypatch.setattr(threads_gpu, "LITTLE", 0)
+    x = jnp.arange(64, dtype=jnp.float32).reshape(4, 4, 4)
+
+    def function(x: jax.Array) -> jax.Array:
+        return x + lax.broadcast_in_dim(fold(x, SUM, (1, 2))[0], x.shape, (1,))
+
+    np.testing.assert_array_equal(in_form("cuda", function)(x), function(x))
