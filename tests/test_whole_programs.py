@@ -624,3 +624,16 @@ def test_what_is_left_may_be_placed_elsewhere(monkeypatch: Any):
         return x + lax.broadcast_in_dim(fold(x, SUM, (1, 2))[0], x.shape, (1,))
 
     np.testing.assert_array_equal(in_form("cuda", function)(x), function(x))
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")
+@pytest.mark.parametrize(("dtype", "in_rows"), [("float32", False), ("float16", True)])
+def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows: bool):
+    x = jnp.zeros((16, 64, 7, 7), dtype)
+
+    def cut(x: jax.Array) -> list[jax.Array]:
+        return [-piece for piece in lax.split(x, (30, 34), 1)]
+
+    for function, expected in ((cut, True), (lambda x: lax.concatenate(cut(x), 1), in_rows)):
+        program = jax.make_jaxpr(function)(x)
+        assert (mapped.in_long_rows(program, [x]) is not None) == expected
