@@ -200,13 +200,7 @@ class BindingTable:
 
         Raises `DmlError` where the memory is not what it was when it was bound.
         """
-        try:
-            written = _ran(self._program, self._arguments())
-        except jax.errors.JaxRuntimeError:
-            raise  # by what it ran
-        except (TypeError, ValueError, RuntimeError):
-            self._check_memory()
-            raise
+        written = _ran(self._program, self._arguments(), self._check_memory)
         for key, array in written.items():
             self._written[key]._array = array
 
@@ -279,11 +273,18 @@ _PLACES = re.compile(
 )
 
 
-def _ran(program: jax.stages.Compiled, arguments: Sequence[Any]) -> Any:
-    if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
-        with jax.disable_jit(False):  # else JAX refuses whatever is compiled ahead of time
-            return program(*arguments)
-    return program(*arguments)
+def _ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[[], None]) -> Any:
+    """What it gives. Where JAX does not take the arguments, `check` raises the error if it can."""
+    try:
+        if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
+            with jax.disable_jit(False):  # else JAX refuses whatever is compiled ahead of time
+                return program(*arguments)
+        return program(*arguments)
+    except jax.errors.JaxRuntimeError:
+        raise  # it ran
+    except (TypeError, ValueError, RuntimeError):
+        check()
+        raise
 
 
 def _deleted(array: jax.Array) -> Unquoted:
@@ -344,15 +345,12 @@ class Compiled:
         """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
-        try:
-            return _ran(self._executable, arrays)
-        except jax.errors.JaxRuntimeError:
-            raise  # by what it ran
-        except (TypeError, ValueError, RuntimeError) as error:
-            faults = [*self._misplaced(arrays)]
-            if faults:
-                raise DmlError(faults) from error
-            raise
+        return _ran(self._executable, arrays, lambda: self._check_places(arrays))
+
+    def _check_places(self, arrays: Sequence[Any]) -> None:
+        faults = [*self._misplaced(arrays)]
+        if faults:
+            raise DmlError(faults)
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Why arrays of the right sizes and types cannot be taken."""

@@ -347,14 +347,13 @@ class Operator(Descriptor, Bindable):
         Raises `DmlError` as the constructor does. Not for operators whose outputs choose their own
         sizes, such as SPLIT.
         """
+        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
+        names = [f.name for f in cls.fields if f not in outputs]
         if positional:
-            names = ", ".join(f.name for f in cls.fields if not (f.tensor and f.tensor.output))
-            raise TypeError(f"{cls.__name__}.infer takes fields by name: {names}")
+            raise TypeError(f"{cls.__name__}.infer takes fields by name: {', '.join(names)}")
         partial = object.__new__(cls)
         given: dict[str, Any] = {}
         faults: list[Fault] = []
-        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        names = [f.name for f in cls.fields if f not in outputs]
         for name in sorted(set(fields).difference(names)):
             rule = f"be a field of {cls.c_name}{nearest(name, set(names).difference(fields))}"
             if name in cls._names:

@@ -37,6 +37,9 @@ MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
 _STRUCT = "DML_BUFFER_TENSOR_DESC"
 
 
+_SIZE_OF = "DMLCalcBufferTensorSize"
+
+
 def calc_buffer_tensor_size(
     data_type: TensorDataType | str, sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> int:
@@ -46,27 +49,26 @@ def calc_buffer_tensor_size(
     packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
     helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
     """
-    name = "DMLCalcBufferTensorSize"
-    found: list[list[int]] = []
-    for field, values, least in (("Sizes", sizes, 1), ("Strides", strides, 0)):
-        if field == "Sizes" or values is not None:
-            try:
-                given = items_of(values, " of integers")
-            except DmlError as error:
-                raise DmlError(error.moved(name, field)) from None
-            if not all(is_uint(v) and v >= least for v in given):
-                rule = f"be integers of at least {least}"
-                raise DmlError([Fault(name, field, rule, values)])
-            found.append([*map(int, given)])  # integers of NumPy wrap
-    if len({*map(len, found)}) != 1:
-        rule = f"be {len(found[0])}, as many as Sizes has"
-        raise DmlError([Fault(name, "the number of Strides", rule, len(found[1]))])
+    counts = _counts("Sizes", sizes, 1)
+    steps = None if strides is None else _counts("Strides", strides, 0)
+    if steps is not None and len(steps) != len(counts):
+        rule = f"be {len(counts)}, as many as Sizes has"
+        raise DmlError([Fault(_SIZE_OF, "the number of Strides", rule, len(steps))])
     try:
         size = TensorDataType.of(data_type).element_size
     except DmlError as error:
-        raise DmlError(error.moved(name, "DataType")) from None
-    elements = span(found[0], None if strides is None else found[1])
-    return round_up(elements * size, 4)
+        raise DmlError(error.moved(_SIZE_OF, "DataType")) from None
+    return round_up(span(counts, steps) * size, 4)
+
+
+def _counts(field: str, values: Any, least: int) -> list[int]:
+    try:
+        given = items_of(values, " of integers")
+    except DmlError as error:
+        raise DmlError(error.moved(_SIZE_OF, field)) from None
+    if not all(is_uint(v) and v >= least for v in given):
+        raise DmlError([Fault(_SIZE_OF, field, f"be integers of at least {least}", values)])
+    return [*map(int, given)]  # integers of NumPy wrap
 
 
 def _symbols(values: Any) -> str:

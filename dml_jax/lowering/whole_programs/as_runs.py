@@ -35,7 +35,7 @@ from dml_jax.lowering.threads_gpu import is_little
 from dml_jax.lowering.whole_programs.equations import (
     body_of,
     bound,
-    evaluated,
+    in_other_shapes,
     maps_elements,
     variables,
 )
@@ -129,7 +129,4 @@ def _of(program: Any, xs: Sequence[jax.Array], shaped: Callable[[Shape], Shape])
             return [lax.broadcast_in_dim(operands[0], shape, places)]
         return bound(eqn, operands)
 
-    def constant(x: Any) -> Any:
-        return jnp.reshape(x, shaped(jnp.shape(x))) if jnp.shape(x) else x
-
-    return evaluated(program, xs, step, constant)
+    return in_other_shapes(program, xs, step, shaped)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import Literal
 
@@ -46,6 +47,27 @@ def evaluated(
             results = step(eqn, [of(var) for var in eqn.invars])
         values.update(zip(eqn.outvars, results, strict=True))
     return [of(var) for var in jaxpr.outvars]
+
+
+def in_other_shapes(
+    program: Any,
+    xs: Sequence[Any],
+    step: Callable[[Any, Sequence[Any]], Sequence[Any]],
+    shaped: Callable[[tuple[int, ...]], Sequence[int]],
+) -> list[Any]:
+    """`evaluated` of arrays that have another shape in place of each, as its constants then have.
+
+    Args:
+        program: a closed jaxpr.
+        xs: as its inputs.
+        step: what an equation gives of its operands.
+        shaped: the shape in place of another; a number stays one.
+    """
+
+    def constant(x: Any) -> Any:
+        return jnp.reshape(x, shaped(jnp.shape(x))) if jnp.shape(x) else x
+
+    return evaluated(program, xs, step, constant)
 
 
 def maps_elements(eqn: Any) -> bool:

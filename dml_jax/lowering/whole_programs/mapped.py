@@ -37,7 +37,12 @@ from jax import lax
 from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
-from dml_jax.lowering.whole_programs.equations import body_of, bound, evaluated, maps_elements
+from dml_jax.lowering.whole_programs.equations import (
+    body_of,
+    bound,
+    in_other_shapes,
+    maps_elements,
+)
 
 # The shape of a loop for that of an array; a number stays one.
 _Shaped = Callable[[Sequence[int]], Sequence[int]]
@@ -189,10 +194,7 @@ def _mapped(
         ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
         return [lax.slice(x, start, list(ends))]
 
-    def constant(x: Any) -> Any:
-        return jnp.reshape(x, shaped(jnp.shape(x))) if jnp.shape(x) else x
-
-    return evaluated(program, xs, step, constant)
+    return in_other_shapes(program, xs, step, shaped)
 
 
 def _survey(program: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
