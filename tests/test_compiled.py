@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding, PartitionSpec
+from devices import SEVERAL, by_default
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax import (
     Argmax,
@@ -328,7 +329,7 @@ def test_buffers_on_a_device():
 
 
 def test_shardings():
-    mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
     sharding = NamedSharding(mesh, PartitionSpec("d"))
     compiled = compile(rows([16, 32]), in_shardings=sharding, out_shardings=sharding)
     x = values(16, 32)
@@ -477,6 +478,7 @@ def test_memory_that_another_dispatch_took_is_named():
         compile(BOUNDED)(array)
 
 
+@by_default
 def test_devices_are_named():
     message = "OutputTensor to lie on (.*:1), as InputTensor does, got .*:2"
     with pytest.raises(DmlError, match=message):
@@ -487,6 +489,7 @@ def test_devices_are_named():
         compile(BOUNDED, device=jax.devices()[1])(on(2))
 
 
+@by_default
 def test_what_lies_on_no_device_in_particular_is_moved():
     there = jax.devices()[1]
     for source, target in (
@@ -500,6 +503,7 @@ def test_what_lies_on_no_device_in_particular_is_moved():
     assert compile(BOUNDED, device=there)(jnp.zeros((3, 4), jnp.float32)).devices() == {there}
 
 
+@by_default
 def test_what_is_not_read_may_lie_anywhere():
     compiled = compile(lambda x, y: y + 1, SOME, SOME)
     assert compiled(on(1), on(0)).devices() == {jax.devices()[0]}
@@ -507,6 +511,7 @@ def test_what_is_not_read_may_lie_anywhere():
         jax.grad(lambda y: compiled(on(0), y).sum())(on(0))
 
 
+@by_default
 def test_what_a_buffer_is_given_is_checked():
     memory = Buffer(on(0))
     table = compile(BOUNDED).bind([memory], [memory])

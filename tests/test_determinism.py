@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
+from devices import SEVERAL
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -117,9 +118,7 @@ def test_float16_on_one_device(length: int):
 
 @pytest.fixture
 def mesh() -> Mesh:
-    """The default devices where there are several of them, else eight that the host pretends."""
-    devices = jax.devices() if jax.device_count() > 1 else jax.devices("cpu")
-    return Mesh(np.array(devices[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    return Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

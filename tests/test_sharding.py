@@ -14,6 +14,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from devices import SEVERAL
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -44,7 +45,8 @@ def collectives(function: Callable[..., Any], *arguments: jax.Array) -> list[tup
 
 
 def mesh(sizes: tuple[int, ...], kind: AxisType = AxisType.Auto) -> jax.sharding.Mesh:
-    return jax.make_mesh(sizes, ("a", "b")[: len(sizes)], axis_types=(kind,) * len(sizes))
+    names = ("a", "b")[: len(sizes)]
+    return jax.make_mesh(sizes, names, axis_types=(kind,) * len(sizes), devices=SEVERAL[:8])
 
 
 def values() -> np.ndarray:
