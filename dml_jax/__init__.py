@@ -2,6 +2,8 @@
 
 from dml_jax.compiled import BindingTable, Buffer, BufferBinding, Compiled, compile
 from dml_jax.descriptor import ScaleBias
+from dml_jax.dispatch.executor import run_model
+from dml_jax.dispatch.model import Model, load_model
 from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
@@ -81,6 +83,7 @@ __all__ = [
     "InputEdge",
     "IntermediateEdge",
     "Join",
+    "Model",
     "Operator",
     "OperatorNode",
     "OutputEdge",
@@ -102,10 +105,12 @@ __all__ = [
     "compile",
     "depth_to_space",
     "join",
+    "load_model",
     "operator_from_json",
     "reduce",
     "release_host_memory",
     "reuse_host_memory",
+    "run_model",
     "space_to_depth",
     "split",
     "tile",

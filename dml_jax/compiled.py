@@ -55,15 +55,8 @@ class Buffer:
 
     @array.setter
     def array(self, array: ArrayLike) -> None:
-        data_type = TensorDesc.of(array).data_type
-        is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
-        if not is_plain or isinstance(array, np.ma.MaskedArray):
-            got = Unquoted(with_article(type(array)))
-            raise DmlError([Fault("", "a buffer's array", "be one of JAX or NumPy", got)])
-        if not array.dtype.isnative:
-            rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
-            raise DmlError([Fault("", "a buffer's array", rule, shown_array(array))])
-        _check_type(data_type)
+        check_memory(array, "a buffer's array")
+        _check_type(TensorDesc.of(array).data_type)
         self._array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
@@ -104,6 +97,21 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({shown_array(self.array)})"
+
+
+def check_memory(array: Any, place: str) -> None:
+    """Raises `DmlError` for what is no array whose bytes are DirectML's."""
+    try:
+        data_type = TensorDesc.of(array).data_type
+    except DmlError as error:
+        raise DmlError(error.moved("", place)) from None
+    is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
+    if not is_plain or isinstance(array, np.ma.MaskedArray):
+        got = Unquoted(with_article(type(array)))
+        raise DmlError([Fault("", place, "be one of JAX or NumPy", got)])
+    if not array.dtype.isnative:
+        rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
+        raise DmlError([Fault("", place, rule, shown_array(array))])
 
 
 def _check_type(data_type: TensorDataType) -> None:

@@ -88,6 +88,11 @@ REFERENCE = {
         "compiled.BufferBinding",
         "compiled.BindingTable",
     ],
+    "DxDispatch models": [
+        "dispatch.model.load_model",
+        "dispatch.executor.run_model",
+        "dispatch.model.Model",
+    ],
     "Host memory": ["host.reuse_host_memory", "host.release_host_memory"],
     "Enumerations": [
         "enums.TensorDataType",

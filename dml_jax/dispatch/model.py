@@ -115,12 +115,23 @@ Command = Dispatch | Print | WriteFile
 
 @dataclass(frozen=True)
 class Model:
-    """A whole model; every name in it resolves, every binding fits."""
+    """A DxDispatch model, whole: every name in it resolves, every binding fits.
+
+    Attributes:
+        resources: the buffers, by name; `resource.bytes()` makes the initial ones.
+        dispatchables: the operators and graphs, by name: `dispatchable.operator` is a function.
+        commands: what is done, in order.
+        path: the file that it is of, if it is of one.
+    """
 
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
-    path: Path | None = None  # of the file, if it is from one
+    path: Path | None = None
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.dispatchables))
+        return f"<Model of {len(self.resources)} resources and dispatchables {names}>"
 
     @property
     def dispatches(self) -> list[Dispatch]:
@@ -128,12 +139,17 @@ class Model:
         return [command for command in self.commands if isinstance(command, Dispatch)]
 
 
-def load_model(path: Path, folder: Path | None = None) -> Model:
-    """The model that a file holds. Raises one `DmlError` with all that is wrong with it.
+def load_model(path: Path | str, folder: Path | str | None = None) -> Model:
+    """The DxDispatch model that a JSON file holds; nothing is computed, or read of its files.
 
-    The files that it names are looked for in `folder` first; None is the model's own.
+    Args:
+        path: of the model.
+        folder: where the files that it names are looked for first; None is the model's own.
+
+    Raises one `DmlError` with all that is wrong with it. Source: DxDispatch's Guide.md.
     """
-    model = parse_model(read_json(path), path.parent if folder is None else folder)
+    path = Path(path)
+    model = parse_model(read_json(path), path.parent if folder is None else Path(folder))
     return replace(model, path=path)
 
 

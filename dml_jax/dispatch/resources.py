@@ -57,7 +57,7 @@ class Resource:
     given_size: int | None
     offset: int
     initial_size: int
-    make: Callable[[], np.ndarray]
+    make: Callable[[], np.ndarray] = dataclasses.field(repr=False)
 
     @property
     def context(self) -> str:

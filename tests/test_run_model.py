@@ -1,0 +1,160 @@
+"""DxDispatch models from Python: `load_model`, `run_model`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from devices import SEVERAL
+
+from dml_jax import DmlError, Model, Reduce, load_model, run_model
+
+# The example of DxDispatch's guide, in whose output there is room for more, and a file.
+TENSORS = {
+    "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 3]},
+    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 1]},
+}
+GUIDE = {
+    "resources": {
+        "input": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 9, "valueStart": 1, "valueDelta": 1},
+        },
+        "output": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 3, "value": 0},
+        },
+    },
+    "dispatchables": {
+        "sum": {
+            "type": "DML_OPERATOR_REDUCE",
+            "desc": {**TENSORS, "Function": "SUM", "AxisCount": 1, "Axes": [3]},
+        }
+    },
+    "commands": [
+        {
+            "type": "dispatch",
+            "dispatchable": "sum",
+            "bindings": {"InputTensor": "input", "OutputTensor": "output"},
+        },
+        {"type": "print", "resource": "output"},
+        {"type": "writeFile", "resource": "output", "targetPath": "sums.npy"},
+    ],
+}
+
+
+def loaded(tmp_path: Path, value: Any) -> Model:
+    (tmp_path / "model.json").write_text(json.dumps(value))
+    return load_model(str(tmp_path / "model.json"))
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(tmp_path)
+    return loaded(tmp_path, GUIDE)
+
+
+def resources(tmp_path: Path, **held: Any) -> Model:
+    """A model of nothing else."""
+    return loaded(tmp_path, {"resources": held, "dispatchables": {}, "commands": []})
+
+
+def test_what_the_commands_leave(guide: Model, capsys: pytest.CaptureFixture[str]):
+    found = run_model(guide)
+    assert found["output"].tolist() == [[[[6], [15], [24]]]]
+    assert found["input"].ravel().tolist() == list(range(1, 10))
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float32)}
+    assert capsys.readouterr().out == ""
+    assert sorted(path.name for path in Path().iterdir()) == ["model.json"]
+    assert isinstance(guide.dispatchables["sum"].operator, Reduce)
+    assert repr(guide) == "<Model of 2 resources and dispatchables 'sum'>"
+
+
+@pytest.mark.parametrize("shape", [(9,), (3, 3), (1, 1, 3, 3)])
+def test_other_values(shape: tuple[int, ...], guide: Model):
+    x = np.arange(9, dtype=np.float32)[::-1].reshape(shape)
+    sums = x.reshape(3, 3).sum(1)
+    for values in ({"input": x}, {"input": jnp.asarray(x), "output": np.ones(3, np.float32)}):
+        found = run_model(guide, values)
+        np.testing.assert_array_equal(found["output"].ravel(), sums)
+        np.testing.assert_array_equal(found["input"].ravel(), x.ravel())
+    assert run_model(guide)["output"].ravel().tolist() == [6, 15, 24]  # the model is as it was
+
+
+def test_files_are_written_where_a_folder_is_given(guide: Model, tmp_path: Path):
+    run_model(guide, output_folder=tmp_path / "out")
+    assert np.load(tmp_path / "out" / "sums.npy").tolist() == [6, 15, 24]
+    with pytest.raises(DmlError, match=r"Resource 'output': expected targetPath.*model.json"):
+        run_model(guide, output_folder="model.json")
+
+
+def test_on_a_device(guide: Model):
+    assert run_model(guide, device=SEVERAL[-1])["output"].ravel().tolist() == [6, 15, 24]
+    with jax.default_device(SEVERAL[-1]):
+        assert run_model(guide)["output"].ravel().tolist() == [6, 15, 24]
+
+
+def test_no_byte_is_lost_or_added(tmp_path: Path):
+    """Three FLOAT16 lie in 8 bytes; what `sizeInBytes` asks for is there, where values begin."""
+    three = {"initialValuesDataType": "FLOAT16", "initialValues": [1, 2, 3]}
+    mixed = [{"type": "UINT16", "value": 258}, {"type": "INT8", "value": -1}]
+    model = resources(
+        tmp_path,
+        three=three,
+        later={**three, "sizeInBytes": 12, "initialValuesOffsetInBytes": 4},
+        odd={**three, "sizeInBytes": 7},
+        mixed={"initialValues": mixed},
+    )
+    found = run_model(model)
+    assert found["three"].tolist() == [1, 2, 3]
+    assert found["later"].tolist() == [0, 0, 1, 2, 3, 0]
+    assert (found["odd"].dtype, found["odd"].nbytes) == (np.uint8, 7)
+    assert (found["mixed"].dtype, found["mixed"].tolist()) == (np.uint8, [2, 1, 255])
+    again = run_model(model, {name: found[name] for name in ("three", "later", "mixed")})
+    assert {name: array.tolist() for name, array in again.items()} == {
+        name: array.tolist() for name, array in found.items()
+    }
+    begins = run_model(model, {"later": np.array([7, 8, 9], np.float16)})["later"]
+    assert begins.tolist() == [0, 0, 7, 8, 9, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"inptu": np.ones(9, np.float32)}, r"resources \(did you mean 'input'\?\), got float32"),
+        ({"input": np.ones(9)}, r"\['input'\] to hold 9 elements of float32, got float64\[9\]"),
+        ({"input": np.ones(8, np.float32)}, r"to hold 9 elements of float32, got float32\[8\]"),
+        ({"input": [1.0] * 9}, r"values\['input'\] to be an array, got a list"),
+        ({"input": np.ma.ones(9, np.float32)}, r"\['input'\] to be one of JAX or NumPy, got a M"),
+        ({"input": np.ones(9, ">f4")}, r"\['input'\] to be in the machine's byte order"),
+        ([np.ones(9, np.float32)], "values to be arrays by the resource's name"),
+    ],
+)
+def test_values_that_do_not_fit(values: Any, message: str, guide: Model):
+    with pytest.raises(DmlError, match=message):
+        run_model(guide, values)
+
+
+def test_all_that_is_wrong_is_said(guide: Model):
+    with pytest.raises(DmlError) as refused:
+        run_model(guide, {"input": np.ones(2), "output": np.ones(2), "x": np.ones(2)})
+    assert len(refused.value.faults) == 3
+    wrong: Any = "model.json"
+    with pytest.raises(DmlError, match=r"model to be a Model \(of load_model\), got 'model.json'"):
+        run_model(wrong)
+    with pytest.raises(DmlError, match=r"device to be a jax.Device, got 'cpu'"):
+        run_model(guide, device="cpu")
+    with pytest.raises(DmlError, match=r"Model 'no.json': .*No such file"):
+        load_model("no.json")
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_64_bit_types_are_not_narrowed(tmp_path: Path):
+    large = {"initialValuesDataType": "UINT64", "initialValues": [2**40]}
+    with pytest.raises(DmlError, match=r"Resource 'large': expected its type to have at most 32"):
+        run_model(resources(tmp_path, large=large))
+    with jax.enable_x64(True):
+        assert run_model(resources(tmp_path, large=large))["large"].tolist() == [2**40]
