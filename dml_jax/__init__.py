@@ -2,8 +2,8 @@
 
 from dml_jax.compiled import BindingTable, Buffer, BufferBinding, Compiled, compile
 from dml_jax.descriptor import ScaleBias
-from dml_jax.dispatch.executor import run_model
 from dml_jax.dispatch.model import Model, load_model
+from dml_jax.dispatch.run import run_model
 from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,

@@ -55,8 +55,7 @@ class Buffer:
 
     @array.setter
     def array(self, array: ArrayLike) -> None:
-        check_memory(array, "a buffer's array")
-        _check_type(TensorDesc.of(array).data_type)
+        _check_type(checked_type(array, "a buffer's array"))
         self._array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
@@ -99,19 +98,22 @@ class Buffer:
         return f"Buffer({shown_array(self.array)})"
 
 
-def check_memory(array: Any, place: str) -> None:
-    """Raises `DmlError` for what is no array whose bytes are DirectML's."""
-    try:
-        data_type = TensorDesc.of(array).data_type
-    except DmlError as error:
-        raise DmlError(error.moved("", place)) from None
+def checked_type(array: Any, place: str) -> TensorDataType:
+    """That of an array. Raises `DmlError` for what is none whose bytes are as DirectML's."""
+    if not is_array(array):
+        raise DmlError([Fault("", place, "be an array", shown_array(array))])
     is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
     if not is_plain or isinstance(array, np.ma.MaskedArray):
         got = Unquoted(with_article(type(array)))
         raise DmlError([Fault("", place, "be one of JAX or NumPy", got)])
+    try:
+        data_type = TensorDataType.of_dtype(array.dtype)
+    except DmlError as error:
+        raise DmlError(error.moved("", f"{place}.dtype")) from None
     if not array.dtype.isnative:
         rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
         raise DmlError([Fault("", place, rule, shown_array(array))])
+    return data_type
 
 
 def _check_type(data_type: TensorDataType) -> None:

@@ -111,6 +111,17 @@ def read_parsed(path: Path, what: str, parse: Callable[[bytes], Any]) -> Any:
     raise DmlError([fault]).within(where)
 
 
+def path_given(value: Any, place: str) -> Path:
+    """A path as a caller gives it. Raises `DmlError` for what is none."""
+    try:
+        text = os.fspath(value)
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or "\0" in text:
+        raise DmlError([Fault("", place, "be a path, as a str or pathlib.Path", value)])
+    return Path(text)
+
+
 def is_note(key: object) -> bool:
     """Whether a key of a JSON object begins with `$`: whoever wrote it knows what it says."""
     return str(key).startswith("$")

@@ -90,7 +90,7 @@ REFERENCE = {
     ],
     "DxDispatch models": [
         "dispatch.model.load_model",
-        "dispatch.executor.run_model",
+        "dispatch.run.run_model",
         "dispatch.model.Model",
     ],
     "Host memory": ["host.reuse_host_memory", "host.release_host_memory"],

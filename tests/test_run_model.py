@@ -11,6 +11,7 @@ import pytest
 from devices import SEVERAL
 
 from dml_jax import DmlError, Model, Reduce, load_model, run_model
+from dml_jax.dispatch.resources import parse_resource
 
 # The example of DxDispatch's guide, in whose output there is room for more, and a file.
 TENSORS = {
@@ -113,12 +114,90 @@ def test_no_byte_is_lost_or_added(tmp_path: Path):
     assert found["later"].tolist() == [0, 0, 1, 2, 3, 0]
     assert (found["odd"].dtype, found["odd"].nbytes) == (np.uint8, 7)
     assert (found["mixed"].dtype, found["mixed"].tolist()) == (np.uint8, [2, 1, 255])
-    again = run_model(model, {name: found[name] for name in ("three", "later", "mixed")})
+    again = run_model(model, found)
     assert {name: array.tolist() for name, array in again.items()} == {
         name: array.tolist() for name, array in found.items()
     }
     begins = run_model(model, {"later": np.array([7, 8, 9], np.float16)})["later"]
     assert begins.tolist() == [0, 0, 7, 8, 9, 0]
+
+
+def test_what_a_dispatch_writes_beside_the_initial_values_is_there(tmp_path: Path):
+    """It may write where there are none: before `initialValuesOffsetInBytes`, into padding."""
+    eight = {"DataType": "FLOAT16", "Sizes": [8]}
+    model = loaded(
+        tmp_path,
+        {
+            "resources": {
+                "x": {
+                    "initialValuesDataType": "FLOAT16",
+                    "initialValues": {"valueCount": 8, "valueStart": 1, "valueDelta": 1},
+                },
+                "y": {
+                    "initialValuesDataType": "FLOAT16",
+                    "initialValues": [0],
+                    "initialValuesOffsetInBytes": 12,
+                },
+            },
+            "dispatchables": {
+                "clip": {
+                    "type": "ELEMENT_WISE_CLIP",
+                    "desc": {"InputTensor": eight, "OutputTensor": eight, "Min": 2, "Max": 7},
+                }
+            },
+            "commands": [
+                {
+                    "type": "dispatch",
+                    "dispatchable": "clip",
+                    "bindings": {"InputTensor": "x", "OutputTensor": "y"},
+                }
+            ],
+        },
+    )
+    found = run_model(model)
+    assert found["y"].tolist() == [2, 2, 3, 4, 5, 6, 7, 7]
+    assert run_model(model, found)["y"].tolist() == found["y"].tolist()
+
+
+def test_results_are_memory_of_their_own(guide: Model):
+    x = np.frombuffer(bytearray(4096), np.float32)
+    given = x[-x.ctypes.data % 64 // 4 :][:9]  # aligned, as JAX takes it without a copy
+    found = run_model(guide, {"input": given})
+    found["input"][:], found["output"][:] = 7, 7
+    assert not given.any()
+    assert not guide.resources["output"].bytes().any()
+    assert run_model(guide, {"input": given})["output"].ravel().tolist() == [0, 0, 0]
+    listed = {"initialValuesDataType": "UINT8", "initialValues": [0] * 4}
+    with pytest.raises(ValueError, match="read-only"):
+        parse_resource("r", listed, Path()).bytes()[:] = 1
+
+
+def test_its_files_stay_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever folder is the current one when it runs."""
+    np.save(tmp_path / "x.npy", np.arange(3, dtype=np.float32))
+    monkeypatch.chdir(tmp_path)
+    commands = [{"type": "writeFile", "resource": "x", "targetPath": "model.json"}]
+    held = {"x": {"initialValues": {"sourcePath": "x.npy"}}}
+    value = {"resources": held, "dispatchables": {}, "commands": commands}
+    Path("model.json").write_text(json.dumps(value))
+    model = load_model("model.json")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    np.save("x.npy", np.full(3, 42, np.float32))
+    assert run_model(model)["x"].tolist() == [0, 1, 2]
+    with pytest.raises(DmlError, match="be another file than the model"):
+        run_model(model, output_folder=tmp_path)
+
+
+def test_what_is_inside_of_jit_or_gone(guide: Model):
+    x = jnp.ones(9, jnp.float32)
+    with pytest.raises(DmlError, match=r"values\['input'\] to be there, got a traced float32\[9\]"):
+        jax.grad(lambda x: run_model(guide, {"input": x})["output"].sum())(x)
+    with pytest.raises(DmlError, match=r"run_model to be outside of jax\.jit"):
+        jax.jit(lambda: run_model(guide)["output"])()
+    x.delete()
+    with pytest.raises(DmlError, match=r"values\['input'\] to be there, got a deleted float32"):
+        run_model(guide, {"input": x})
 
 
 @pytest.mark.parametrize(
@@ -149,6 +228,11 @@ def test_all_that_is_wrong_is_said(guide: Model):
         run_model(guide, device="cpu")
     with pytest.raises(DmlError, match=r"Model 'no.json': .*No such file"):
         load_model("no.json")
+    for path in (b"model.json", 3, None, "model\0.json"):
+        with pytest.raises(DmlError, match=r"path to be a path, as a str or pathlib.Path, got"):
+            load_model(path)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(DmlError, match="output_folder to be a path"):
+        run_model(guide, output_folder=3)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.usefixtures("no_x64")
@@ -158,3 +242,17 @@ def test_64_bit_types_are_not_narrowed(tmp_path: Path):
         run_model(resources(tmp_path, large=large))
     with jax.enable_x64(True):
         assert run_model(resources(tmp_path, large=large))["large"].tolist() == [2**40]
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_64_bit_tensors_in_other_resources(guide: Model, tmp_path: Path):
+    value = json.loads(json.dumps(GUIDE))
+    for tensor in ("InputTensor", "OutputTensor"):
+        value["dispatchables"]["sum"]["desc"][tensor]["DataType"] = "INT64"
+    value["resources"] = {
+        name: {"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 72, "value": 0}}
+        for name in ("input", "output")
+    }
+    message = "Dispatchable 'sum': DML_OPERATOR_REDUCE: expected InputTensor to have at most 32"
+    with pytest.raises(DmlError, match=message):
+        run_model(loaded(tmp_path, value))

@@ -4,24 +4,23 @@ import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
 
 from dml_jax.binding import Bound
-from dml_jax.compiled import IS_DEVICE, BindingTable, Buffer, check_memory
+from dml_jax.compiled import BindingTable, Buffer
 from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, printable
+from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
-from dml_jax.tensor import X64_RULE, needs_x64, shown_array
+from dml_jax.tensor import X64_RULE, needs_x64
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Executor:
         track: wraps the iterations of a dispatch, for a progress bar.
         record: takes (kind, facts) of each thing done, for machines.
         folder: where files are written.
+        initial: by the resource's name, its bytes, in place of those that the model gives it.
 
     Raises `DmlError` where the resources do not fit into the device's memory, or have 64-bit types
     and JAX has not.
@@ -68,6 +68,7 @@ class Executor:
         track: Track = lambda iterations, _: iterations,
         record: Record = lambda kind, facts: None,
         folder: Path = Path(),
+        initial: Mapping[str, np.ndarray] = {},
     ):
         self.model = model
         self.device = device
@@ -78,9 +79,15 @@ class Executor:
         self.folder = folder
         _check_types(model)
         _check_memory(model, device)
-        self._bounds = _bounds(model)
+        bounds = bounds_of(model)
+
+        def first(resource: Resource) -> np.ndarray:
+            given = initial.get(resource.name)
+            data = resource.bytes() if given is None else given
+            return shaped(typed(data, resource), bounds[resource.name])
+
         self.buffers = {
-            name: Buffer(jax.device_put(self._shaped(resource.bytes(), resource), device))
+            name: Buffer(jax.device_put(first(resource), device))
             for name, resource in model.resources.items()
         }
         # By what a dispatch touches: the same bindings twice are one program.
@@ -122,7 +129,7 @@ class Executor:
                     self._print(command)
                 case WriteFile():
                     resource = self.model.resources[command.resource]
-                    values = self._values(resource, resource.written(command.dimensions))
+                    values = self.values(resource, resource.written(command.dimensions))
                     with self._writing(command) as target:
                         write_file(target, values, command.dimensions)
                     self.say(f"Resource {_shown(resource.name)} written to {_shown(target)}")
@@ -194,21 +201,14 @@ class Executor:
             for index, sample in enumerate(samples):
                 self.say(f"iteration {index}: {sample:.4f} ms")
 
-    def values(self) -> dict[str, np.ndarray]:
-        """What each resource holds, without padding, in the sizes of the tensor that fills it."""
-        return {
-            name: self._shaped(self._values(resource, resource.written()), resource)
-            for name, resource in self.model.resources.items()
-        }
-
-    def _values(self, resource: Resource, part: slice) -> np.ndarray:
-        """The elements of a part of a resource, in bytes."""
+    def values(self, resource: Resource, part: slice) -> np.ndarray:
+        """The elements of a part of a resource, which is in bytes."""
         data = np.asarray(self.buffers[resource.name].array).reshape(-1).view(np.uint8)[part]
-        return _typed(data, resource)
+        return typed(data, resource)
 
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
-        values = self._values(resource, resource.initialised)
+        values = self.values(resource, resource.initialised)
         self.record("resources", {"name": resource.name, "values": values})
         title = f"Resource {_shown(resource.name)}:"
         if not command.verbose:
@@ -222,88 +222,12 @@ class Executor:
         )
         self.say("\n".join([title, *lines]))
 
-    def _shaped(self, data: np.ndarray, resource: Resource) -> np.ndarray:
-        """Elements in the sizes of the first tensor that fills them, as `Buffer.of` makes it."""
-        array = _typed(data, resource)
-        bounds = self._bounds[resource.name]
-        sizes = next((bound.tensor.sizes for bound in bounds if bound.fills(array)), array.shape)
-        return array.reshape(sizes)
-
-
-def run_model(
-    model: Model,
-    values: Mapping[str, ArrayLike] = {},
-    *,
-    device: Device | None = None,
-    output_folder: Path | str | None = None,
-) -> dict[str, np.ndarray]:
-    """What the resources of a DxDispatch model hold when its commands have run.
-
-    Args:
-        model: of `load_model`.
-        values: by the resource's name, what it holds at first in place of the model's
-            `initialValues`: an array of the resource's type and of as many elements, in any shape.
-        device: a `jax.Device`; None is the default one.
-        output_folder: where `writeFile` commands write; None writes no file.
-
-    Returns:
-        By the resource's name its elements, without padding: in the sizes of the tensor that fills
-        it, else on one axis; bytes, where it has no type of its own.
-
-    Raises `DmlError` where a value does not fit its resource, and where the model does not fit into
-    memory, has 64-bit types that JAX has not, or cannot write its files.
-
-    Source: DxDispatch's Guide.md.
-    """
-    expect = Expect("")
-    expect(isinstance(model, Model), "model", "be a Model (of load_model)", model)
-    expect(isinstance(values, Mapping), "values", "be arrays by the resource's name", values)
-    expect(device is None or isinstance(device, jax.Device), "device", IS_DEVICE, device)
-    expect.check()
-    if device is None:
-        (device,) = jax.numpy.zeros(()).devices()
-    commands = model.dispatches if output_folder is None else model.commands
-    model = replace(model, resources=_holding(model, values), commands=tuple(commands))
-    executor = Executor(model, device, folder=Path(output_folder or ""))
-    executor.run()
-    return executor.values()
-
-
-def _holding(model: Model, values: Mapping[str, ArrayLike]) -> dict[str, Resource]:
-    """A model's resources, with other initial values."""
-    found, faults = dict(model.resources), []
-    for name, array in values.items():
-        place = f"values[{name!r}]"
-        try:
-            if name not in found:
-                rule = f"be of one of the model's resources{nearest(name, found)}"
-                raise DmlError([Fault("", place, rule, shown_array(array))])
-            check_memory(array, place)
-            found[name] = _replaced(found[name], np.asarray(array), place)
-        except DmlError as error:
-            faults += error.faults
-    if faults:
-        raise DmlError(faults)
-    return found
-
-
-def _replaced(resource: Resource, array: np.ndarray, place: str) -> Resource:
-    """With the elements of an array: as many as it has initial values, or as `values` gives."""
-    dtype = resource.data_type.dtype if resource.data_type.element_size else np.dtype(np.uint8)
-    for part in (resource.initialised, resource.written()):
-        if (array.dtype, array.nbytes) == (dtype, part.stop - part.start):
-            return replace(
-                resource, offset=part.start, initial_size=array.nbytes, make=lambda: array
-            )
-    rule = f"hold {resource.elements(resource.initialised)} elements of {dtype}"
-    raise DmlError([Fault("", place, rule, shown_array(array))])
-
 
 def _shown(name: object) -> str:
     return f"'{printable(str(name))}'"
 
 
-def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
+def typed(data: np.ndarray, resource: Resource) -> np.ndarray:
     """A resource's bytes as elements of its own type, where that divides them."""
     element = resource.data_type.element_size
     if element and data.size % element == 0:
@@ -311,7 +235,13 @@ def _typed(data: np.ndarray, resource: Resource) -> np.ndarray:
     return data
 
 
-def _bounds(model: Model) -> dict[str, list[Bound]]:
+def shaped(array: np.ndarray, bounds: Iterable[Bound]) -> np.ndarray:
+    """In the sizes of the first tensor that fills it, as `Buffer.of` makes it."""
+    sizes = next((bound.tensor.sizes for bound in bounds if bound.fills(array)), array.shape)
+    return array.reshape(sizes)
+
+
+def bounds_of(model: Model) -> dict[str, list[Bound]]:
     """What is bound to each resource, outputs first."""
     found: dict[str, list[Bound]] = {name: [] for name in model.resources}
     bounds = (bound for dispatch in model.dispatches for bound in dispatch.bound)
@@ -321,14 +251,19 @@ def _bounds(model: Model) -> dict[str, list[Bound]]:
 
 
 def _check_types(model: Model) -> None:
-    """Refuses 64-bit resources that JAX would silently make ones of 32 bits."""
+    """Refuses 64-bit types, which JAX would silently make ones of 32 bits where it has them not."""
     faults = [
         Fault("", "its type", X64_RULE, resource.data_type.shown(), (resource.context,))
         for resource in model.resources.values()
         if needs_x64(resource.data_type)
     ]
+    faults += [
+        Fault(d.operator.c_name, bound.path, X64_RULE, bound.tensor.shown(), (d.context,))
+        for d, bound in ((d.dispatchable, bound) for d in model.dispatches for bound in d.bound)
+        if needs_x64(bound.tensor.data_type)
+    ]
     if faults:
-        raise DmlError(faults)
+        raise DmlError(dict.fromkeys(faults))
 
 
 def _check_memory(model: Model, device: Device) -> None:

@@ -4,6 +4,7 @@ The format is that of DxDispatch's Guide.md. Nothing here needs a device, or all
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ from dml_jax.errors import (
     suggested,
 )
 from dml_jax.fields import Integer, list_of
+from dml_jax.files import path_given
 from dml_jax.graph import Graph
 from dml_jax.operator import Bindable, operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
@@ -113,7 +115,7 @@ class WriteFile:
 Command = Dispatch | Print | WriteFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A DxDispatch model, whole: every name in it resolves, every binding fits.
 
@@ -139,18 +141,19 @@ class Model:
         return [command for command in self.commands if isinstance(command, Dispatch)]
 
 
-def load_model(path: Path | str, folder: Path | str | None = None) -> Model:
-    """The DxDispatch model that a JSON file holds; nothing is computed, or read of its files.
+def load_model(path: os.PathLike[str] | str, folder: os.PathLike[str] | str | None = None) -> Model:
+    """The DxDispatch model that a JSON file holds, checked whole; nothing is computed.
 
     Args:
         path: of the model.
-        folder: where the files that it names are looked for first; None is the model's own.
+        folder: where the files that it names are looked for first; None is the model's own. They
+            have to be there, and are read when it runs (graphs at once).
 
     Raises one `DmlError` with all that is wrong with it. Source: DxDispatch's Guide.md.
     """
-    path = Path(path)
-    model = parse_model(read_json(path), path.parent if folder is None else Path(folder))
-    return replace(model, path=path)
+    path = path_given(path, "path")
+    where = path.parent if folder is None else path_given(folder, "folder")
+    return replace(parse_model(read_json(path), where), path=path.absolute())
 
 
 def parse_model(value: Any, folder: Path) -> Model:

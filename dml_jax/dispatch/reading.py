@@ -75,7 +75,7 @@ def find_file(folder: Path, source: str) -> Path:
         raise refused(f"exist, in the folder '{folder}' or the current one", NOTHING)
     if not path.is_file():
         raise refused("be a file", Unquoted("a folder or a device"))
-    return path
+    return path.absolute()  # the current folder may be another when it is read
 
 
 class Reader:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,10 +87,14 @@ class Resource:
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
         except DmlError as error:
             raise DmlError(error.moved("", "initialValues")).within(self.context) from None
+        return self.placed(values, self.offset)
+
+    def placed(self, values: np.ndarray, offset: int) -> np.ndarray:
+        """A whole buffer that holds these bytes from an offset on, else zero."""
         if values.size == self.size_in_bytes:
             return values
         buffer = np.zeros(self.size_in_bytes, np.uint8)
-        buffer[self.offset : self.offset + values.size] = values
+        buffer[offset : offset + values.size] = values
         return buffer
 
 
@@ -157,6 +160,7 @@ def _parse_values(
         if not value:
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
+        array.flags.writeable = False  # each buffer begins with these
         return _Values(data_type, array.nbytes, lambda: array)
     if value == "deferred":
         raise refused("be values (deferred ones are for ONNX models)", value)
@@ -257,9 +261,7 @@ def reading(source: str, kind: str) -> Iterator[None]:
     """What goes wrong inside is said of the file, without the reading library's traceback."""
     field = f"sourcePath {abbreviate(source)}"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            yield
+        yield
     except DmlError as error:
         raise DmlError(error.moved("", field)) from None
     except Exception as error:  # the libraries that parse pictures and arrays raise of any kind
@@ -289,7 +291,8 @@ def _file(
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     # Mapped: a header that promises more than the file holds is refused, not allocated.
-    array = _numeric(np.lib.format.open_memmap(path, mode="r"))
+    with np.errstate(over="raise"):  # of sizes whose product no integer holds
+        array = _numeric(np.lib.format.open_memmap(path, mode="r"))
     try:
         stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
     except DmlError as error:
