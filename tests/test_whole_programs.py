@@ -20,6 +20,7 @@ from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.whole_programs import mapped, mapped_apart, pieces_cpu, pieces_gpu
+from dml_jax.lowering.whole_programs.equations import inlined
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
@@ -249,7 +250,7 @@ def test_narrow_rows_are_merged_behind_what_is_joined(
     graph, arrays = joined_and_clipped(shape, axis)
     expected = np.concatenate(arrays, axis).clip(2, 7)
     np.testing.assert_array_equal(graph(*arrays), expected)
-    program = jax.make_jaxpr(graph.compute)(*arrays)
+    program = inlined(jax.make_jaxpr(graph.compute)(*arrays), "cpu")
     if rows is None:
         assert mapped.in_long_rows(program, list(map(jnp.asarray, arrays))) is None
     else:
@@ -287,7 +288,7 @@ def test_what_is_mapped_apart_from_short_loops(
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
     program = jax.make_jaxpr(graph.compute)(x)
-    apart = mapped_apart.apart(program)
+    apart = mapped_apart.apart(inlined(program, "cpu"))
     assert (apart is not None) == (gains and dtype != "FLOAT32")
     results = jax.tree.leaves(jax.jit(in_form("cpu", graph.compute))(x))
     for result, expected in zip(results, jax.tree.leaves(graph(x)), strict=True):
@@ -307,7 +308,7 @@ def test_a_long_chain_is_mapped_apart(dtype: str):
         y = clip(y)
     graph = builder.build(functional.split(y, 3, [6, 7]))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
-    program = mapped_apart.apart(jax.make_jaxpr(graph.compute)(x))
+    program = mapped_apart.apart(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert program is not None
     of_arrays = [eqn for eqn in program.jaxpr.eqns if eqn.outvars[0].aval.shape]
     assert [eqn.primitive.name for eqn in of_arrays] == ["reshape", "jit", "reshape", "split"]
@@ -329,7 +330,7 @@ def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bo
     tensor, builder = TensorDesc(dtype, [2, 40, 13, 65]), GraphBuilder()
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 3, tensor.sizes).astype(tensor.dtype)
-    apart = mapped_apart.apart(jax.make_jaxpr(graph.compute)(x))
+    apart = mapped_apart.apart(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert (apart is not None) == (gains and dtype == "FLOAT16")
     with jax.disable_jit():
         expected = graph(x)

@@ -64,11 +64,6 @@ def differentiable(
     return lambda function: Differentiable(function, static, linear)
 
 
-def again(eqn: Any, xs: Sequence[Any]) -> list[Any]:
-    """What the function of such an equation gives of arrays that may have other shapes."""
-    return eqn.params["applied"].again(*xs)
-
-
 @dataclass(frozen=True)
 class _Applied:
     """To static arguments."""
@@ -78,9 +73,6 @@ class _Applied:
 
     def call(self, *xs: Any) -> list[Any]:
         return jax.tree.leaves(self.of.function(*xs, *self.static))
-
-    def again(self, *xs: Any) -> list[Any]:
-        return jax.tree.leaves(self.of(*xs, *self.static))
 
     def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         results, tangents = self.of.rule(*self.static, tuple(xs), tuple(dxs))
@@ -100,9 +92,6 @@ class _Mapped:
 
     def call(self, *xs: Any) -> list[Any]:
         return jax.vmap(self.of.call, self.dims)(*xs)
-
-    def again(self, *xs: Any) -> list[Any]:
-        return jax.vmap(self.of.again, self.dims)(*xs)
 
     def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         dims = tuple(None if dx is None else d for d, dx in zip(self.dims, dxs, strict=True))

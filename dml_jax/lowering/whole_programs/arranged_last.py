@@ -18,7 +18,6 @@ from jax import lax
 from dml_jax.lowering.whole_programs import arranged_cpu, arranged_gpu
 from dml_jax.lowering.whole_programs.equations import (
     as_part_of,
-    body_of,
     bound,
     evaluated,
     maps_elements,
@@ -76,9 +75,6 @@ def _evaluate(program: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:
 
 def _step(platform: str, eqn: Any, operands: Sequence[_Made]) -> list[_Made]:
     values, given = [x.value for x in operands], all(x.given for x in operands)
-    body = body_of(eqn, operands, platform)
-    if body is not None:
-        return [result._replace(maker=eqn) for result in _evaluate(*body, platform)]
     arranged = _arranged(eqn, values, given)
     if arranged is None:
         return [_Made(value, False, eqn) for value in _applied(platform, eqn, values)]

@@ -30,10 +30,8 @@ from jax import lax
 
 from dml_jax.lowering.axes import Axes, reduced_shape
 from dml_jax.lowering.devices.along import ALONG
-from dml_jax.lowering.differentiable import DIFFERENTIABLE, again
 from dml_jax.lowering.threads_gpu import is_little
 from dml_jax.lowering.whole_programs.equations import (
-    body_of,
     bound,
     in_other_shapes,
     maps_elements,
@@ -81,7 +79,7 @@ def _merged(shape: Shape, axes: Axes) -> Shape:
 def _reduced(program: Any, shape: Shape) -> Axes | None:
     """The axes along which it reduces arrays of this shape; None where it does other things."""
     found = set[Axes]()
-    if not _is_known(program, shape, found) or len(found) != 1:
+    if not all(_is_known(eqn, shape, found) for eqn in program.jaxpr.eqns) or len(found) != 1:
         return None
     (axes,) = found
     shapes, values = (shape, reduced_shape(shape, axes), ()), [*program.jaxpr.invars]
@@ -99,31 +97,18 @@ def _places(eqn: Any) -> list[int] | None:
     return list(eqn.params["broadcast_dimensions"]) if is_placed else None
 
 
-def _is_known(program: Any, shape: Shape, found: set[Axes]) -> bool:
-    """Whether it maps and reduces, and nothing more. Adds the axes of arrays of this shape."""
-    for eqn in program.jaxpr.eqns:
-        body = body_of(eqn, eqn.invars, "cuda")
-        if body is not None:
-            known = _is_known(body[0], shape, found)
-        elif eqn.primitive is ALONG:
-            found.add(eqn.params["axes"])
-            known = eqn.invars[0].aval.shape == shape and not eqn.params["what"].keeps
-        else:
-            known = maps_elements(eqn) or eqn.primitive.name == "broadcast_in_dim"
-        if not known:
-            return False
-    return True
+def _is_known(eqn: Any, shape: Shape, found: set[Axes]) -> bool:
+    """Whether it maps or reduces. Adds the axes along which it reduces arrays of this shape."""
+    if eqn.primitive is ALONG:
+        found.add(eqn.params["axes"])
+        return eqn.invars[0].aval.shape == shape and not eqn.params["what"].keeps
+    return maps_elements(eqn) or eqn.primitive.name == "broadcast_in_dim"
 
 
 def _of(program: Any, xs: Sequence[jax.Array], shaped: Callable[[Shape], Shape]) -> list[jax.Array]:
     """The results, of arrays that have another shape in place of each."""
 
     def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        if eqn.primitive is DIFFERENTIABLE:
-            return again(eqn, operands)
-        body = body_of(eqn, operands, "cuda")
-        if body is not None:
-            return _of(*body, shaped)
         if eqn.primitive.name == "broadcast_in_dim":
             shape, places = shaped(eqn.outvars[0].aval.shape), eqn.params["broadcast_dimensions"]
             return [lax.broadcast_in_dim(operands[0], shape, places)]

@@ -83,12 +83,21 @@ def variables(atoms: Iterable[Any]) -> Iterator[Any]:
     return (atom for atom in atoms if not isinstance(atom, Literal))
 
 
-def body_of(eqn: Any, operands: Sequence[T], platform: str) -> tuple[Any, Sequence[T]] | None:
-    """The program that is evaluated in an equation's place, and of which operands, if there is one.
+def inlined(program: Any, platform: str) -> Any:
+    """A traced program with the bodies of its calls in their place, all the way down.
 
-    That is a function with a rule, since a whole program has no derivative here, and
-    the platform's branch of a `lax.platform_dependent`.
+    The calls are functions with a rule, since a whole program has no derivative here, and
+    `lax.platform_dependent`, of which it is the platform's branch.
     """
+
+    def step(eqn: Any, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        body = _body_of(eqn, operands, platform)
+        return bound(eqn, operands) if body is None else evaluated(*body, step)
+
+    return jax.make_jaxpr(lambda *xs: evaluated(program, xs, step))(*program.in_avals)
+
+
+def _body_of(eqn: Any, operands: Sequence[T], platform: str) -> tuple[Any, Sequence[T]] | None:
     if eqn.primitive is DIFFERENTIABLE:
         return eqn.params["program"], operands
     platforms = eqn.params.get("branches_platforms") or ()

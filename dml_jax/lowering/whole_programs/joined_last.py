@@ -21,7 +21,6 @@ from jax import lax
 
 from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu
 from dml_jax.lowering.whole_programs.equations import (
-    body_of,
     bound,
     evaluated,
     maps_elements,
@@ -44,7 +43,7 @@ def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.
     """The results of a traced program; None where none of them is so joined."""
     if not _may_be_joined(platform, program.jaxpr):  # what is evaluated in vain is lowered, too
         return None
-    results = _evaluate(platform, program, xs)
+    results = evaluated(program, xs, functools.partial(_step, platform))
     if not any(isinstance(y, _Joined) for y in results):
         return None
     join = pieces_cpu.join_computed if platform == "cpu" else pieces_gpu.join_computed
@@ -52,15 +51,14 @@ def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.
 
 
 def _may_be_joined(platform: str, jaxpr: Any) -> bool:
-    """Whether a result is, if all calls map elements."""
+    """Whether a result is."""
     joined = set[Any]()
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "concatenate":
             types = [var.aval for var in eqn.invars]
             found = _gains(platform, types, eqn.params["dimension"])
         else:
-            maps = maps_elements(eqn) or body_of(eqn, eqn.invars, platform)
-            found = maps and not joined.isdisjoint(variables(eqn.invars))
+            found = maps_elements(eqn) and not joined.isdisjoint(variables(eqn.invars))
         joined.update(eqn.outvars if found else ())
     return not joined.isdisjoint(variables(jaxpr.outvars))
 
@@ -68,10 +66,6 @@ def _may_be_joined(platform: str, jaxpr: Any) -> bool:
 def _gains(platform: str, parts: Sequence[Any], axis: int) -> bool:
     pieces = pieces_cpu if platform == "cpu" else pieces_gpu
     return pieces.gains_computed(parts, axis)
-
-
-def _evaluate(platform: str, program: Any, xs: Sequence[Any]) -> list[Any]:
-    return evaluated(program, xs, functools.partial(_step, platform))
 
 
 def _step(platform: str, eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
@@ -83,9 +77,7 @@ def _step(platform: str, eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
             return [_Joined(parts, axis)]
     if not joined:
         return bound(eqn, operands)
-    body, first = body_of(eqn, operands, platform), joined[0]
-    if body is not None:
-        return _evaluate(platform, *body)
+    first = joined[0]
     alike = all((x.axis, x.sizes) == (first.axis, first.sizes) for x in joined)
     if alike and maps_elements(eqn):
         apart = zip(*(_apart(x, first) for x in operands), strict=True)

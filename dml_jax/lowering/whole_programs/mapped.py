@@ -38,7 +38,6 @@ from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import (
-    body_of,
     bound,
     in_other_shapes,
     maps_elements,
@@ -58,7 +57,7 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     longest = loops_cpu.UNROLLED[-1]
     if loops_cpu.is_little(shape) or not 1 < row <= longest:
         return None
-    if not _survey(program, "cpu", shapes, along) or any(y.shape == () for y in program.out_avals):
+    if not _survey(program, shapes, along) or any(y.shape == () for y in program.out_avals):
         return None
     # Rows that are vectorised with the axis before them: over long ones 1.5 times as long.
     if along and row < loops_cpu.UNROLLED[0] and before > longest:
@@ -108,7 +107,7 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
 
 def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
     mapped = in_a_call(
-        lambda *xs: _mapped(program, xs, "cpu", shaped),
+        lambda *xs: _mapped(program, xs, shaped),
         *(jnp.reshape(x, shaped(jnp.shape(x))) for x in xs),
     )
     return all_reshaped(mapped, [y.shape for y in program.out_avals])
@@ -125,7 +124,7 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         FLOAT16   70,  6.1,  6.0;  5.7
         UINT8     12,  3.3; 2.5
     """
-    shape = _shape_of_all(program, xs, "cpu")
+    shape = _shape_of_all(program, xs)
     if shape is None or not loops_cpu.is_uneven(shape):
         return None
     if loops_cpu.even_loops(shape):
@@ -136,7 +135,7 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     pieces = list[list[jax.Array]]()
     for begin, end in ((0, size - 1), (size - 1, size)):
         some = [lax.slice_in_dim(x.reshape(-1), begin, end) if x.shape else x for x in xs]
-        pieces.append(_mapped(program, some, "cpu", lambda s, n=end - begin: (n,) if s else ()))
+        pieces.append(_mapped(program, some, lambda s, n=end - begin: (n,) if s else ()))
     return [lax.concatenate(same, 0).reshape(shape) for same in zip(*pieces, strict=True)]
 
 
@@ -144,23 +143,23 @@ def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The result of a traced program, by a GPU's pieces; None where it does more than to map."""
     if len(program.out_avals) != 1 or any(x.shape == () for x in xs):
         return None
-    if _shape_of_all(program, xs, "cuda") is None:
+    if _shape_of_all(program, xs) is None:
         return None
 
     def one(*xs: jax.Array) -> jax.Array:
-        (y,) = _mapped(program, xs, "cuda", lambda shape: xs[0].shape if shape else ())
+        (y,) = _mapped(program, xs, lambda shape: xs[0].shape if shape else ())
         return y
 
     return [pieces_gpu.elementwise(one, *xs)]
 
 
-def _shape_of_all(program: Any, xs: Sequence[jax.Array], platform: str) -> tuple[int, ...] | None:
+def _shape_of_all(program: Any, xs: Sequence[jax.Array]) -> tuple[int, ...] | None:
     """The one shape of a traced program's arrays; None where it does more than to map elements."""
     shapes, along = set[tuple[int, ...]](), set[int]()
     if not program.jaxpr.eqns or not xs or any(map(jnp.shape, program.consts)):
         return None
     # What is cut or joined may be one piece, of the same shape.
-    if not _survey(program, platform, shapes, along) or along:
+    if not _survey(program, shapes, along) or along:
         return None
     if len(shapes - {()}) != 1 or any(y.shape == () for y in program.out_avals):
         return None
@@ -168,18 +167,11 @@ def _shape_of_all(program: Any, xs: Sequence[jax.Array], platform: str) -> tuple
     return shape
 
 
-def _mapped(
-    program: Any,
-    xs: Sequence[jax.Array],
-    platform: str,
-    shaped: _Shaped,
-) -> list[jax.Array]:
+def _mapped(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
     """The results, of arrays that have another shape in place of each: cut axes stay apart."""
 
     def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        body, params = body_of(eqn, operands, platform), eqn.params
-        if body is not None:
-            return _mapped(*body, platform, shaped)
+        params = eqn.params
         if eqn.primitive.name == "broadcast_in_dim":
             return [lax.broadcast(operands[0], shaped(eqn.outvars[0].aval.shape))]
         if eqn.primitive.name not in ("split", "slice"):
@@ -197,7 +189,7 @@ def _mapped(
     return in_other_shapes(program, xs, step, shaped)
 
 
-def _survey(program: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
+def _survey(program: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
     """Whether elements are mapped, and moved along whole axes, and nothing more.
 
     Adds the shapes of its values, and the axes along which it cuts and joins. Of equations that are
@@ -206,13 +198,11 @@ def _survey(program: Any, platform: str, shapes: set[tuple[int, ...]], along: se
     variables = [*program.jaxpr.invars, *program.jaxpr.constvars]
     variables += [var for eqn in program.jaxpr.eqns for var in eqn.outvars]
     shapes.update(var.aval.shape for var in variables)
-    return all(_is_known(eqn, platform, shapes, along) for eqn in program.jaxpr.eqns)
+    return all(_is_known(eqn, along) for eqn in program.jaxpr.eqns)
 
 
-def _is_known(eqn: Any, platform: str, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
-    body, name = body_of(eqn, eqn.invars, platform), eqn.primitive.name
-    if body is not None:
-        return _survey(body[0], platform, shapes, along)
+def _is_known(eqn: Any, along: set[int]) -> bool:
+    name = eqn.primitive.name
     if name in AXIS:
         along.add(eqn.params[AXIS[name]])
         return True

@@ -19,7 +19,6 @@ from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds.fold import ends_in_rows, runs_of
 from dml_jax.lowering.whole_programs.equations import (
-    body_of,
     bound,
     evaluated,
     maps_elements,
@@ -60,20 +59,18 @@ def _behind_a_reduction(jaxpr: Any) -> list[Any]:
         if eqn.primitive is BY_OTHER_LOOPS:  # on a CPU
             inputs = eqn.invars
             continue
+        if eqn.primitive.name == "broadcast_in_dim":  # of the axes, restored
+            return last if _is_reduction(made.get(next(variables(eqn.invars), None))) else []
         if not maps_elements(eqn):
-            return last if _is_reduction(eqn) else []
+            return []
         inputs, last = [*variables(eqn.invars)], [eqn, *last]
     return []
 
 
 def _is_reduction(eqn: Any) -> bool:
     """Of rows, or of long columns."""
-    body = body_of(eqn, eqn.invars, "cuda")
-    equations = body[0].jaxpr.eqns if body else []
-    # As `reduction` writes it: a fold, and its axes restored.
-    if [e.primitive.name for e in equations] != [ALONG.name, "broadcast_in_dim"]:
+    if eqn is None or eqn.primitive is not ALONG:
         return False
-    along = equations[0]
-    x, axes = along.invars[0].aval, along.params["axes"]
+    x, axes = eqn.invars[0].aval, eqn.params["axes"]
     runs = [n for n, reduced in runs_of(x.shape, axes) if reduced]  # none of single elements
     return bool(runs) and (ends_in_rows(x.shape, axes) or runs[-1] >= LONG_COLUMN)

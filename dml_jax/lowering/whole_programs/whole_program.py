@@ -37,7 +37,7 @@ from dml_jax.lowering.whole_programs import (
     reduced_last,
 )
 from dml_jax.lowering.whole_programs.as_runs import as_runs
-from dml_jax.lowering.whole_programs.equations import bound, evaluated
+from dml_jax.lowering.whole_programs.equations import bound, evaluated, inlined
 
 Function = Callable[..., Sequence[jax.Array]]
 _FormOf = Callable[[Any], Function | None]  # of an equation
@@ -80,7 +80,11 @@ needs_devices(_whole_program)
 
 def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
     """By platform ("cpu", "cuda"), a form of the program that gives the same."""
-    return {platform: functools.partial(_in_a_form, platform, program) for platform in _FORMS}
+
+    def in_a_form(platform: str, *xs: jax.Array) -> Sequence[jax.Array]:
+        return _in_a_form(platform, inlined(program, platform), *xs)
+
+    return {platform: functools.partial(in_a_form, platform) for platform in _FORMS}
 
 
 def _in_a_form(
