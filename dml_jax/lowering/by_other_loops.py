@@ -1,17 +1,15 @@
 """What is computed on a CPU by a loop over other axes than it has, wherever it occurs."""
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax._src import dispatch
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching
 
 from dml_jax.lowering.devices.placement import (
     by_platform,
-    needs_devices,
     on_one_device,
+    placed_primitive,
     platforms_of,
 )
 from dml_jax.lowering.loops_cpu import even_loops, is_little, is_narrow
@@ -19,8 +17,6 @@ from dml_jax.lowering.stored_cpu import reshaped
 
 # Elements of a row over which a loop is not vectorised with what it reads.
 SHORT_ROW = 16
-
-BY_OTHER_LOOPS = Primitive("dml_by_other_loops")
 
 
 def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
@@ -56,15 +52,7 @@ def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
     return None
 
 
-BY_OTHER_LOOPS.def_impl(functools.partial(dispatch.apply_primitive, BY_OTHER_LOOPS))
-BY_OTHER_LOOPS.def_abstract_eval(lambda x, behind: x)
-ad.primitive_jvps[BY_OTHER_LOOPS] = lambda xs, dxs, **how: (BY_OTHER_LOOPS.bind(*xs, **how), *dxs)
-ad.primitive_transposes[BY_OTHER_LOOPS] = lambda cotangents, x, **_: [cotangents]
-# Each of a batch has other axes before its last.
-batching.primitive_batchers[BY_OTHER_LOOPS] = lambda xs, dims, **_: (*xs, *dims)
-
-
-def _lowered(ctx: Any, x: Any, behind: int) -> Any:
+def _form(ctx: Any, behind: int) -> Callable[[jax.Array], jax.Array]:
     def looped(x: jax.Array) -> jax.Array:
         loops = _loops(x, behind)
         return x if loops is None else reshaped(x.reshape(loops), x.shape)
@@ -73,9 +61,12 @@ def _lowered(ctx: Any, x: Any, behind: int) -> Any:
         return x
 
     forms = {"cpu": looped} if on_one_device(ctx.module_context) else {}
-    form = by_platform(platforms_of(ctx), forms, as_it_is)
-    return mlir.lower_fun(form, multiple_results=False)(ctx, x)
+    return by_platform(platforms_of(ctx), forms, as_it_is)
 
 
-mlir.register_lowering(BY_OTHER_LOOPS, _lowered)
-needs_devices(BY_OTHER_LOOPS)
+BY_OTHER_LOOPS = placed_primitive("dml_by_other_loops", _form)
+BY_OTHER_LOOPS.def_abstract_eval(lambda x, behind: x)
+ad.primitive_jvps[BY_OTHER_LOOPS] = lambda xs, dxs, **how: (BY_OTHER_LOOPS.bind(*xs, **how), *dxs)
+ad.primitive_transposes[BY_OTHER_LOOPS] = lambda cotangents, x, **_: [cotangents]
+# Each of a batch has other axes before its last.
+batching.primitive_batchers[BY_OTHER_LOOPS] = lambda xs, dims, **_: (*xs, *dims)

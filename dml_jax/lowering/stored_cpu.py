@@ -1,16 +1,14 @@
 """Calls that XLA does not inline on a CPU: what goes in and comes out of them is stored."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 from jax import lax
-from jax._src import dispatch
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
+
+from dml_jax.lowering.devices.placement import placed_primitive
 
 
 @jax.jit  # in a call of its own, or each eager derivative would compile it again
@@ -37,27 +35,23 @@ def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
     return in_a_call(lambda x: _row_major.bind(x.reshape(shape)), x)
 
 
-_row_major = Primitive("dml_row_major")
-_row_major.def_impl(functools.partial(dispatch.apply_primitive, _row_major))
-_row_major.def_abstract_eval(lambda x: x)
-
-
-def _lowered(ctx: Any, x: Any) -> Any:
+def _in_rows(ctx: Any) -> Callable[[jax.Array], jax.Array]:
     """With no layout named, XLA names another where an axis has one element, and copies.
 
     An exported program may name none (`jax.export`).
     """
     if ctx.module_context.lowering_parameters.for_export:
-        return [x]
+        return lambda x: x
     layout = Layout(tuple(range(ctx.avals_in[0].ndim)))
 
     def constrained(x: jax.Array) -> jax.Array:
         return with_layout_constraint(x, layout)
 
-    return mlir.lower_fun(constrained, multiple_results=False)(ctx, x)
+    return constrained
 
 
-mlir.register_lowering(_row_major, _lowered)
+_row_major = placed_primitive("dml_row_major", _in_rows)
+_row_major.def_abstract_eval(lambda x: x)
 
 
 def all_reshaped(xs: Sequence[jax.Array], shapes: Sequence[Sequence[int]]) -> list[jax.Array]:

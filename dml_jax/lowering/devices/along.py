@@ -21,18 +21,16 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
-from jax._src import dispatch
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import batching
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.axes import Axes, Parts, kept
 from dml_jax.lowering.devices.placement import (
     has_explicit_axes,
-    needs_devices,
     on_one_device,
+    placed_primitive,
     platforms_of,
 )
 
@@ -84,16 +82,24 @@ class Along(Protocol):
         ...
 
 
-ALONG = Primitive("dml_along")
-ALONG.multiple_results = True
-
-
 def along(x: jax.Array, axes: Axes, what: Along) -> Parts:
     """`what` of x along `axes`. It has no derivative of its own: what calls it has one."""
     return tuple(ALONG.bind(x, what=what, axes=tuple(axes)))
 
 
-ALONG.def_impl(functools.partial(dispatch.apply_primitive, ALONG))
+def _form(ctx: Any, *, what: Along, axes: tuple[int, ...]) -> Callable[[jax.Array], Parts]:
+    module, platforms = ctx.module_context, platforms_of(ctx)
+    if has_explicit_axes(ctx.avals_in[0]):
+        return functools.partial(what.plain, axes=axes)
+    if on_one_device(module):
+        return functools.partial(what.unsharded, axes=axes, platforms=platforms)
+    partly = getattr(module.axis_context, "manual_axes", None)
+    if module.lowering_parameters.for_export or partly or "tpu" in platforms:
+        return functools.partial(what.plain, axes=axes)
+    return functools.partial(_partitioned, what, platforms, axes=axes)
+
+
+ALONG = placed_primitive("dml_along", _form, multiple_results=True)
 
 
 @ALONG.def_abstract_eval
@@ -113,27 +119,6 @@ def _batched(xs: Any, dims: Any, *, what: Along, axes: tuple[int, ...]) -> tuple
 
 
 batching.primitive_batchers[ALONG] = _batched
-
-
-def _lowered(ctx: Any, x: Any, *, what: Along, axes: tuple[int, ...]) -> Any:
-    form = functools.partial(_form(ctx, what), axes=axes)
-    return mlir.lower_fun(form, multiple_results=True)(ctx, x)
-
-
-mlir.register_lowering(ALONG, _lowered)
-needs_devices(ALONG)
-
-
-def _form(ctx: Any, what: Along) -> Callable[..., Parts]:
-    module, platforms = ctx.module_context, platforms_of(ctx)
-    if has_explicit_axes(ctx.avals_in[0]):
-        return what.plain
-    if on_one_device(module):
-        return functools.partial(what.unsharded, platforms=platforms)
-    partly = getattr(module.axis_context, "manual_axes", None)
-    if module.lowering_parameters.for_export or partly or "tpu" in platforms:
-        return what.plain
-    return functools.partial(_partitioned, what, platforms)
 
 
 def _partitioned(

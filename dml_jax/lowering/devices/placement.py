@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 import jax
 from jax import lax
-from jax._src import dispatch
+from jax._src import dispatch  # for `prim_requires_devices_during_lowering`
 from jax.extend.core import Primitive
+from jax.interpreters import mlir, xla
 
 T = TypeVar("T")
 
@@ -45,6 +46,24 @@ def by_platform(
     return functools.partial(lax.platform_dependent, **forms, default=default)
 
 
-def needs_devices(primitive: Primitive) -> None:
-    """Makes JAX decide the devices before it lowers the primitive, as its own partitioned ones."""
+def placed_primitive(
+    name: str, form_of: Callable[..., Callable[..., Any]], multiple_results: bool = False
+) -> Primitive:
+    """A primitive that is lowered as a function, chosen by where its program runs.
+
+    Args:
+        name: as jaxprs show it.
+        form_of: the function of arrays, given the lowering's context and the parameters.
+        multiple_results: whether that function, and so the primitive, gives a sequence.
+    """
+    primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
+
+    def lowered(ctx: Any, *xs: Any, **params: Any) -> Any:
+        return mlir.lower_fun(form_of(ctx, **params), multiple_results)(ctx, *xs)
+
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    mlir.register_lowering(primitive, lowered)
+    # JAX decides the devices before it lowers it, as its own primitives that are partitioned.
     dispatch.prim_requires_devices_during_lowering.add(primitive)
+    return primitive

@@ -26,10 +26,8 @@ from typing import Any
 
 import jax
 from jax import lax
-from jax._src import dispatch
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching
 
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.devices import placement
@@ -113,17 +111,15 @@ def _like(x: Any) -> Any:
     return ShapedArray(x.shape, x.dtype)
 
 
-_sloped = Primitive("dml_sloped")
-_sloped.def_impl(functools.partial(dispatch.apply_primitive, _sloped))
-_sloped.def_abstract_eval(lambda *xs, out, **params: out)
-
-
-def _lowered(ctx: Any, *xs: Any, slope: Slope, transposed: Transposed, out: Any) -> Any:
-    form = functools.partial(_plain, slope=slope, out=out)
+def _form(ctx: Any, *, slope: Slope, transposed: Transposed, out: Any) -> Any:
     sums = math.prod(out.shape) < math.prod(ctx.avals_in[0].shape)
     if not sums and placement.on_one_device(ctx.module_context):
-        form = functools.partial(transposed, placement.platforms_of(ctx), slope=slope)
-    return mlir.lower_fun(form, multiple_results=False)(ctx, *xs)
+        return functools.partial(transposed, placement.platforms_of(ctx), slope=slope)
+    return functools.partial(_plain, slope=slope, out=out)
+
+
+_sloped = placement.placed_primitive("dml_sloped", _form)
+_sloped.def_abstract_eval(lambda *xs, out, **params: out)
 
 
 def _jvp(primals: Any, tangents: Any, *, slope: Slope, out: Any, **params: Any) -> Any:
@@ -145,8 +141,6 @@ def _batched(xs: Any, dims: Any, *, slope: Slope, out: Any, **params: Any) -> An
     return jax.vmap(functools.partial(_plain, slope=slope, out=out), dims)(*xs), 0
 
 
-mlir.register_lowering(_sloped, _lowered)
-placement.needs_devices(_sloped)
 ad.primitive_jvps[_sloped] = _jvp
 ad.primitive_transposes[_sloped] = _transposed
 batching.primitive_batchers[_sloped] = _batched

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax._src import source_info_util
+from jax.extend import source_info_util
 from jax.extend.core import Literal
 
 from dml_jax.lowering.differentiable import DIFFERENTIABLE

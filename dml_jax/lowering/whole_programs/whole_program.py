@@ -15,15 +15,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
-from jax.interpreters import mlir
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dml_jax.lowering.by_other_loops import by_other_loops
 from dml_jax.lowering.devices.placement import (
     by_platform,
     has_explicit_axes,
-    needs_devices,
     on_one_device,
+    placed_primitive,
     platforms_of,
 )
 from dml_jax.lowering.loops_cpu import even_rows
@@ -42,9 +41,6 @@ from dml_jax.lowering.whole_programs.equations import bound, evaluated, inlined
 Function = Callable[..., Sequence[jax.Array]]
 _FormOf = Callable[[Any], Function | None]  # of an equation
 
-_whole_program = Primitive("dml_whole_program")
-_whole_program.multiple_results = True
-
 
 def in_its_form(function: Function, *xs: Any) -> list[jax.Array]:
     """`function(*xs)`, on one device in the form of its platform, which returns the same.
@@ -57,6 +53,16 @@ def in_its_form(function: Function, *xs: Any) -> list[jax.Array]:
     return _whole_program.bind(*xs, program=jax.make_jaxpr(function)(*xs))
 
 
+def _form(ctx: Any, *, program: ClosedJaxpr) -> Function:
+    as_it_is = functools.partial(_as_it_is, program=program)
+    if not on_one_device(ctx.module_context) or ctx.module_context.lowering_parameters.for_export:
+        return as_it_is
+    return by_platform(platforms_of(ctx), forms(program), as_it_is)
+
+
+_whole_program = placed_primitive("dml_whole_program", _form, multiple_results=True)
+
+
 @_whole_program.def_impl  # under `jax.disable_jit`
 def _as_it_is(*xs: Any, program: ClosedJaxpr) -> list[jax.Array]:
     return jaxpr_as_fun(program)(*xs)
@@ -65,17 +71,6 @@ def _as_it_is(*xs: Any, program: ClosedJaxpr) -> list[jax.Array]:
 @_whole_program.def_abstract_eval
 def _shapes(*_: Any, program: ClosedJaxpr) -> list[Any]:
     return program.out_avals
-
-
-def _lowered(ctx: Any, *xs: Any, program: ClosedJaxpr) -> Any:
-    chosen = functools.partial(_as_it_is, program=program)
-    if on_one_device(ctx.module_context) and not ctx.module_context.lowering_parameters.for_export:
-        chosen = by_platform(platforms_of(ctx), forms(program), chosen)
-    return mlir.lower_fun(chosen, multiple_results=True)(ctx, *xs)
-
-
-mlir.register_lowering(_whole_program, _lowered)
-needs_devices(_whole_program)
 
 
 def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
