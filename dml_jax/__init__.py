@@ -1,6 +1,7 @@
 """DirectML's operators on XLA: descriptors that are checked, and are pure JAX functions."""
 
-from dml_jax.compiled import BindingTable, Buffer, BufferBinding, Compiled, compile
+from dml_jax.binding_table import BindingTable, Buffer, BufferBinding
+from dml_jax.compiled import Compiled, compile
 from dml_jax.descriptor import ScaleBias
 from dml_jax.dispatch.model import Model, load_model
 from dml_jax.dispatch.run import run_model

@@ -84,9 +84,9 @@ REFERENCE = {
         "compiled.compile",
         "compiled.Compiled",
         "compiled.Cost",
-        "compiled.Buffer",
-        "compiled.BufferBinding",
-        "compiled.BindingTable",
+        "binding_table.Buffer",
+        "binding_table.BufferBinding",
+        "binding_table.BindingTable",
     ],
     "DxDispatch models": [
         "dispatch.model.load_model",
@@ -115,7 +115,7 @@ MEMBERS = {  # those that users call, inherited ones too; of what is not listed,
     "tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
     "has_distinct_addresses implied_size_in_bytes to_json from_json",
     "compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
-    "compiled.Buffer": "array of size_in_bytes block_until_ready",
+    "binding_table.Buffer": "array of size_in_bytes block_until_ready",
     "errors.DmlError": "faults operator field rule value",
 }
 

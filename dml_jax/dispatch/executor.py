@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from dml_jax.binding import Bound
-from dml_jax.compiled import BindingTable, Buffer
+from dml_jax.binding_table import BindingTable, Buffer
 from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from dml_jax.binding import Bound
-from dml_jax.compiled import IS_DEVICE, checked_type
+from dml_jax.binding_table import IS_DEVICE, checked_type
 from dml_jax.dispatch.executor import Executor, bounds_of, shaped, typed
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
