@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.extend import source_info_util
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
 from dml_jax.lowering.differentiable import DIFFERENTIABLE
 
 T = TypeVar("T")
+Operands = Sequence[jax.Array]
 
 _ELEMENTWISE = frozenset(
     {"abs", "add", "and", "bitcast_convert_type", "ceil", "clamp", "convert_element_type", "div"}
@@ -83,17 +84,22 @@ def variables(atoms: Iterable[Any]) -> Iterator[Any]:
     return (atom for atom in atoms if not isinstance(atom, Literal))
 
 
-def inlined(program: Any, platform: str) -> Any:
+def inlined(program: ClosedJaxpr, platform: str) -> ClosedJaxpr:
     """A traced program with the bodies of its calls in their place, all the way down.
 
     The calls are functions with a rule, since a whole program has no derivative here, and
     `lax.platform_dependent`, of which it is the platform's branch.
     """
 
-    def step(eqn: Any, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
+    def step(eqn: Any, operands: Operands) -> Operands:
         body = _body_of(eqn, operands, platform)
         return bound(eqn, operands) if body is None else evaluated(*body, step)
 
+    return retraced(program, step)
+
+
+def retraced(program: ClosedJaxpr, step: Callable[[Any, Operands], Operands]) -> ClosedJaxpr:
+    """The program in which an equation is what `step` gives of its operands."""
     return jax.make_jaxpr(lambda *xs: evaluated(program, xs, step))(*program.in_avals)
 
 
