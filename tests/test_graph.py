@@ -1304,7 +1304,7 @@ def test_show_draws(kind: str, file: str, tmp_path: Path):
 
 
 def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
-    from dml_jax.drawing import _HEIGHT, _Layout, graph_picture
+    from dml_jax.diagrams import _HEIGHT, _Layout, graph_picture
 
     g, _ = mixed
     layout = _Layout(graph_picture(g))
@@ -1339,7 +1339,7 @@ def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path):
-    from dml_jax.drawing import draw, graph_picture
+    from dml_jax.diagrams import draw, graph_picture
 
     builder = GraphBuilder()
     x = builder.input_tensor("$x^2$", HALF)

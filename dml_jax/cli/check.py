@@ -68,7 +68,7 @@ def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = N
 
 def show_model(model: "Model", as_json: bool, name: str = "") -> None:
     """Its operators; by `name` where it is one of several."""
-    from dml_jax.drawing import kind_of
+    from dml_jax.diagrams import kind_of
 
     ops = ((key, d.operator) for key, d in model.dispatchables.items())
     rows = ((key, kind_of(op), op) for key, op in ops)

@@ -37,9 +37,9 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
 
     with reporting(as_json):
         if output is not None:
-            from dml_jax.drawing import check_drawing
+            from dml_jax.diagrams import check_diagram
 
-            check_drawing(output)
+            check_diagram(output)
         value = read_json(file)
         if isinstance(value, dict) and "Nodes" in value:
             try:
@@ -51,7 +51,7 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
             shown = parse_model(value, file.parent)
             show_model(shown, as_json)
         if output is not None:
-            from dml_jax.drawing import draw, graph_picture, model_picture
+            from dml_jax.diagrams import draw, graph_picture, model_picture
 
             draw(graph_picture(shown) if isinstance(shown, Graph) else model_picture(shown), output)
             click.echo(f"Drawn to '{output}'", err=as_json)
@@ -67,7 +67,7 @@ def _show_nodes(graph: "Graph", as_json: bool) -> None:
 
 
 def _rows(graph: "Graph") -> Any:
-    from dml_jax.drawing import kind_of
+    from dml_jax.diagrams import kind_of
     from dml_jax.graph import OperatorNode
 
     for index, node in enumerate(graph.nodes):

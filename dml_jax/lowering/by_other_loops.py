@@ -25,11 +25,11 @@ def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
     That is one over rows where cores could not share the last axis, or, of narrow elements, over
     one axis in place of the short ones from `behind` on, if what computes x has them side by side.
 
-    For results, since XLA fuses it with nothing behind. 2 cores, jax 0.10.2, ms, before and so, of
-    [3, 11184813] over 0 and [13, 2581113]: SUM FLOAT32 25, 6.9; 10, 6.6; MAX FLOAT16 26, 3.9; 13,
-    3.5; ARGMAX FLOAT32 30, 7.9; 16, 11; LOG_SUM_EXP FLOAT16 264, 39; 104, 15. (A faster machine,
-    with just what a reduction leaves in rows, and with what becomes of it too, FLOAT16 of the
-    first: SUM 15, 1.8; AVERAGE 17, 1.6; LOG_SUM 16, 2.2; L2 15, 1.7; LOG_SUM_EXP 21, 6.2.)
+    For results only, since XLA fuses nothing that comes after it. 2 cores, jax 0.10.2, ms, before
+    and so, of [3, 11184813] over 0 and [13, 2581113]: SUM FLOAT32 25, 6.9; 10, 6.6; MAX FLOAT16 26,
+    3.9; 13, 3.5; ARGMAX FLOAT32 30, 7.9; 16, 11; LOG_SUM_EXP FLOAT16 264, 39; 104, 15. (A faster
+    machine, with just what a reduction leaves in rows, and with what becomes of it too, FLOAT16 of
+    the first: SUM 15, 1.8; AVERAGE 17, 1.6; LOG_SUM 16, 2.2; L2 15, 1.7; LOG_SUM_EXP 21, 6.2.)
 
     GB/s read, over axis 1 of maps with short axes, before and so; behind a CLIP:
 

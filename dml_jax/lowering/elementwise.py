@@ -37,7 +37,7 @@ def unsigned_type(dtype: np.dtype) -> np.dtype:
 
 
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
-    """The same array several times, which XLA does not know: it would make a broadcast of them."""
+    """Copies of an array that XLA does not know to be equal, or it would broadcast one of them."""
     bits = lax.bitcast_convert_type(x, unsigned(x))
     return [lax.bitcast_convert_type(bits | zero, x.dtype) for zero in opaque_zeros(x, count)]
 

@@ -16,9 +16,10 @@ CORES = cores()
 LITTLE = 2**15
 # Bytes of elements for which it is worth much that a loop is vectorised.
 NARROW = 2
-# How many rows, no more than a row has elements: more than most machines have cores, else more yet.
-# ms, CLIP of 131 * 256163, 1009 * 33247 and 8111 * 4139 elements, as it is and so: UINT8 8.2, 1.6;
-# 8.0, 1.7; 8.4, 1.6; FLOAT16 4.9, 3.6; 4.7, 3.6; 4.9, 3.6; FLOAT32 9.9, 7.0; 8.1, 10; 14, 7.7.
+# Numbers of rows to try, in this order: up to more than most machines have cores, else more yet. A
+# row has no fewer elements. ms, CLIP of 131 * 256163, 1009 * 33247 and 8111 * 4139 elements, as it
+# is and so: UINT8 8.2, 1.6; 8.0, 1.7; 8.4, 1.6; FLOAT16 4.9, 3.6; 4.7, 3.6; 4.9, 3.6; FLOAT32 9.9,
+# 7.0; 8.1, 10; 14, 7.7.
 ROWS = (*range(2**7, 1, -1), *range(2**7 + 1, 2**13))
 # Rows whose loop LLVM unrolls wholly, elements one by one, and does not vectorise; of 75 it does
 # not unroll it. Shorter ones it vectorises with the axis before them, but for one of so few

@@ -64,9 +64,11 @@ def in_place(matrices: Sequence[jax.Array]) -> jax.Array:
 def in_quarters(
     function: Callable[..., Sequence[jax.Array]], *xs: jax.Array
 ) -> Sequence[jax.Array]:
-    """`function(*xs)`, each quarter of a result from other copies of xs, so that a thread has all.
+    """`function(*xs)`: one thread computes an element of each quarter of a result.
 
-    For rows that are not aligned, whose neighbours XLA has a thread move one by one.
+    It is computed of four copies of xs, which XLA does not know to be equal, and of each another
+    quarter of the result is kept. For rows that are not aligned, whose neighbours XLA has a thread
+    move one by one.
     """
     copies = zip(*(alike(x, MOST_PIECES) for x in xs), strict=True)
     results = [function(*same) for same in copies]

@@ -85,8 +85,9 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
         input_tensor: the tensor to clip.
         output_tensor: of the input's type and sizes; may be the input's own memory.
         scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
-            FLOAT64), where the backend may contract the product and the sum into one rounding;
-            rounded to the tensor's type once; integers truncate, saturate, and have 0 for NaN.
+            FLOAT64), where the backend may contract the product and the sum into one rounding,
+            and may leave out to add 0.0 (so that -0.0 stays); rounded to the tensor's type once;
+            integers truncate, saturate, and have 0 for NaN.
         min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
             truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
             min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may

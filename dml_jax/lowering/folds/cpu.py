@@ -66,9 +66,9 @@ PIECE = 2**16
 # so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
 # 12 5.3, 4.5; 70, 12; 37, 6.8.
 SHORT_ROW = 12
-# And of LOG_SUM_EXP, from 16 on in two sets. ms of 8388608 elements, FLOAT16; FLOAT32, rows of 13
-# 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient keeps two things: of
-# 13 7.2, 27.
+# The same of LOG_SUM_EXP; rows of 16 and more in two stages. ms of 8388608 elements, FLOAT16;
+# FLOAT32, rows of 13 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient
+# keeps two things: of 13 7.2, 27.
 SHORT_LOGARITHM = 23
 # Short rows of which so few are behind each other; LOG_SUM_EXP gains up to NARROW.
 FEW = 8

@@ -75,7 +75,10 @@ def extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.A
 
 
 def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
-    """Of floats, what is NaN apart: half the instructions."""
+    """The largest or smallest, elementwise.
+
+    Floats are compared as if none were NaN, which is put back at the end: half the instructions.
+    """
     if not is_float(pieces[0]):
         return pairwise(lax.max if largest else lax.min, pieces)
     if pieces[0].dtype == jnp.float16:

@@ -41,8 +41,8 @@ class Fold:
         across: what devices agree on, over the named mesh axes.
         result: what is asked for of what is kept, elementwise, and of the type of the last; None is
             all of it.
-        row: the longest rows that a thread of a GPU reads at once; 0 where `default` does well over
-            axes that end in rows.
+        row: on a GPU, the longest rows of which a thread reads one at once; 0 leaves axes that end
+            in rows to `default`.
         ahead: into how many pieces, at most, a GPU cuts a long row, to combine them before they
             are reduced (of narrow elements nearly twice as many).
         pair: where one element is kept, XLA's own function that combines two.

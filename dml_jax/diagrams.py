@@ -1,4 +1,4 @@
-"""Pictures of graphs and models: boxes in layers, joined by what flows between them."""
+"""Diagrams of graphs and models: boxes in layers, joined by what flows between them."""
 
 import itertools
 import statistics
@@ -133,14 +133,14 @@ def _words(tensor: TensorDesc) -> str:
     return TensorDesc(tensor.data_type, tensor.sizes).shown()
 
 
-def check_drawing(target: Path) -> None:
+def check_diagram(target: Path) -> None:
     """Raises what `draw` would, before there is anything to draw."""
     check_picture(target, "networkx")
 
 
 def draw(picture: Picture, target: Path) -> None:
     """Writes a .svg or .png file. Raises `DmlError` where it cannot, or a package is missing."""
-    check_drawing(target)
+    check_diagram(target)
     from matplotlib.figure import Figure
 
     if not picture.boxes:
