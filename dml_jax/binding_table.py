@@ -96,7 +96,7 @@ def checked_type(array: Any, place: str) -> TensorDataType:
     try:
         data_type = TensorDataType.of_dtype(array.dtype)
     except DmlError as error:
-        raise DmlError(error.moved("", f"{place}.dtype")) from None
+        raise DmlError(error.moved("", place)) from None
     if not array.dtype.isnative:
         rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
         raise DmlError([Fault("", place, rule, shown_array(array))])

@@ -559,7 +559,7 @@ FILES = [
     case(
         "png-100-megapixels",
         source("p.png", png_header(10_000, 10_000), "UINT8"),
-        *(IN, "sourcePath 'p.png'", "readable .png"),
+        *(IN, "sourcePath 'p.png'", "at most 89478485 pixels"),
     ),
     case(
         "picture-type",
@@ -1507,8 +1507,9 @@ def test_damaged_files_are_read_or_refused(kind: str, folder: Path):
         (sequence(valueCount=0), "valueCount"),
         (source("w.npy", npy_header("(1000000000000000,)")), "w.npy"),
         (source("w.npy", npy_header(f"({10**15}, {10**15})")), "w.npy"),
+        (source("p.png", png_header(10_000, 10_000), "UINT8"), "at most 89478485 pixels"),
     ],
-    ids=["deep", "memory", "count", "npy-1e15", "npy-1e30"],
+    ids=["deep", "memory", "count", "npy-1e15", "npy-1e30", "png-1e8"],
 )
 def test_refused_as_a_process(edit: Edit, fragment: str, folder: Path):
     model = copy.deepcopy(BASE)

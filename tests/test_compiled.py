@@ -567,6 +567,23 @@ def test_what_is_no_memory(array: Any, got: str):
         Buffer(array)
 
 
+def test_memory_of_a_type_that_is_not_directmls():
+    with pytest.raises(DmlError, match=r"expected a buffer's array\.dtype to be one .*got bool"):
+        Buffer(np.ones(2, bool))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,) * 9])
+def test_memory_may_have_any_shape(shape: tuple[int, ...]):
+    memory, one = Buffer(np.full(shape, 9, np.float32)), TensorDesc("FLOAT32", [1])
+    clip = ElementWiseClip.infer(input_tensor=one, min=1, max=2)
+    if 0 in shape:
+        with pytest.raises(DmlError, match=r"at least 4 bytes .*got 0 bytes of"):
+            compile(clip).bind([memory], [memory])
+    else:
+        compile(clip).bind([memory], [memory]).dispatch()
+        np.testing.assert_array_equal(memory.array, np.full(shape, 2))
+
+
 def test_zeros_are_no_transfer_by_accident():
     with jax.transfer_guard("disallow"):
         assert Buffer.of(SOME).array.shape == (3, 4)

@@ -209,6 +209,10 @@ def test_what_is_inside_of_jit_or_gone(guide: Model):
         ({"input": [1.0] * 9}, r"values\['input'\] to be an array, got a list"),
         ({"input": np.ma.ones(9, np.float32)}, r"\['input'\] to be one of JAX or NumPy, got a M"),
         ({"input": np.ones(9, ">f4")}, r"\['input'\] to be in the machine's byte order"),
+        (
+            {"input": np.ones(9, bool)},
+            r"values\['input'\]\.dtype to be one that D.*got bool",
+        ),
         ([np.ones(9, np.float32)], "values to be arrays by the resource's name"),
     ],
 )
@@ -231,8 +235,9 @@ def test_all_that_is_wrong_is_said(guide: Model):
     for path in (b"model.json", 3, None, "model\0.json"):
         with pytest.raises(DmlError, match=r"path to be a path, as a str or pathlib.Path, got"):
             load_model(path)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(DmlError, match="output_folder to be a path"):
-        run_model(guide, output_folder=3)  # pyright: ignore[reportArgumentType]
+    for folder in (3, 0, False):
+        with pytest.raises(DmlError, match="output_folder to be a path"):
+            run_model(guide, output_folder=folder)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.usefixtures("no_x64")

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,6 +77,8 @@ def cli() -> None:
     """  # noqa: D301  (click reads \b as a control character)
     # DirectML has 64-bit types, so the command line has them too.
     jax.config.update("jax_enable_x64", True)
+    # Pillow's, of pictures that are refused.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
 
 
 @click.command()

@@ -340,7 +340,10 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
         names = ", ".join(IMAGE_DATA_TYPES)
         raise refused(f"come with an initialValuesDataType of {names}", data_type.shown())
     with image_class.open(path) as header:
+        pixels, most = header.width * header.height, image_class.MAX_IMAGE_PIXELS
         channels, height, width = resample or (3, header.height, header.width)
+    if most is not None and pixels > most:  # of which Pillow itself only warns
+        raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
 
     def make() -> np.ndarray:
         with image_class.open(path) as opened:

@@ -54,7 +54,7 @@ def run_model(
     expect(isinstance(values, Mapping), "values", "be arrays by the resource's name", values)
     expect(device is None or isinstance(device, jax.Device), "device", IS_DEVICE, device)
     expect.check()
-    folder = path_given(output_folder or "", "output_folder")
+    folder = path_given("" if output_folder is None else output_folder, "output_folder")
     kinds = Dispatch if output_folder is None else (Dispatch, WriteFile)
     commands = tuple(command for command in model.commands if isinstance(command, kinds))
     bounds = bounds_of(model)

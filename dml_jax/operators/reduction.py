@@ -104,11 +104,13 @@ class Reduce(_OverAxes, op="REDUCE"):
     SUM_SQUARE `sum(x^2)`; LOG_SUM `ln(sum(x))`; LOG_SUM_EXP `ln(sum(exp(x)))`; ARGMAX and ARGMIN
     the index of the largest (smallest) element.
 
-    Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. MIN and
-    MAX give NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the
-    smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by
-    the maximum. Denormals of FLOAT32 may count as 0, but in ARGMIN and ARGMAX: on a CPU XLA reads
-    and writes 0 for them, on a GPU it does not.
+    Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. In which
+    order floats are added is the program's, so that the last digits of a sum, and whether a part of
+    it overflows, may differ between REDUCE alone and inside of another program. MIN and MAX give
+    NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the smallest index,
+    which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by the maximum.
+    Denormals of FLOAT32 may count as 0, but in ARGMIN and ARGMAX: on a CPU XLA reads and writes 0
+    for them, on a GPU it does not.
 
     Gradient: the function's derivative. MIN and MAX share among ties equally and have 0 where there
     is NaN, L1 has 0 at 0, L2 of a zero vector has 0, LOG_SUM_EXP has 0 where its result is

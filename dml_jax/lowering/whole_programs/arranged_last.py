@@ -33,7 +33,7 @@ class _Made(NamedTuple):
     Attributes:
         value: the array, or what is yet to be arranged.
         given: whether there are only moves between the inputs and it.
-        maker: the outermost equation that made it, whose name it has in profiles.
+        maker: the equation that made it, whose name it has in profiles.
     """
 
     value: _Value

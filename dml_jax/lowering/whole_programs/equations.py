@@ -85,7 +85,7 @@ def variables(atoms: Iterable[Any]) -> Iterator[Any]:
 
 
 def inlined(program: ClosedJaxpr, platform: str) -> ClosedJaxpr:
-    """A traced program with the bodies of its calls in their place, all the way down.
+    """A traced program with the bodies of its calls in their place, all the way down; or itself.
 
     The calls are functions with a rule, since a whole program has no derivative here, and
     `lax.platform_dependent`, of which it is the platform's branch.
@@ -95,7 +95,8 @@ def inlined(program: ClosedJaxpr, platform: str) -> ClosedJaxpr:
         body = _body_of(eqn, operands, platform)
         return bound(eqn, operands) if body is None else evaluated(*body, step)
 
-    return retraced(program, step)
+    has_calls = any(_body_of(eqn, eqn.invars, platform) for eqn in program.jaxpr.eqns)
+    return retraced(program, step) if has_calls else program
 
 
 def retraced(program: ClosedJaxpr, step: Callable[[Any, Operands], Operands]) -> ClosedJaxpr:

@@ -46,6 +46,8 @@ _FormOf = Callable[[Any], Function | None]  # of an equation
 def in_its_form(function: Function, *xs: Any) -> list[jax.Array]:
     """`function(*xs)`, on one device in the form of its platform, which returns the same.
 
+    (But for the last digits of sums of floats, whose order is the form's.)
+
     For what is a whole program: such a form does not fuse with what stands around it, and this has
     neither derivative nor batching.
     """
