@@ -123,6 +123,26 @@ def test_nan_propagates(function: str, dtype: type):
         assert all(np.isnan(result).all() for result in results(*arrays))
 
 
+NANS = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("function", ["SUM", "MULTIPLY", "MAX"])
+@pytest.mark.parametrize("length", [12, 13, 16, 17, 33, 49, 64, 65, 97, 98, 512, 513, 640, 768])
+def test_nan_of_every_kind_in_many_rows(function: str, length: int):
+    """Quiet and signalling ones of either sign, in each place, beside infinities and 3e38."""
+    rows = 2**16 // length + 1
+    without = np.ones((rows, length), np.float32)
+    without[:, 0] = np.resize([np.inf, 3e38, 1], rows)
+    pick = {"SUM": np.sum, "MULTIPLY": np.prod, "MAX": np.max}[function]
+    expected = pick(without.astype(np.float64), axis=1).astype(np.float32)
+    x, some = without.copy(), np.arange(0, rows, 2)
+    x[some, some // 2 % length], expected[some] = np.resize(NANS, some.size), np.nan
+    for count in (rows, rows - 1):
+        op, some = make(function, x[:count], [1]), x[:count]
+        for result in (op(some), jax.jit(lambda x, op=op: op(jnp.abs(x)))(some)):
+            np.testing.assert_allclose(result[:, 0], expected[:count], rtol=1e-6)
+
+
 def test_float16_accumulates_in_float32():
     x = np.full((5000,), 100, np.float16)
     big, small = np.full(5000, 100, np.float16), np.ones(5000, np.float16)

@@ -24,7 +24,6 @@ from dml_jax.lowering.whole_programs import (
     mapped_apart,
     pieces_cpu,
     pieces_gpu,
-    summed_rows,
 )
 from dml_jax.lowering.whole_programs.equations import inlined
 
@@ -644,58 +643,3 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
     for function, expected in ((cut, True), (lambda x: lax.concatenate(cut(x), 1), in_rows)):
         program = jax.make_jaxpr(function)(x)
         assert (mapped.in_long_rows(program, [x]) is not None) == expected
-
-
-SUMS = {  # in NumPy, of float64
-    "SUM": np.sum,
-    "AVERAGE": np.mean,
-    "LOG_SUM": lambda x, axes, keepdims: np.log(x.sum(axes, keepdims=keepdims)),
-    "L2": lambda x, axes, keepdims: np.sqrt((x**2).sum(axes, keepdims=keepdims)),
-    "MAX": np.max,
-}
-
-
-@pytest.mark.parametrize(
-    ("sizes", "axes", "dtype", "own"),
-    [
-        ([64, 32, 7, 7], [2, 3], "FLOAT32", True),
-        ([64, 32, 7, 7], [0, 2, 3], "FLOAT32", True),
-        ([4096, 13, 1], [1], "FLOAT32", True),
-        ([401, 127], [1], "FLOAT32", True),
-        ([401, 128], [1], "FLOAT32", False),
-        ([4096, 12], [1], "FLOAT32", False),
-        ([512, 49, 2], [1], "FLOAT32", False),
-        ([64, 32, 7, 7], [2, 3], "FLOAT16", False),
-    ],
-)
-@pytest.mark.parametrize("function", SUMS)
-def test_sums_of_short_rows(
-    function: str, sizes: list[int], axes: list[int], dtype: str, own: bool
-):
-    op = Reduce.infer(function=function, input_tensor=TensorDesc(dtype, sizes), axes=axes)
-    x = np.random.default_rng(0).integers(1, 9, sizes).astype(op.inputs[0].dtype)
-    program = summed_rows.summed(inlined(jax.make_jaxpr(op.compute)(x), "cpu"))
-    assert (program is not None) == (own and function not in ("L2", "MAX"))
-    expected = SUMS[function](x.astype(np.float64), tuple(axes), keepdims=True)
-    (result,) = jax.jit(in_form("cpu", op.compute))(x)
-    tolerance = 1e-3 if dtype == "FLOAT16" else 2e-7
-    np.testing.assert_allclose(result, expected.astype(result.dtype), rtol=tolerance)
-
-
-def test_sums_of_short_rows_keep_what_is_no_number():
-    x = np.ones((2048, 49), np.float32)
-    x[3, 5], x[4, 6], x[5, :2] = np.nan, -np.inf, (np.inf, -np.inf)
-    op = Reduce.infer(function="SUM", input_tensor=TensorDesc("FLOAT32", x.shape), axes=[1])
-    result = np.asarray(op(x)).ravel()
-    assert np.isnan(result[[3, 5]]).all()
-    assert result[4] == -np.inf
-    assert (np.delete(result, [3, 4, 5]) == 49).all()
-
-
-def test_sums_of_short_rows_that_are_computed():
-    """XLA would store what makes them."""
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2048, 49]))
-    graph = builder.build([functional.reduce(functional.clip(x, 2, 5), "SUM", [1])])
-    program = jax.make_jaxpr(graph.compute)(np.ones((2048, 49), np.float32))
-    assert summed_rows.summed(inlined(program, "cpu")) is None

@@ -95,12 +95,8 @@ def inlined(program: ClosedJaxpr, platform: str) -> ClosedJaxpr:
         body = _body_of(eqn, operands, platform)
         return bound(eqn, operands) if body is None else evaluated(*body, step)
 
-    has_calls = any(_body_of(eqn, eqn.invars, platform) for eqn in program.jaxpr.eqns)
-    return retraced(program, step) if has_calls else program
-
-
-def retraced(program: ClosedJaxpr, step: Callable[[Any, Operands], Operands]) -> ClosedJaxpr:
-    """The program in which an equation is what `step` gives of its operands."""
+    if not any(_body_of(eqn, eqn.invars, platform) for eqn in program.jaxpr.eqns):
+        return program
     return jax.make_jaxpr(lambda *xs: evaluated(program, xs, step))(*program.in_avals)
 
 

@@ -2,10 +2,10 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and takes the first of `_FORMS` that there is for it: of what is cut or joined
-last (`pieces_cpu`, `pieces_gpu`, `joined_last`), sums what it is given (`summed_rows`), only maps
-elements (`mapped`), or does so besides (`mapped_apart`), or reduces what it maps (`as_runs`), is
-reduced last (`reduced_last`), moves and repeats elements last (`arranged_last`, which has a form of
-anything). What these make of it may be another program, which is then asked like the first.
+last (`pieces_cpu`, `pieces_gpu`, `joined_last`), only maps elements (`mapped`), or does so besides
+(`mapped_apart`), or reduces what it maps (`as_runs`), is reduced last (`reduced_last`), moves and
+repeats elements last (`arranged_last`, which has a form of anything). What these make of it may be
+another program, which is then asked like the first.
 """
 
 import functools
@@ -34,7 +34,6 @@ from dml_jax.lowering.whole_programs import (
     pieces_cpu,
     pieces_gpu,
     reduced_last,
-    summed_rows,
 )
 from dml_jax.lowering.whole_programs.as_runs import as_runs
 from dml_jax.lowering.whole_programs.equations import bound, evaluated, inlined
@@ -165,11 +164,6 @@ def _as_runs(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | Non
     return [jnp.reshape(y, aval.shape) for y, aval in zip(results, avals, strict=True)]
 
 
-def _summed(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
-    summed = summed_rows.summed(program)
-    return None if summed is None else _in_a_form("cpu", summed, *xs, excluding=_summed)
-
-
 def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     apart = mapped_apart.apart(program)
     return None if apart is None else _in_a_form("cpu", apart, *xs, excluding=_apart)
@@ -179,7 +173,6 @@ _FORMS = {
     "cpu": (
         functools.partial(_only, _joined_in_rows),
         functools.partial(_only, _split_by_loops),
-        _summed,
         mapped.in_long_rows,
         mapped.in_even_rows,
         functools.partial(_last, _split_by_loops),
