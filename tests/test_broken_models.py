@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from guide_model import guide_model
 from PIL import Image
 
 from dml_jax.cli import cli
@@ -67,28 +68,8 @@ DESCS: dict[str, Json] = {
     },
 }
 
-BASE: Json = {
-    "resources": {
-        "input": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 9, "valueStart": 1, "valueDelta": 1},
-        },
-        "output": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 3, "value": 0},
-        },
-    },
-    "dispatchables": {"sum": {"type": "DML_OPERATOR_REDUCE", "desc": DESCS["REDUCE"]}},
-    "commands": [
-        {
-            "type": "dispatch",
-            "dispatchable": "sum",
-            "bindings": {"InputTensor": "input", "OutputTensor": "output"},
-        },
-        {"type": "print", "resource": "output"},
-        {"type": "writeFile", "resource": "output", "targetPath": "written/sums.npy"},
-    ],
-}
+BASE: Json = guide_model("written/sums.npy")
+BASE["dispatchables"]["sum"]["desc"] = DESCS["REDUCE"]
 
 
 def put(path: str, value: Any) -> Edit:

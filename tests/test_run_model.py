@@ -9,42 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from devices import SEVERAL
+from guide_model import guide_model
 
 from dml_jax import DmlError, Model, Reduce, load_model, run_model
 from dml_jax.dispatch.resources import parse_resource
-
-# The example of DxDispatch's guide, in whose output there is room for more, and a file.
-TENSORS = {
-    "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 3]},
-    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 1]},
-}
-GUIDE = {
-    "resources": {
-        "input": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 9, "valueStart": 1, "valueDelta": 1},
-        },
-        "output": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 3, "value": 0},
-        },
-    },
-    "dispatchables": {
-        "sum": {
-            "type": "DML_OPERATOR_REDUCE",
-            "desc": {**TENSORS, "Function": "SUM", "AxisCount": 1, "Axes": [3]},
-        }
-    },
-    "commands": [
-        {
-            "type": "dispatch",
-            "dispatchable": "sum",
-            "bindings": {"InputTensor": "input", "OutputTensor": "output"},
-        },
-        {"type": "print", "resource": "output"},
-        {"type": "writeFile", "resource": "output", "targetPath": "sums.npy"},
-    ],
-}
 
 
 def loaded(tmp_path: Path, value: Any) -> Model:
@@ -55,7 +23,7 @@ def loaded(tmp_path: Path, value: Any) -> Model:
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.chdir(tmp_path)
-    return loaded(tmp_path, GUIDE)
+    return loaded(tmp_path, guide_model())
 
 
 def resources(tmp_path: Path, **held: Any) -> Model:
@@ -251,7 +219,7 @@ def test_64_bit_types_are_not_narrowed(tmp_path: Path):
 
 @pytest.mark.usefixtures("no_x64")
 def test_64_bit_tensors_in_other_resources(guide: Model, tmp_path: Path):
-    value = json.loads(json.dumps(GUIDE))
+    value = guide_model()
     for tensor in ("InputTensor", "OutputTensor"):
         value["dispatchables"]["sum"]["desc"][tensor]["DataType"] = "INT64"
     value["resources"] = {
