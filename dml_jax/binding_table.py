@@ -303,11 +303,11 @@ class _Binding:
         sized = size is None or is_uint(size)
         if not (expect(sized, f"{path}.size_in_bytes", rule, size) and placed):
             return
-        name = self._names.setdefault(id(binding.buffer.array), place)
+        array = binding.buffer.array
+        name = self._names.setdefault(id(array), place)
         first = self.buffers.setdefault(name, binding.buffer)
         rule = f"be bound to the Buffer of {name}, which holds the same array"
         expect(first is binding.buffer, path, rule, Unquoted("another Buffer"))
-        array = binding.buffer.array
         if not expect(not array.is_deleted(), path, IS_LOST, deleted(array)):
             return
         self._expect_place(path, array)

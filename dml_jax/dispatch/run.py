@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from dml_jax.binding import Bound
-from dml_jax.binding_table import IS_DEVICE, checked_type
+from dml_jax.binding_table import IS_DEVICE, checked_type, deleted
 from dml_jax.dispatch.executor import Executor, bounds_of, shaped, typed
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
@@ -111,10 +111,10 @@ def _initial(
 def _bytes_of(array: Array, resource: Resource, used: slice, place: str) -> np.ndarray:
     """A whole resource that holds an array: where its initial values lie, or all that is used."""
     checked_type(array, place)
-    is_lost = isinstance(array, jax.Array) and not isinstance(array, Tracer) and array.is_deleted()
-    if isinstance(array, Tracer) or is_lost:
-        got = Unquoted(f"a {'deleted' if is_lost else 'traced'} {shown_array(array)}")
-        raise DmlError([Fault("", place, "be there", got)])
+    if isinstance(array, Tracer):
+        raise DmlError([Fault("", place, "be there", Unquoted(f"a traced {shown_array(array)}"))])
+    if isinstance(array, jax.Array) and array.is_deleted():
+        raise DmlError([Fault("", place, "be there", deleted(array))])
     data, takes = np.array(array).reshape(-1), list[str]()
     for part in (resource.initialised, used):
         expected = typed(np.empty(part.stop - part.start, np.uint8), resource)
