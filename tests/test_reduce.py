@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -13,6 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import compiled_soon
 from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
@@ -32,14 +33,6 @@ def make(function: str, x: np.ndarray | jax.Array, axes, output: str | None = No
     sizes = reduced(list(tensor.sizes), list(axes))
     return Reduce(
         function=function, input_tensor=tensor, output_tensor=TensorDesc(output, sizes), axes=axes
-    )
-
-
-def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
-    """`jax.jit` without LLVM's optimisations, a third of the time that many reductions take."""
-    on_cpu = jax.default_backend() == "cpu"
-    return jax.jit(
-        function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
     )
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from devices import SEVERAL
+from forms import compiled_soon
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -258,14 +259,22 @@ def test_second_derivatives_inside_of_a_loop(name: str):
     def unrolled(x: jax.Array) -> jax.Array:
         return loss(x) + loss(2 * x)
 
-    for way in (
-        lambda f: jax.jvp(jax.grad(f), (x,), (x,))[1],
-        lambda f: jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x),
-        lambda f: jax.jit(jax.hessian(f))(x),
-    ):
-        np.testing.assert_allclose(way(looped), way(unrolled), rtol=1e-4, atol=1e-4)
-    step = 1e-2  # and it is the derivative of the first one
-    up, down = (np.asarray(jax.grad(looped)(x * (1 + s))) for s in (step, -step))
-    if name not in ("CLIP", "CLIP_GRAD"):  # which jump
-        exact = np.asarray(jax.jvp(jax.grad(looped), (x,), (x,))[1])
-        np.testing.assert_allclose(exact, (up - down) / (2 * step), rtol=3e-2, atol=3e-2)
+    def every_way(f: Callable[[jax.Array], jax.Array], x: jax.Array) -> list[jax.Array]:
+        return [
+            jax.jvp(jax.grad(f), (x,), (x,))[1],
+            jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x),
+            jax.hessian(f)(x),
+        ]
+
+    step = 1e-2
+    results, expected, up, down = compiled_soon(
+        lambda x: (
+            every_way(looped, x),
+            every_way(unrolled, x),
+            *(jax.grad(looped)(x * (1 + s)) for s in (step, -step)),
+        )
+    )(x)
+    for result, other in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-4)
+    if name not in ("CLIP", "CLIP_GRAD"):  # which jump; of others it is the first one's derivative
+        np.testing.assert_allclose(results[0], (up - down) / (2 * step), rtol=3e-2, atol=3e-2)
