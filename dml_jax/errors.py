@@ -144,15 +144,18 @@ def suggested(name: str | None) -> str:
 
 
 def nearest_name(word: object, known: Iterable[str]) -> str | None:
-    """Of the `known` words the one that is near, the first of equally near ones, or has it."""
+    """Of the `known` words the one of which it is a part, or the first of the nearest ones."""
     by_case = {name.casefold(): name for name in known}
     if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
         return None  # the search takes the product of these
     folded = word.casefold()
+    for name in by_case:
+        if folded in name.split("_"):  # OWNED, CLIP
+            return by_case[name]
     found = difflib.get_close_matches(folded, by_case, n=3)
     alike = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in found}
     first = (name for name in by_case if name in alike and alike[name] == max(alike.values()))
-    within = (name for name in by_case if len(folded) > 2 and folded in name)  # CLIP
+    within = (name for name in by_case if len(folded) > 2 and folded in name)
     return by_case.get(next(first, next(within, "")))
 
 

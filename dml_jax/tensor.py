@@ -202,7 +202,9 @@ class TensorDesc:
             total_tensor_size_in_bytes = total
         alignment = guaranteed_base_offset_alignment
         if type(alignment) is not int or alignment != 0:
-            rule = f"be a UINT, 0 or a power of two of at least {element_size} bytes (an element)"
+            rule = "be a UINT, 0 or a power of two"
+            if element_size:
+                rule += f" of at least {element_size} bytes (an element)"
             good = is_uint(alignment) and alignment & (alignment - 1) == 0
             good = good and (alignment == 0 or element_size <= alignment <= UINT_MAX)
             if expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment):

@@ -313,7 +313,7 @@ def test_a_graph_is_no_model(model: str):
         result = invoke(command, "graph.json")
         (line,) = result.stderr.splitlines()
         assert (result.exit_code, result.stdout) == (1, "")
-        assert line.startswith("expected the file to hold a model")
+        assert line.startswith("Model: expected the file to hold a model")
     with pytest.raises(DmlError, match="expected the file to hold a graph"):
         Graph.load(model)
 

@@ -115,6 +115,7 @@ GOOD = {"data_type": "FLOAT32", "sizes": [2, 3]}
         ({"strides": [2**32, 1]}, "Strides[0]", "got 4294967296"),
         ({"strides": [BIG, 1]}, "Strides", "padding included, got 4294967298"),
         ({"flags": "OWNED_BY"}, "Flags", "did you mean 'OWNED_BY_DML'"),
+        ({"flags": "OWNED"}, "Flags", "did you mean 'OWNED_BY_DML'"),
         ({"total_tensor_size_in_bytes": 20}, "TotalTensorSizeInBytes", "be at least 24"),
         ({"total_tensor_size_in_bytes": -1}, "TotalTensorSizeInBytes", "be a UINT64, got -1"),
         ({"total_tensor_size_in_bytes": 24.0}, "TotalTensorSizeInBytes", "be a UINT64"),

@@ -21,6 +21,7 @@ from dml_jax.cli.terminal import (
 )
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
+from dml_jax.tensor import UINT_MAX
 
 
 @click.command()
@@ -75,7 +76,7 @@ from dml_jax.errors import printable
 @click.option(
     "-I",
     "--dispatch_interval",
-    type=Finite(0),
+    type=Finite(0, UINT_MAX),
     default=0,
     show_default=True,
     help="Least milliseconds from one iteration to the next.",

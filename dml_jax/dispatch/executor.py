@@ -1,6 +1,7 @@
 """Runs a model's commands on one device, in order; buffers keep their state between them."""
 
 import contextlib
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -150,15 +151,15 @@ class Executor:
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.bound]
         samples: list[float] = []
-        begin = time.perf_counter()
+        begin, elapsed = time.perf_counter(), math.inf
         for _ in self.track(self._iterations(begin), table.name):
+            time.sleep(max(self.timing.interval - elapsed, 0) / 1e3)
             start = time.perf_counter()
             for _ in range(self.timing.repeat):
                 table.dispatch()
             table.wait()
             elapsed = (time.perf_counter() - start) * 1e3
             samples.append(elapsed / self.timing.repeat)
-            time.sleep(max(self.timing.interval - elapsed, 0) / 1e3)
         self._report(table.name, samples)
 
     def _iterations(self, begin: float) -> Iterable[int]:

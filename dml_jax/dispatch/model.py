@@ -172,10 +172,10 @@ def parse_model(value: Any, folder: Path) -> Model:
         return parsed
 
     if not isinstance(value, Mapping):
-        raise DmlError([Fault("", "the model", "be an object", value)])
+        raise DmlError([Fault("", "", "be an object", value, ("Model",))])
     if "Nodes" in value:
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
-        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"))])
+        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), ("Model",))])
     resource_items, dispatchable_items, command_items = None, None, None
     try:
         with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:

@@ -81,10 +81,18 @@ def find_file(folder: Path, source: str) -> Path:
 class Reader:
     """Takes the fields of one JSON object, collecting what is wrong with them.
 
+    Those that stand `beside` it, in the object that holds it, are told so.
+
     Used as a context manager: leaving it raises all faults, within the object's context.
     """
 
-    def __init__(self, value: Any, known: Collection[str], context: str = ""):
+    def __init__(
+        self,
+        value: Any,
+        known: Collection[str],
+        context: str = "",
+        beside: Collection[str] = (),
+    ):
         self.faults: list[Fault] = []
         self.context = context
         self.value: Mapping[str, Any] = {}
@@ -96,7 +104,10 @@ class Reader:
             if len(self.faults) > FAULTS_MAX:
                 break
             if name not in known and not is_note(name):
-                self.refuse(name, f"be a known field{nearest(name, known)}", value[name])
+                rule = f"be a known field{nearest(name, known)}"
+                if name in beside:
+                    rule = f"stand outside of the braces (beside what holds {', '.join(known)})"
+                self.refuse(name, rule, value[name])
 
     def __enter__(self) -> "Reader":
         if self.faults and not self.value:

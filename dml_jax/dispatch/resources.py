@@ -98,18 +98,20 @@ class Resource:
         return buffer
 
 
+_FIELDS = (
+    "type",
+    "initialValues",
+    "initialValuesDataType",
+    "initialValuesOffsetInBytes",
+    "sizeInBytes",
+    "resampleSize",
+    "resampleMode",
+)
+
+
 def parse_resource(name: str, value: Any, folder: Path) -> Resource:
     """A resource of a model in `folder`. Raises `DmlError` with all that is wrong with it."""
-    known = (
-        "type",
-        "initialValues",
-        "initialValuesDataType",
-        "initialValuesOffsetInBytes",
-        "sizeInBytes",
-        "resampleSize",
-        "resampleMode",
-    )
-    with Reader(value, known, f"Resource '{name}'") as fields:
+    with Reader(value, _FIELDS, f"Resource '{name}'") as fields:
         fields.take("type", _only("buffer"), "buffer")
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
         resample = fields.take("resampleSize", _resample_size, None)
@@ -190,7 +192,7 @@ def _typed(data_type: TensorDataType) -> TensorDataType:
 
 def _constant(value: Any, data_type: TensorDataType) -> _Values:
     dtype = _typed(data_type).dtype
-    with Reader(value, ("valueCount", "value")) as fields:
+    with Reader(value, ("valueCount", "value"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         element = fields.take("value", lambda v: number(v, data_type))
     return _Values(data_type, count * dtype.itemsize, lambda: np.full(count, element, dtype))
@@ -198,7 +200,7 @@ def _constant(value: Any, data_type: TensorDataType) -> _Values:
 
 def _sequence(value: Any, data_type: TensorDataType) -> _Values:
     dtype = _typed(data_type).dtype
-    with Reader(value, ("valueCount", "valueStart", "valueDelta")) as fields:
+    with Reader(value, ("valueCount", "valueStart", "valueDelta"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         start = fields.take("valueStart", lambda v: number(v, data_type))
         delta = fields.take("valueDelta", lambda v: number(v, data_type))
@@ -273,7 +275,7 @@ def _file(
     value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
 ) -> _Values:
     source = ""
-    with Reader(value, ("sourcePath",)) as fields:
+    with Reader(value, ("sourcePath",), beside=_FIELDS) as fields:
         source = fields.take("sourcePath", string)
     kind = Path(source).suffix.lower()
     if kind in OTHER_TYPES:
