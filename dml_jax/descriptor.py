@@ -2,13 +2,23 @@
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError
-from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, DmlError, Fault, nearest_name, suggested
-from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Structure
+from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Scalar, Structure
 from dml_jax.files import is_note
 
 
@@ -65,6 +75,7 @@ class Descriptor:
     c_name: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]] = ()
     _names: ClassVar[Mapping[str, None]] = {}
+    _typed: ClassVar[Sequence[tuple[str, Scalar, str]]] = ()  # numbers, by what names their types
     _given: ClassVar[Any] = inspect.Parameter.KEYWORD_ONLY  # how fields are
 
     def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
@@ -76,10 +87,16 @@ class Descriptor:
             if get_origin(annotation) is not ClassVar:
                 default = cls.__dict__.get(name, MISSING)
                 declared[name] = _field_of(name, annotation, default)
-                if name in cls.__dict__ and default is MISSING:
-                    delattr(cls, name)  # what `field` left
+                if name in cls.__dict__:
+                    delattr(cls, name)  # each instance has its own
         cls.fields = tuple(declared.values())
         cls._names = dict.fromkeys(declared)
+        names = {f.c_name: f.name for f in cls.fields}
+        cls._typed = [
+            (f.name, f.kind, names.get(f.kind.type_field, ""))
+            for f in cls.fields
+            if isinstance(f.kind, Scalar)
+        ]
         none = inspect.Parameter.empty
         parameters = [
             inspect.Parameter(
@@ -124,6 +141,9 @@ class Descriptor:
                     values[f.name] = f.default
                 elif f.c_name not in reported and f.name not in broken:
                     faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
+        for name, kind, typed_by in self._typed:
+            if name in values and typed_by in values:
+                values[name] = kind.of_type(values[name], values[typed_by])
         self.__dict__.update(values)
         self._check(faults, values)
         if faults:
@@ -147,6 +167,14 @@ class Descriptor:
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         """Adds what is wrong across fields; only those in `present` can be asked."""
+
+    if not TYPE_CHECKING:  # or every attribute would be there for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """A field that is missing or wrong, while what depends on it is checked."""
+            if name in type(self)._names:
+                raise UnknownFieldError(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"a descriptor is immutable: cannot set {name!r}")
@@ -254,6 +282,10 @@ class Descriptor:
 
 def _rebuilt(cls: type[Descriptor], values: dict[str, Any]) -> Descriptor:
     return cls(**values)
+
+
+class UnknownFieldError(Exception):
+    """Raised where a check reads a field that is missing or wrong, which has been said."""
 
 
 class ScaleBias(Descriptor, c_name="DML_SCALE_BIAS"):

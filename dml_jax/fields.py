@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dml_jax.enums import Enumeration
+from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.errors import FAULTS_MAX, DmlError, Fault, items_of, refused, with_article
 from dml_jax.tensor import UINT_MAX, TensorDesc
 
@@ -132,7 +132,10 @@ def _item(array: Any) -> Any:
 
 
 class Scalar(Kind):
-    """DML_SCALAR_UNION: a number of the type that another field names, kept as it is given.
+    """DML_SCALAR_UNION: a number of the type that another field names.
+
+    Of a float type it is kept as the nearest one, ties to even, beyond its range infinity; else as
+    it is given, for the operator to say whether it fits.
 
     In JSON a number, or {"Int64": 5} as the union has it; FLOAT16 as the number or as its bits.
     """
@@ -154,6 +157,15 @@ class Scalar(Kind):
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise refused("fit 64 bits", value)
         return value
+
+    def of_type(self, value: float | int, data_type: TensorDataType) -> float | int:
+        """A converted value as one of this type."""
+        if not data_type.name.startswith("FLOAT"):
+            return value
+        with np.errstate(over="ignore"):
+            # A 64-bit integer must not be rounded to float64 on the way.
+            exact = np.longdouble(value) if isinstance(value, int) else value
+            return float(data_type.dtype.type(exact))
 
     def key(self, value: float | int) -> Any:
         # 1 and 1.0 are one value, 0 and -0.0 are two.

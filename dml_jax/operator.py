@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
@@ -12,10 +14,10 @@ from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import Descriptor, c_name_of
+from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.fields import Scalar
+from dml_jax.fields import Field, Scalar
 from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
@@ -26,6 +28,8 @@ from dml_jax.tensor import (
     needs_x64,
     shown_array,
 )
+
+_Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
 
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
@@ -308,7 +312,7 @@ class Operator(Descriptor, Bindable):
     def expected_sizes(self) -> Mapping[str, Any]:
         """Tensor field -> the sizes it must have (a sequence of them for an array of tensors).
 
-        Asked only where `check` found nothing wrong.
+        None is a size that does not follow, where `check` found a tensor wrong.
         """
         raise NotImplementedError
 
@@ -373,16 +377,7 @@ class Operator(Descriptor, Bindable):
                 except DmlError as error:
                     faults += error.moved(cls.c_name, f.c_name)
         partial.__dict__.update(given)
-        faults = partial._from_the_front(faults)
-        expect = Expect(cls.c_name)
-        if not faults:
-            partial._check_counts(expect)
-            tensors = list(partial.tensors())
-            group = given[cls.support.by] if cls.support.by else None
-            faults += [*expect.faults, *cls.support.faults(cls.c_name, tensors, group)]
-        if not faults:
-            partial.check(expect)
-            faults += expect.faults
+        partial._check(faults, given)
         if faults:
             raise DmlError(faults)
         data_type = output_data_type
@@ -405,15 +400,8 @@ class Operator(Descriptor, Bindable):
         are not given are left out.
         """
         for f in self.fields:
-            kind = f.tensor
-            value = self.__dict__.get(f.name)
-            if kind is None or value is None or (output is not None and kind.output != output):
-                continue
-            if f.is_array:
-                for index, tensor in enumerate(value):
-                    yield f"{f.c_name}[{index}]", f.name, tensor
-            else:
-                yield f.c_name, f.name, value
+            if f.tensor and output in (None, f.tensor.output):
+                yield from _tensors_of(f, getattr(self, f.name))
 
     def bind_points(self) -> Iterator[BindPoint]:
         """Where memory is bound: the tensor fields that are given, by their C names."""
@@ -424,61 +412,67 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        given = [f for f in self.fields if f.name in present]
+        tensors = [tensor for f in given for tensor in _tensors_of(f, present[f.name])]
         if faults:
-            faults[:] = self._from_the_front(faults)
-        tensors = list(self.tensors())
+            faults[:] = _from_the_front(faults, tensors)
         by = self.support.by
         unsupported: set[str] = set()
         if by is None or by in present:
             found = self.support.faults(self.c_name, tensors, present[by] if by else None)
             unsupported = {fault.field for fault in found}
             faults += found
-        if len(present) != len(self.fields):
-            return
         expect = Expect(self.c_name)
-        self._check_counts(expect)
+        for f in given:
+            if f.is_array:
+                count = len(present[f.name])
+                expect(count > 0, f.count or f.c_name, "be at least 1", count)
         # Else rules of sizes would look for dimensions that are not there.
         has_ranks = not any(field.endswith("DimensionCount") for field in unsupported)
         countable = has_ranks and not expect.faults
+        self._check_outputs(expect, tensors)
+        # What depends on a field that is wrong itself is not asked.
+        with suppress(UnknownFieldError):
+            self._check_types(expect, tensors)
+        if countable:
+            with suppress(UnknownFieldError):
+                self.check(expect)
+            with suppress(UnknownFieldError):
+                self._but_for(expect.faults)._check_sizes(expect, tensors)
+        # A rank or type that no row has is said once, by the row.
+        faults += (fault for fault in expect.faults if fault.field not in unsupported)
+
+    def _but_for(self, faults: Sequence[Fault]) -> Self:
+        """Itself without the attributes that these are of."""
+        if not faults:
+            return self
+        wrong = {re.split(r"[.[]", fault.field)[0] for fault in faults}
+        known = object.__new__(type(self))
+        for f in self.fields:
+            if f.name in self.__dict__ and (f.tensor or wrong.isdisjoint((f.c_name, f.count))):
+                known.__dict__[f.name] = self.__dict__[f.name]
+        return known
+
+    def _check_outputs(self, expect: Expect, tensors: _Tensors) -> None:
+        outputs = {f.name for f in self.fields if f.tensor and f.tensor.output}
+        for path, field, tensor in tensors:
+            if field not in outputs:
+                continue
+            if not tensor.has_distinct_addresses:
+                expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
+            if tensor.flags and TensorFlags.OWNED_BY_DML in tensor.flags:
+                rule = "be NONE (OWNED_BY_DML is for inputs)"
+                expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
+
+    def _check_types(self, expect: Expect, tensors: _Tensors) -> None:
         shared = self.same_data_type()
         alike = [(path, tensor.data_type) for path, field, tensor in tensors if field in shared]
         for path, data_type in alike[1:]:
             if data_type != alike[0][1]:
                 rule = f"be {alike[0][1]} ({alike[0][0]}.DataType)"
                 expect(False, f"{path}.DataType", rule, data_type.shown())
-        for path, _, tensor in self.tensors(output=True):
-            if not tensor.has_distinct_addresses:
-                expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
-            if tensor.flags and TensorFlags.OWNED_BY_DML in tensor.flags:
-                rule = "be NONE (OWNED_BY_DML is for inputs)"
-                expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
-        before = len(expect.faults)
-        if countable:
-            self.check(expect)
-            if len(expect.faults) == before:
-                self._check_sizes(expect, tensors)
-        # A rank or type that no row has is said once, by the row.
-        faults += (fault for fault in expect.faults if fault.field not in unsupported)
 
-    def _from_the_front(self, faults: Sequence[Fault]) -> list[Fault]:
-        """The faults, where an axis counts from the end with what that is for DirectML."""
-        rank = next((tensor.dimension_count for _, _, tensor in self.tensors()), 0)
-        found = []
-        for fault in faults:
-            axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
-            if is_axis and type(axis) is int and -rank <= axis < 0:
-                rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
-                fault = replace(fault, rule=rule)
-            found.append(fault)
-        return found
-
-    def _check_counts(self, expect: Expect) -> None:
-        for f in self.fields:
-            if f.is_array and f.name in self.__dict__:
-                count = len(self.__dict__[f.name])
-                expect(count > 0, f.count or f.c_name, "be at least 1", count)
-
-    def _check_sizes(self, expect: Expect, tensors: Sequence[tuple[str, str, TensorDesc]]) -> None:
+    def _check_sizes(self, expect: Expect, tensors: _Tensors) -> None:
         expected = {}
         for name, sizes in self.expected_sizes().items():
             f = next(f for f in self.fields if f.name == name)
@@ -495,7 +489,7 @@ class Operator(Descriptor, Bindable):
                 expect(False, f"{path}.DimensionCount", f"be {rank}", tensor.dimension_count)
                 continue
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
-                if size != got:
+                if size not in (None, got):
                     rule = f"be {size} {self.because(field, d)}".rstrip()
                     expect(False, f"{path}.Sizes[{d}]", rule, got)
 
@@ -600,3 +594,27 @@ def _named(value: Any) -> tuple[type[Operator], Any]:
         raise DmlError([Fault("", "type", "be an operator's name", name)])
     fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
     return operator_type(name), fields.get("Desc", fields.get("desc", fields))
+
+
+def _tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
+    """(path, field, tensor) of a field: none, one, or several."""
+    if f.tensor is None or value is None:
+        return
+    if f.is_array:
+        for index, tensor in enumerate(value):
+            yield f"{f.c_name}[{index}]", f.name, tensor
+    else:
+        yield f.c_name, f.name, value
+
+
+def _from_the_front(faults: Sequence[Fault], tensors: _Tensors) -> list[Fault]:
+    """The faults, where an axis counts from the end with what that is for DirectML."""
+    rank = next((tensor.dimension_count for _, _, tensor in tensors), 0)
+    found = []
+    for fault in faults:
+        axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
+        if is_axis and type(axis) is int and -rank <= axis < 0:
+            rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
+            fault = replace(fault, rule=rule)
+        found.append(fault)
+    return found

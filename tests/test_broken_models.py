@@ -287,15 +287,15 @@ TEXTS = [
         *("each key", "once", "'sizeInBytes'"),
     ),
     case("lone-surrogate", text('{"\\ud800": 1}'), "model.json", "JSON"),
-    case("a-list", text("[1, 2]"), "the model", "object", "[1, 2]"),
-    case("a-string", text('"resources"'), "the model", "object", "'resources'"),
+    case("a-list", text("[1, 2]"), "Model", "object", "[1, 2]"),
+    case("a-string", text('"resources"'), "Model", "object", "'resources'"),
     case("1e400", text('{"resources": 1e400}'), "model.json", "JSON"),
     case(
         "described-twice",
         text(json.dumps(BASE).replace('"desc"', '"Desc": {"Axis": 1}, "desc"')),
         *("Dispatchable 'sum'", "Desc", "desc"),
     ),
-    case("null", text("null"), "the model", "object", "None"),
+    case("null", text("null"), "Model", "object", "None"),
     case("nothing-in-it", text("{}"), "Model", "resources", "given", "nothing", lines=3),
 ]
 
@@ -558,6 +558,11 @@ FILES = [
         *(IN, "resampleSize", "1, 3 or 4 channels", "[1, 2, 8, 8]"),
     ),
     case(
+        "resample-inside",
+        put(VALUES, {"sourcePath": "p.png", "resampleSize": [1, 3, 8, 8]}),
+        *(IN, "initialValues.resampleSize", "outside of the braces", "[1, 3, 8, 8]"),
+    ),
+    case(
         "resample-rank",
         both(source("p.png", picture("PNG")), put("resources/input/resampleSize", [8, 8])),
         *(IN, "resampleSize", "[1, C, H, W]", "[8, 8]"),
@@ -794,6 +799,7 @@ OPERATORS = [
         "space-channels",
         described("DEPTH_TO_SPACE1", BlockSize=3),
         *(SUM, "DEPTH_TO_SPACE1", "InputTensor.Sizes[1]", "multiple of 9", "got 4"),
+        lines=3,
     ),
     case(
         "space-rank",
@@ -1314,6 +1320,7 @@ def test_no_model_at_a_strange_path(path: str, folder: Path):
         (["-r", "-1"], ("dispatch_repeat", "-1")),
         (["-t", "-1"], ("milliseconds_to_run", "-1")),
         (["-I", "x"], ("dispatch_interval", "x")),
+        (["-I", "1e20"], ("dispatch_interval", "1e+20")),
         (["-v", "-1"], ("timing_verbosity", "-1")),
         (["--nonsense"], ("--nonsense",)),
     ],

@@ -1,6 +1,7 @@
 """What the operators of one family say of each other, and the bounds that are exact."""
 
-from typing import Any
+import functools
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from dml_jax import (
     SpaceToDepth1,
     Split,
     TensorDesc,
+    Tile,
     operator_from_json,
 )
 
@@ -132,6 +134,59 @@ def test_axis_direction(op: type, function: str, length: int):
     )
 
 
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (
+            lambda t: ElementWiseClip(
+                input_tensor=t([4]), output_tensor=t([5]), min=float("nan"), max=1
+            ),
+            ["Min", "OutputTensor.Sizes[0]"],
+        ),
+        (
+            lambda t: Split(input_tensor=t([4, 4]), output_tensors=[t([3, 1]), t([3, 2])], axis=1),
+            [
+                "OutputTensors[*].Sizes[1]",
+                "OutputTensors[0].Sizes[0]",
+                "OutputTensors[1].Sizes[0]",
+            ],
+        ),
+        (
+            lambda t: Reduce(
+                function="SUMM", input_tensor=t([4, 4]), output_tensor=t([4, 4]), axes=[0]
+            ),
+            ["Function", "OutputTensor.Sizes[0]"],
+        ),
+        (
+            lambda t: Argmax(
+                input_tensor=t([4]), output_tensor=t([1]), axes=[5], axis_direction="UP"
+            ),
+            ["AxisDirection", "OutputTensor.DataType", "Axes[0]"],
+        ),
+        (  # the channels do not follow
+            lambda t: DepthToSpace(
+                input_tensor=t([1, 3, 2, 2]), output_tensor=t([7, 3, 4, 1]), block_size=2
+            ),
+            ["InputTensor.Sizes[1]", "OutputTensor.Sizes[0]", "OutputTensor.Sizes[3]"],
+        ),
+        (  # nor sizes where the axes are wrong
+            lambda t: Reduce(
+                function="SUM", input_tensor=t([4, 4]), output_tensor=t([3, 3]), axes=[0, 7]
+            ),
+            ["Axes[1]"],
+        ),
+        (
+            lambda t: Tile(input_tensor=cast(Any, 3), output_tensor=t([4]), repeats=[2]),
+            ["InputTensor"],
+        ),
+    ],
+)
+def test_all_that_does_not_depend_on_what_is_wrong(make, fields: list[str]):
+    with pytest.raises(DmlError) as refused:
+        make(functools.partial(T, "FLOAT32"))
+    assert [fault.field for fault in refused.value.faults] == fields
+
+
 def clip1(data_type: str, low, high, size: int = 1) -> ElementWiseClip1:
     tensor = T(data_type, [size])
     return ElementWiseClip1(
@@ -165,6 +220,10 @@ def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
 
 
 def test_bounds_of_one_value_are_one_operator():
+    rounded = float(np.float32(0.1))
+    assert clip1("FLOAT32", 0.1, 1) == clip1("FLOAT32", rounded, 1) != clip1("FLOAT32", 0.2, 1)
+    assert clip1("FLOAT16", 0.1, 1) != clip1("FLOAT16", rounded, 2)
+    assert clip1("FLOAT16", 0, 10**6) == clip1("FLOAT16", 0, float("inf"))
     one = clip1("FLOAT32", 0, 1)
     for low, high in ((0.0, 1.0), (np.float32(0), np.int8(1)), (jnp.float32(0), np.array(1.0))):
         assert clip1("FLOAT32", low, high) == one

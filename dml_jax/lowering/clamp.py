@@ -63,20 +63,15 @@ def _kept_bits(there: jax.Array, x: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(kept, x.dtype)
 
 
-def to_float(bound: float | int, dtype: np.dtype) -> float:
-    """The nearest float of the type, ties to even; beyond its range infinity."""
-    with np.errstate(over="ignore"):
-        # A 64-bit integer must not be rounded to float64 on the way.
-        return float(dtype.type(np.longdouble(bound) if isinstance(bound, int) else bound))
-
-
 def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     """A FLOAT bound in the type that it clips.
 
-    Integers truncate toward zero and then saturate (infinities too); floats round to nearest even.
+    Integers truncate toward zero and then saturate (infinities too); floats round to nearest even,
+    beyond their range to infinity.
     """
     if not np.issubdtype(dtype, np.integer):
-        return to_float(bound, dtype)
+        with np.errstate(over="ignore"):
+            return float(dtype.type(bound))
     limits = np.iinfo(dtype)
     if math.isinf(bound):
         return int(limits.max if bound > 0 else limits.min)

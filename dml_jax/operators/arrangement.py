@@ -170,6 +170,11 @@ class Tile(Operator, op="TILE"):
         return arrangement.tile(x, self.repeats)
 
 
+def _divided(size: int, by: int) -> int | None:
+    """None where there is a remainder."""
+    return None if size % by else size // by
+
+
 class _Blocks(Operator):
     """What depth to space and its inverse share: a block of pixels is a pixel's channels."""
 
@@ -225,10 +230,10 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
     def check(self, expect: Expect) -> None:
         self.expect_multiples(expect, [1], self.block_size**2)
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
+    def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         n, depth, h, w = self.input_tensor.sizes
         block = self.block_size
-        return {"output_tensor": [n, depth // block**2, h * block, w * block]}
+        return {"output_tensor": [n, _divided(depth, block**2), h * block, w * block]}
 
     def lower(self, x):
         return arrangement.depth_to_space(x, self.block_size, self.depth_first)
@@ -257,10 +262,10 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     def check(self, expect: Expect) -> None:
         self.expect_multiples(expect, [2, 3], self.block_size)
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
+    def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         n, c, h, w = self.input_tensor.sizes
         block = self.block_size
-        return {"output_tensor": [n, c * block**2, h // block, w // block]}
+        return {"output_tensor": [n, c * block**2, _divided(h, block), _divided(w, block)]}
 
     def lower(self, x):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -43,8 +43,11 @@ class _Clipping(Operator):
 class _ExactClipping(_Clipping):
     """Bounds in the tensor's own type, which MinMaxDataType repeats."""
 
+    if TYPE_CHECKING:  # a field of each, in its structure's order
+        min_max_data_type: TensorDataType
+
     def check(self, expect: Expect) -> None:
-        tensor, data_type = self.inputs[0], self.__dict__["min_max_data_type"]
+        tensor, data_type = self.inputs[0], self.min_max_data_type
         rule = f"be {tensor.data_type} (InputTensor.DataType)"
         expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
         if tensor.dtype.kind in "iu":
@@ -58,8 +61,7 @@ class _ExactClipping(_Clipping):
             super().check(expect)
 
     def bounds(self) -> list[float | int]:
-        dtype = self.inputs[0].dtype
-        exact = int if np.issubdtype(dtype, np.integer) else lambda b: clamp.to_float(b, dtype)
+        exact = int if np.issubdtype(self.inputs[0].dtype, np.integer) else float
         return [exact(getattr(self, name)) for name in ("min", "max")]
 
 

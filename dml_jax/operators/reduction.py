@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -38,8 +39,11 @@ def _indexed(types: str, indices: str) -> dict[str, str]:
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
 
+    if TYPE_CHECKING:  # a field of each, in its structure's order
+        axes: Axes
+
     def check(self, expect: Expect) -> None:
-        axes, rank = self._axes, self.inputs[0].dimension_count
+        axes, rank = self.axes, self.inputs[0].dimension_count
         for k, axis in enumerate(axes):
             rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
             expect(axis < rank, f"Axes[{k}]", rule, axis)
@@ -50,18 +54,18 @@ class _OverAxes(Operator):
 
     def _check_indices(self, expect: Expect) -> None:
         """The type of the indices holds the largest of them; all but INT32 do."""
-        output, sizes = self.__dict__.get("output_tensor"), self.inputs[0].sizes
-        count = math.prod(sizes[axis] for axis in self._axes if axis < len(sizes))
-        if output is not None and output.data_type == TensorDataType.INT32 and count > 2**31:
-            rule = f"hold {count - 1}, the largest index"
-            expect(False, "OutputTensor.DataType", rule, output.data_type.shown())
+        data_type, sizes = self.outputs[0].data_type, self.inputs[0].sizes
+        count = math.prod(sizes[axis] for axis in self.axes if axis < len(sizes))
+        fits = data_type != TensorDataType.INT32 or count <= 2**31
+        rule = f"hold {count - 1}, the largest index"
+        expect(fits, "OutputTensor.DataType", rule, data_type.shown())
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
-        sizes, axes = self.inputs[0].sizes, self._axes
+        sizes, axes = self.inputs[0].sizes, self.axes
         return {"output_tensor": [1 if d in axes else size for d, size in enumerate(sizes)]}
 
     def because(self, field: str, dimension: int) -> str:
-        if dimension in self._axes:
+        if dimension in self.axes:
             return f"since dimension {dimension} is reduced"
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
 
@@ -74,11 +78,7 @@ class _OverAxes(Operator):
 
     @property
     def compiler_options(self):
-        return reduction.compiler_options(self._function, self.inputs[0].sizes, self._axes)
-
-    @property
-    def _axes(self) -> Sequence[int]:
-        return self.__dict__["axes"]
+        return reduction.compiler_options(self._function, self.inputs[0].sizes, self.axes)
 
     @property
     def _reduction(self) -> ReduceFunction:
