@@ -57,8 +57,6 @@ from dml_jax.lowering.wide import wide, wide_type
 # where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [8, 4194304] over 0
 # 39, 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
 AT_ONCE = 24
-# Columns up to this are read whole, however few they are.
-SHORT_COLUMN = 64
 # Results, a thread for each, that are enough: of whole columns, or of blocks of them. us, for so
 # many blocks at least, twice and four times as many, ARGMAX; LOG_SUM_EXP:
 #     [8192, 8192]      FLOAT32  72, 76, 78; 76, 74, 75;  FLOAT16  60, 57, 56; 68, 64, 60
@@ -78,10 +76,6 @@ THREADS = 2**7
 # The part of the rows that may be left, with the blocks, to the second kernel. us of ARGMAX where
 # it is a 16th, filled up and so: [4093, 4099] 24, 28.
 LEFT = 20
-# Else there are as many blocks as divide the rows, up to four times as these; TB/s of ARGMAX;
-# LOG_SUM_EXP, with a last one that is filled up and so: [3328, 18800] 1.0, 2.5; 1.2, 2.6. Where no
-# number does, of so many 32-bit elements there are four times as many.
-UNEVEN = 2**25
 # Columns of bytes that a thread has, each element packed with its index; what the blocks leave is
 # put side by side, and reduced as one array. us of ARGMAX, one column; four, each reduced by
 # itself; and so: [16384, 32768] over 0 268, 158, 157; [4096, 4096] 14, 23, 11.5; [2048, 2048] 10,
@@ -114,13 +108,10 @@ GROUPED, GROUPS = range(512, 4097), 64
 #     [500812, 67, 2]       70, 79; 102, 133;  69, 129;  55, 46
 #     [262144, 64, 4]       73, 60;  85, 90;   71, 105
 FEW_COLUMNS, BESIDE, LINE = 4, 4, 128
-# Elements that rows are a multiple of, if all of them begin where threads read at once.
+# Elements that rows are a multiple of where all of them begin where threads read at once; of others
+# there are twice as many threads. H100, us of ARGMAX, as many and so: [4093, 4099] 30, 28 (an H200
+# 28, 23); but [65, 509, 521] over 1 28, 30.
 ALIGNED = 8
-# Elements that are not worth another pass.
-LITTLE_COLUMNS = 2**20
-# Rows up to this, of more than `Fold.row`, go as columns do. us, at once and so, ARGMAX of rows of
-# 32 FLOAT32 60, 46, FLOAT16 32, 28; but of 24 FLOAT16 20, 24, LOG_SUM_EXP of 64 50, 57.
-LOOPED_ROW = 32
 # Of longer rows narrow ones go in no more pieces than others, and what is kept of these, or of
 # elements that are not combined ahead, stays two arrays. us, so and `as_complex`: ARGMAX of FLOAT32
 # rows of 65536 38, 42 (of one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of
@@ -203,18 +194,16 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         flat = shaped(as_started(kind, parts), (k, n * c))
         return combine([taken(flat, i * c, (i + 1) * c) for i in range(n)])
     x, packing = parts[0], kind.packing
-    are_many = x.size > LITTLE_COLUMNS
-    in_bytes = x.dtype.itemsize == 1 and are_many and c % BYTES == 0
+    in_bytes = x.dtype.itemsize == 1 and c % BYTES == 0
     if in_bytes and packing and not kind.is_started(parts) and n <= packing.most(x.dtype):
         many = min(max(MANY, x.size // (BYTES * ROWS)), 4 * MANY)
         return packing.through(lambda kind, x, _: _by_threads(kind, x, many, abreast=BYTES), x)
     on_lines = c == 2 and n * c * x.dtype.itemsize % LINE == 0
-    if are_many and c <= FEW_COLUMNS and (n > AT_ONCE * BESIDE or on_lines):
+    if c <= FEW_COLUMNS and (n > AT_ONCE * BESIDE or on_lines):
         return _rows_beside(kind, parts, combine)
-    narrow = x.dtype.itemsize < 4
-    many = 4 * MANY if narrow else MANY if c % ALIGNED == 0 else 2 * MANY
+    many = 4 * MANY if x.dtype.itemsize < 4 else MANY if c % ALIGNED == 0 else 2 * MANY
     # Wide: us, ARGMAX of FLOAT16 [8, 16384, 256] over 1 33, 30; [4096, 4096] over 0 22, 19.
-    return _by_threads(kind, tuple(map(wide, parts)), many, narrow=narrow)
+    return _by_threads(kind, tuple(map(wide, parts)), many)
 
 
 def _rows_beside(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -235,9 +224,7 @@ def _rows_beside(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     return kind.combine([shaped(taken(left, i, i + 1), (k, c)) for i in range(BESIDE + n - end)])
 
 
-def _by_threads(
-    kind: Fold, parts: Parts, many: int, *, abreast: int = 1, narrow: bool = True
-) -> Parts:
+def _by_threads(kind: Fold, parts: Parts, many: int, *, abreast: int = 1) -> Parts:
     """[k, n, c] -> [k, c]: each thread goes through a block of `abreast` neighbouring columns.
 
     A block's rows are neighbours: to read every so many-th row, where that is a power of two, takes
@@ -248,10 +235,9 @@ def _by_threads(
         parts: what is reduced.
         many: threads that are enough.
         abreast: columns of a thread; the first ones of all threads are one array, and so on.
-        narrow: whether these were elements of less than 32 bits.
     """
     k, n, c = parts[0].shape
-    count, size = _blocks(many, narrow, k, n, c // abreast)
+    count, size = _blocks(many, k, n, c // abreast)
     end = min(count * size, n)
     are_full = end == count * size
     in_order = are_full and not kind.is_started(parts)
@@ -264,9 +250,8 @@ def _by_threads(
     left = shaped(joined(beside, 3), (k, count, c))
     if count == 1:
         return shaped(left, (k, c))
-    if k * n * c > LITTLE_COLUMNS:
-        # Else XLA may compute them again for each element that is made of them.
-        left = lax.optimization_barrier(left)
+    # Else XLA may compute them again for each element that is made of them.
+    left = lax.optimization_barrier(left)
     if in_order:
         # An index counts from its block on. Behind the barrier the kernel that reduces adds; us of
         # ARGMAX, before it and so: [8, 64, 256, 256] over (1, 2) 38.1, 37.2, FLOAT16 29.9, 28.1;
@@ -293,15 +278,15 @@ def _every(count: int, start: int, parts: Parts) -> Parts:
     return tuple(lax.slice_in_dim(part, start, None, count, axis=2) for part in parts)
 
 
-def _blocks(many: int, narrow: bool, k: int, n: int, c: int) -> tuple[int, int]:
+def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
     """How many blocks a column of [k, n, c] goes in, and of how many rows.
 
     Together they may have less than n, the rest of which goes to the second kernel, or more, where
     the last one is filled up.
     """
-    if n <= SHORT_COLUMN or k * c >= many:
-        return 1, n
     count = -(-many // (k * c))
+    if count == 1 or count >= n:
+        return 1, n
     if k > 1:
         count = min(count, max(MOST_BLOCKS, -(-MANY // (k * c))))
     step = THREADS // math.gcd(THREADS, k * c)
@@ -309,10 +294,10 @@ def _blocks(many: int, narrow: bool, k: int, n: int, c: int) -> tuple[int, int]:
     best = min(range(least, max(least, 4 * count) + 1, step), key=lambda q: q + n % q)
     if best + n % best <= n // LEFT:
         return best, n // best
-    even = next((q for q in range(count, min(4 * count, n + 1)) if n % q == 0), None)
-    if even is None and not narrow and k * n * c >= UNEVEN:
-        count *= 4
-    size = -(-n // (even or count))
+    # Else as many as divide the rows; TB/s of [3328, 18800], with a last one that is filled up and
+    # so, ARGMAX; LOG_SUM_EXP: 1.0, 2.5; 1.2, 2.6.
+    even = next((q for q in range(count, min(4 * count, n + 1)) if n % q == 0), count)
+    size = -(-n // even)
     return -(-n // size), size
 
 
@@ -371,8 +356,6 @@ def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
     if n <= kind.row:
         parts = as_started(kind, parts)
         return combine([taken(parts, i, i + 1) for i in range(n)])
-    if n <= LOOPED_ROW:
-        return _by_threads(kind, shaped(tuple(map(wide, parts)), (k, n, 1)), MANY)
     packing, x = kind.packing, parts[0]
     apart = n % MULTIPLE == 0 or any(n in lengths for lengths in APART)
     if packing and not kind.is_started(parts) and (narrow or not apart):

@@ -19,7 +19,7 @@ from jax import lax
 
 from dml_jax.lowering.elementwise import alike
 from dml_jax.lowering.threads_gpu import (
-    MANY_ROWS,
+    EVEN,
     MOST_PIECES,
     are_even,
     elements_of,
@@ -34,7 +34,9 @@ from dml_jax.lowering.threads_gpu import (
 )
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
-# Of a concatenation of more XLA's threads write one element each.
+# Of a concatenation of more XLA's threads write one element each. H100, TB/s of CLIPs that are
+# joined, as one and by rows: of 10 FLOAT32 2.95, 2.89; FLOAT16 2.86, 2.77; of 12 1.67, 2.54; 0.85,
+# 1.71.
 MOST_VECTORISED = 10
 # Pieces that are mapped one by one before they are joined; JOINs of JOINs may be of many more.
 # JOIN and CLIP along the last axis, as XLA has it and so, H100, TB/s, 12, 24 or 64 pieces of 64:
@@ -46,9 +48,10 @@ WORD = 4
 # TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
 # 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
 RUN, MOST_SHORT = 128, 16
-# Elements of which a second kernel for a few costs less than it saves; and of which where a part
-# begins is no 32-bit integer, as JAX makes it.
-IN_PLACE_FROM, IN_PLACE_TO = 2**24, 2**31
+# Elements of which a second kernel for a few costs less than it saves: H100, us of CLIPs, quarters
+# and so, of 2**22 + 1 FLOAT32 18.8, 19.9, FLOAT16 15.1, 15.7; of 2**23 + 1 25.9, 25.7; 16.3, 14.3;
+# of 2**25 + 1 95, 92; 57, 48. And of which where a part begins is no 32-bit integer, as JAX has it.
+IN_PLACE_FROM, IN_PLACE_TO = 2**23, 2**31
 # Elements of a row that share lines of memory with its neighbours', so that to write each input by
 # itself writes these once more; in which most warps read one input.
 SHORT_ROW, LONG_ROW = 2**8, 2**11
@@ -221,7 +224,7 @@ def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
         return _columns(matrices)
     if rows < MOST_PIECES:
         return in_quarters(lambda *xs: [_columns(xs)], *matrices)[0]
-    evenly = written_at_once(rows, sum(widths)) > (1 if rows >= MANY_ROWS else 2)
+    evenly = written_at_once(rows, sum(widths)) > (1 if rows >= MOST_PIECES * EVEN else 2)
     by_itself = count > MOST_PIECES or min(widths) >= LONG_ROW
     short = by_itself and min(widths) < SHORT_ROW
     if evenly or short or rows * sum(widths) < IN_PLACE_FROM:
