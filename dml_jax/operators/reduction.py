@@ -108,7 +108,8 @@ class Reduce(_OverAxes, op="REDUCE"):
     order floats are added is the program's, so that the last digits of a sum, and whether a part of
     it overflows, may differ between REDUCE alone and inside of another program. MIN and MAX give
     NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the smallest index,
-    which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by the maximum.
+    which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by the maximum; L2
+    squares elements as they are, so that those of FLOAT32 beyond 1e19 give infinity, below 1e-23 0.
     Denormals of FLOAT32 may count as 0, but in ARGMIN and ARGMAX: on a CPU XLA reads and writes 0
     for them, on a GPU it does not.
 

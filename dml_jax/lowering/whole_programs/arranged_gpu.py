@@ -39,8 +39,8 @@ from dml_jax.lowering.whole_programs.pending import Factor, Pending
 # Bytes that a thread writes at once.
 WORD = 8
 # Elements of a word are read this far apart at most. H100, us of a clip, DEPTH_TO_SPACE by 2, TILE
-# of [32, 64, 256, 256], 1 and 8 at most, FLOAT16 816, 463; UINT8 727, 232; of a clip, SPACE_TO_DEPTH
-# by 4, TILE of half of it, 8 and 64 at most, FLOAT16 252, 283.
+# of [32, 64, 256, 256], at most 1 and 8, FLOAT16 816, 463; UINT8 727, 232; of a clip,
+# SPACE_TO_DEPTH by 4, TILE of half of it, at most 8 and 64, FLOAT16 252, 283.
 FAR = 8
 
 
