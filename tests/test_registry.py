@@ -51,6 +51,7 @@ from dml_jax.fields import (
 )
 from dml_jax.lowering import loops_cpu, threads_gpu
 from dml_jax.lowering.whole_programs import pieces_cpu
+from dml_jax.operator import whole_program
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -529,6 +530,17 @@ def test_64_bits_need_x64(name: str, no_x64: None):
         op = sample.at(4, dict.fromkeys(fields, type_), group)
         with pytest.raises(DmlError, match="jax_enable_x64.*got " + type_):
             op(*(np.zeros(t.sizes, t.dtype) for t in op.inputs))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize("kind", PLANS)
+def test_programs_where_jax_has_no_64_bit_types(kind: str, platform: str, no_x64: None):
+    """Some have them inside, which no part of the lowering may narrow."""
+    for cell in cells([kind], every=2):
+        program = whole_program(cell.function)
+        xs = [jax.ShapeDtypeStruct(tuple(t.sizes), t.dtype) for t in cell.function.inputs]
+        lowered = jax.jit(lambda *xs, f=program: f(*xs)).trace(*xs)
+        assert "func.func public @main" in lowered.lower(lowering_platforms=(platform,)).as_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
