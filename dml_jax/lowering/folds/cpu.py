@@ -70,11 +70,13 @@ SHORT_ROW = 12
 # FLOAT32, rows of 13 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient
 # keeps two things: of 13 7.2, 27.
 SHORT_LOGARITHM = 23
-# Short rows of which so few are behind each other; LOG_SUM_EXP gains up to NARROW.
-FEW = 8
-# Of longer rows an uneven number costs little.
+# Of longer rows an uneven number costs less than to put two parts together. ms of 8388608 elements,
+# as they are and in parts: SUM of FLOAT32, rows of 24 2.8, 1.7; of 40 1.4, 1.4; L2 of FLOAT16, rows
+# of 24 12, 1.5; of 64 0.48, 0.63.
 UNEVEN_ROW = 48
-# Behind a producer XLA fuses up to 15 slices: of these many there can be two sets.
+# Behind a producer XLA fuses up to 15 slices: of these many there can be two sets. ms of a clip and
+# SUM of an odd number of rows, in one pass and so, FLOAT32 of 7 2.0, 1.4; of 8 1.8, 3.4; FLOAT16 of
+# 7 1.5, 0.9; of 8 2.0, 20.
 TWO_SETS = 7
 
 
@@ -161,6 +163,10 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     5.8, 1.1. An odd number of short rows is two loops in one: LOG_SUM_EXP of [3, 881449, 4] 35,
     4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9. LLVM unrolls a loop over two or three columns of
     exponentials: [524288, 8, 2] over 1 21, 3.3, [246723, 17, 2] 21, 12, [246723, 17, 3] 8, 6.
+
+    Where cores share rows evenly, narrow elements gain by it if fewer than `NARROW` rows are behind
+    each other (SUM of FLOAT16 [174762, 12, 4] 11, 1.5; [104856, 40, 2] 0.5, 0.8), others do not
+    (SUM of FLOAT32 [1048576, 2, 4] 1.9, 2.6).
     """
     first = min(axes)
     before = [size for size in x.shape[:first] if size > 1]
@@ -172,7 +178,8 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     elif len(behind) > 1 and kind.reads_twice and behind[-1] < NARROW:
         flat = (k, c)
     elif not behind and len(before) > 1 and n <= _short_row(kind):
-        if k % CORES == 0 and before[-1] >= (NARROW if kind.reads_twice else FEW):
+        is_long = before[-1] >= NARROW or not (kind.reads_twice or x.dtype.itemsize < 4)
+        if k % CORES == 0 and is_long:
             return parts
         flat = (k,)
     else:
