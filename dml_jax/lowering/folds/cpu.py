@@ -32,53 +32,6 @@ from dml_jax.lowering.loops_cpu import CORES, even_rows
 from dml_jax.lowering.stored_cpu import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 
-# float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
-# cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
-# 9.3. [4096, 4096] 3.2, 3.4; 18, 2.6. [8, 64, 65536] over the middle 10, 9.4; 83, 12. [512, 256,
-# 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer.
-BLOCKS = 12
-# Up to so many are combined at once. In two stages and so, LOG_SUM_EXP of [8, 15, 131072] over 1
-# 6.3, 3.9; of [15, 1118481] over 0, and behind a clip, SUM 1.60, 1.36; 1.66, 1.31; MAX 2.04, 1.77;
-# 1.78, 1.42; MULTIPLY of FLOAT16 0.95, 0.65; of INT32 1.47, 1.13; 1.76, 1.32 (63 cells 0.84).
-FUSED_AT_ONCE = 15
-# And of what is stored, which has no producer.
-STORED_AT_ONCE = 24
-# Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
-# turn 12 ms, of 64 at once 57), and so many of these by pairs, which LLVM unrolls (the gradient of
-# LOG_SUM_EXP of 11 28 ms, of 13 150). Not single elements, as pairs take more exponentials (of 5 in
-# turn 27 ms, by pairs 32).
-AT_ONCE, UNROLLED = 24, 11
-# Up to so many columns a loop goes over all elements of a block, since LLVM vectorises the
-# innermost one alone: LOG_SUM_EXP of [4228, 256, 31] 27 ms, 8.3. Of more it gains less (47 36, 8.8;
-# 256 nothing), and what repeats along the axis takes longer so: x - m of [259, 64, 1009] 9, 46.
-NARROW = 32
-# What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
-# (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
-LONG_ROW = 1024
-# Rows that no such length divides go in one pass up to here, which leaves sums up to 4 ulp off. ms,
-# as pieces and a rest, and so: LOG_SUM_EXP of rows of 10007 14, 9; SUM 6.3, 4.2, FLOAT16 3.0, 1.7.
-WHOLE_ROW = 2**14
-# What does not, where there are fewer rows than cores, goes over rows of this length, so that all
-# have some. One row of 33554432 elements, before and so: ARGMAX behind a clip 20, 4.5; MAX FLOAT32
-# 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9.
-PIECE = 2**16
-# Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
-# so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
-# 12 5.3, 4.5; 70, 12; 37, 6.8.
-SHORT_ROW = 12
-# The same of LOG_SUM_EXP; rows of 16 and more in two stages. ms of 8388608 elements, FLOAT16;
-# FLOAT32, rows of 13 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient
-# keeps two things: of 13 7.2, 27.
-SHORT_LOGARITHM = 23
-# Of longer rows an uneven number costs less than to put two parts together. ms of 8388608 elements,
-# as they are and in parts: SUM of FLOAT32, rows of 24 2.8, 1.7; of 40 1.4, 1.4; L2 of FLOAT16, rows
-# of 24 12, 1.5; of 64 0.48, 0.63.
-UNEVEN_ROW = 48
-# Behind a producer XLA fuses up to 15 slices: of these many there can be two sets. ms of a clip and
-# SUM of an odd number of rows, in one pass and so, FLOAT32 of 7 2.0, 1.4; of 8 1.8, 3.4; FLOAT16 of
-# 7 1.5, 0.9; of 8 2.0, 20.
-TWO_SETS = 7
-
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
@@ -132,6 +85,13 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
     return run_by_run(kind, (x,), axes, columns, columns)
 
 
+# Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
+# turn 12 ms, of 64 at once 57), and so many of these by pairs, which LLVM unrolls (the gradient of
+# LOG_SUM_EXP of 11 28 ms, of 13 150). Not single elements, as pairs take more exponentials (of 5 in
+# turn 27 ms, by pairs 32).
+AT_ONCE, UNROLLED = 24, 11
+
+
 def _cuts(n: int) -> list[tuple[int, int]]:
     """Of how many sets of how many blocks each loop makes one; none where a prime is in the way."""
     cuts: list[tuple[int, int]] = []
@@ -153,6 +113,12 @@ def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
     (first,) = stored(fold(two.first, x, axes))
     elements = two.beside(x, restored(first, axes))
     return wide(first), *stored(fold(two.second, elements, axes))
+
+
+# Up to so many columns a loop goes over all elements of a block, since LLVM vectorises the
+# innermost one alone: LOG_SUM_EXP of [4228, 256, 31] 27 ms, 8.3. Of more it gains less (47 36, 8.8;
+# 256 nothing), and what repeats along the axis takes longer so: x - m of [259, 64, 1009] 9, 46.
+NARROW = 32
 
 
 def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
@@ -187,9 +153,29 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     return tuple(reshaped(part.reshape(flat), part.shape) for part in parts)
 
 
+# Up to this the elements of a row are combined like blocks. ms, 33554432 elements in one pass, and
+# so: rows of 2 SUM 32, 28, LOG_SUM_EXP 137, 33, ARGMAX 83, 26; of 6 5.1, 4.2; 74, 10; 36, 5.1; of
+# 12 5.3, 4.5; 70, 12; 37, 6.8.
+SHORT_ROW = 12
+# The same of LOG_SUM_EXP; rows of 16 and more in two stages. ms of 8388608 elements, FLOAT16;
+# FLOAT32, rows of 13 9.3, 2.8; 3.7, 2.5; of 23 10.6, 2.9; 3.2, 2.5; but of 24 5, 20. Its gradient
+# keeps two things: of 13 7.2, 27.
+SHORT_LOGARITHM = 23
+
+
 def _short_row(kind: Fold) -> int:
     """Up to how many elements of a row are combined like blocks."""
     return SHORT_LOGARITHM if kind.logarithm else SHORT_ROW
+
+
+# Of longer rows an uneven number costs less than to put two parts together. ms of 8388608 elements,
+# as they are and in parts: SUM of FLOAT32, rows of 24 2.8, 1.7; of 40 1.4, 1.4; L2 of FLOAT16, rows
+# of 24 12, 1.5; of 64 0.48, 0.63.
+UNEVEN_ROW = 48
+# Behind a producer XLA fuses up to 15 slices: of these many there can be two sets. ms of a clip and
+# SUM of an odd number of rows, in one pass and so, FLOAT32 of 7 2.0, 1.4; of 8 1.8, 3.4; FLOAT16 of
+# 7 1.5, 0.9; of 8 2.0, 20.
+TWO_SETS = 7
 
 
 def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) -> Parts:
@@ -225,6 +211,19 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     return joined(ends, 0)
 
 
+# float32, 2 cores, jax 0.10.2, ms: XLA's own sum and this; then both behind a clip, which XLA's
+# cannot fuse. [8, 4194304] over the first axis 182, 4.2; 405, 5.0. [1024, 32768] 129, 9.3; 285,
+# 9.3. [4096, 4096] 3.2, 3.4; 18, 2.6. [8, 64, 65536] over the middle 10, 9.4; 83, 12. [512, 256,
+# 256] 7.2, 7.2; 40, 16. With 16 blocks XLA does not fuse the producer.
+BLOCKS = 12
+# Up to so many are combined at once. In two stages and so, LOG_SUM_EXP of [8, 15, 131072] over 1
+# 6.3, 3.9; of [15, 1118481] over 0, and behind a clip, SUM 1.60, 1.36; 1.66, 1.31; MAX 2.04, 1.77;
+# 1.78, 1.42; MULTIPLY of FLOAT16 0.95, 0.65; of INT32 1.47, 1.13; 1.76, 1.32 (63 cells 0.84).
+FUSED_AT_ONCE = 15
+# And of what is stored, which has no producer.
+STORED_AT_ONCE = 24
+
+
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     """Short ones at once; others in blocks, and what these leave with the rest.
 
@@ -257,6 +256,18 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         parts, n = in_memory(combine(blocks)), size
         combine, most = kind.combine, STORED_AT_ONCE
     return shaped(combine([some(i, i + 1) for i in range(n)] + rest), (k, c))
+
+
+# What rounds goes over rows of this length: it keeps the error of a sum near that of a pairwise one
+# (33554432 elements: 0.7 ulp, in one pass 23; NumPy 0.7). ms 5.0, 3.7.
+LONG_ROW = 1024
+# Rows that no such length divides go in one pass up to here, which leaves sums up to 4 ulp off. ms,
+# as pieces and a rest, and so: LOG_SUM_EXP of rows of 10007 14, 9; SUM 6.3, 4.2, FLOAT16 3.0, 1.7.
+WHOLE_ROW = 2**14
+# What does not, where there are fewer rows than cores, goes over rows of this length, so that all
+# have some. One row of 33554432 elements, before and so: ARGMAX behind a clip 20, 4.5; MAX FLOAT32
+# 6.1, 4.6, FLOAT16 3.6, 2.6, INT32 5.1, 4.4, FLOAT32 behind a clip 7.5, 4.9.
+PIECE = 2**16
 
 
 def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ()) -> Parts:

@@ -53,99 +53,6 @@ from dml_jax.lowering.folds.fold import (
 from dml_jax.lowering.folds.one_value import pairwise
 from dml_jax.lowering.wide import wide, wide_type
 
-# Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
-# where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [8, 4194304] over 0
-# 39, 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
-AT_ONCE = 24
-# Results, a thread for each, that are enough: of whole columns, or of blocks of them. us, for so
-# many blocks at least, twice and four times as many, ARGMAX; LOG_SUM_EXP:
-#     [8192, 8192]      FLOAT32  72, 76, 78; 76, 74, 75;  FLOAT16  60, 57, 56; 68, 64, 60
-#     [8, 16384, 256]            40, 41, 43; 42, 42, 43;           33, 32, 32; 37, 34, 34
-#     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
-MANY = 2**17
-# Threads that are launched together. Where the results are no multiple of it, XLA tests which of
-# them have one, and LLVM keeps the place of each row it reads at once in registers of its own, of
-# which there are too few (PTX, jax 0.11.2): so the blocks are as many as make it a multiple. What
-# is left of the rows goes to the second kernel, since a window that is not full has a test for each
-# row. TB/s of 268 MB, before (as few blocks as divide the rows, or the last one filled up) and so,
-# ARGMAX; LOG_SUM_EXP:
-#     [6656, 18801] FLOAT32 1.4, 3.1; 2.7, 3.2   [6656, 37601]  FLOAT16 1.0, 2.5; 2.5, 2.2
-#     [16411, 8209]         3.3, 3.3; 2.9, 3.3   [16411, 16411]         2.0, 2.7; 1.2, 2.5
-#     [6656, 75201] UINT8   1.0, 1.6             [16411, 32771] UINT8   1.2, 1.9
-THREADS = 2**7
-# The part of the rows that may be left, with the blocks, to the second kernel. us of ARGMAX where
-# it is a 16th, filled up and so: [4093, 4099] 24, 28.
-LEFT = 20
-# Columns of bytes that a thread has, each element packed with its index; what the blocks leave is
-# put side by side, and reduced as one array. us of ARGMAX, one column; four, each reduced by
-# itself; and so: [16384, 32768] over 0 268, 158, 157; [4096, 4096] 14, 23, 11.5; [2048, 2048] 10,
-# 23, 9.5; four, and so: [8, 64, 256, 256] over (1, 2) 27, 19; [262144, 128] over 0 121, 23. Of
-# FLOAT16, two columns, packed or not, TB/s [16384, 32768] 2.9, 3.0; [8, 16384, 4096] 2.7, 1.9.
-BYTES = 4
-# Rows of a block of these. Of fewer bytes blocks are shorter, so that there are `MANY` threads; of
-# more they are longer, so that there are at most four times as many. us of ARGMAX, blocks of 8, 64
-# and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768] in 1, 2, 4 and 8 times
-# as many threads 199, 184, 174, 180.
-ROWS = 2**7
-# Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
-# ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
-MOST_BLOCKS = 2**9
-# So many blocks are reduced in groups first: XLA has one kernel for up to 8191 rows, which is slow
-# for few columns. us of ARGMAX; LOG_SUM_EXP, by that and so: FLOAT16 [131072, 128] 35, 16; 38, 20;
-# [262144, 128] 47, 28; 54, 32; [131072, 256] 37, 29; 42, 33; FLOAT32 [524288, 32] 53, 21; 80, 25;
-# [524288, 64] 46, 37; 48, 41; [131072, 256] 39, 36; 42, 41. Of 5248 blocks 30, 31; 33, 35.
-GROUPED, GROUPS = range(512, 4097), 64
-# Of so few columns so many rows go as one, since neighbouring threads begin far apart. us of
-# 67108864 elements, before and so, LOG_SUM_EXP FLOAT16; FLOAT32; ARGMAX FLOAT16; UINT8:
-#     [262144, 128, 2]     135, 63; 136, 103; 136, 51; 135, 47
-#     [170760, 131, 3]      77, 76; 110, 98;   75, 65;  55, 82
-#     [22369, 1000, 3]      83, 63; 102, 80;   78, 66;  56, 50
-#     [33554432, 2]        143, 56; 143, 78;  140, 50; 138, 50
-#     [8, 2097152, 4]       82, 66;  88, 72;   83, 52
-# Shorter ones only where they are two that begin with a line of memory, which come in each other's
-# way:
-#     [524288, 64, 2]      138, 61; 138, 100; 134, 113; 133, 42
-#     [500812, 67, 2]       70, 79; 102, 133;  69, 129;  55, 46
-#     [262144, 64, 4]       73, 60;  85, 90;   71, 105
-FEW_COLUMNS, BESIDE, LINE = 4, 4, 128
-# Elements that rows are a multiple of where all of them begin where threads read at once; of others
-# there are twice as many threads. H100, us of ARGMAX, as many and so: [4093, 4099] 30, 28 (an H200
-# 28, 23); but [65, 509, 521] over 1 28, 30.
-ALIGNED = 8
-# Of longer rows narrow ones go in no more pieces than others, and what is kept of these, or of
-# elements that are not combined ahead, stays two arrays. us, so and `as_complex`: ARGMAX of FLOAT32
-# rows of 65536 38, 42 (of one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of
-# 65536 45, 49, of one 48, 55.
-LONG_ROW = 2**14
-# Elements that a piece of a row has at least. us, LOG_SUM_EXP of FLOAT16 rows of 64, by one thread
-# and in pieces: of 4 31, 38 (H100); of 8 27, 29.
-LANES = 8
-# Into how many pieces, at most, rows of elements packed with their index go. TB/s of ARGMAX of
-# 33554432 elements, packed and not: FLOAT32 rows of 96 3.3, 1.6; 200 3.3, 2.9; 521 3.2, 2.5; 1000
-# 3.3, 3.0; 16411 3.5, 2.8; FLOAT16 96 2.5, 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411
-# 2.6, 1.6; UINT8 96 2.6, 0.4; 1000 2.7, 1.0.
-PACKED = 8
-# 32-bit elements are neither packed nor cut in rows of these lengths, and of any multiple of
-# `MULTIPLE`, as a second kernel unpacks: 333 3.2, 3.6; 512 3.4, 3.8; 4099 3.2, 3.8.
-APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
-# Rows that are short for the threads of XLA's own reductions, which read elements one by one where
-# rows are no multiple of four: they go in so many pieces, which are combined before. Rows of bytes
-# gain where they are a multiple, too. H100, jax 0.11.2, TB/s of 268 MB (UINT8 134), as they are
-# and so, where a CLIP has 2.8 (UINT8 2.5):
-#     rows of        17        33        49        63        65        81        98       127
-#     FLOAT32  2.0, 2.7  1.5, 2.7  2.0, 2.6  2.3, 2.6  2.3, 2.8  2.6, 2.7  2.5, 2.6  2.5, 2.7  SUM
-#     FLOAT16  2.4, 2.5  0.8, 2.5  1.1, 2.4  1.5, 2.5  1.3, 2.5  1.6, 2.5  1.9, 2.6  2.2, 2.6
-#              2.2, 2.3  0.8, 2.4  1.1, 2.4  1.4, 2.3  1.3, 2.3  1.6, 2.4  2.1, 2.2  2.1, 2.5  MAX
-#     UINT8    2.5, 1.8  0.9, 1.8  1.2, 1.8  1.5, 1.3  0.7, 1.7  0.8, 1.7  1.5, 2.2  1.1, 1.3
-# of 36 FLOAT16 2.7, 2.4, UINT8 1.3, 2.2; of 60 2.6, 2.1; 1.6, 2.1; of 128 2.7, 2.7; 2.5, 2.4. (A
-# row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.
-# MAX by `Fold.combine`, which has NaN apart, is as fast but behind a clip: maps of 7 by 7 1.0, 1.3;
-# by XLA's own maximum 2.3.)
-SHORT_ROW, SHORT_ROW_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
-# Rows of narrow elements that are too long for packing go as rows of this length, where it divides
-# them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
-ROW = 2**13
-
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     """What is asked of what `kind` keeps of the elements along `axes`."""
@@ -163,6 +70,22 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     if as_complex.is_one(parts) and kind.result:
         return (epilogue(lambda number: asked(number)[0], *parts),)
     return asked(*parts)
+
+
+# Rows that are short for the threads of XLA's own reductions, which read elements one by one where
+# rows are no multiple of four: they go in so many pieces, which are combined before. Rows of bytes
+# gain where they are a multiple, too. H100, jax 0.11.2, TB/s of 268 MB (UINT8 134), as they are
+# and so, where a CLIP has 2.8 (UINT8 2.5):
+#     rows of        17        33        49        63        65        81        98       127
+#     FLOAT32  2.0, 2.7  1.5, 2.7  2.0, 2.6  2.3, 2.6  2.3, 2.8  2.6, 2.7  2.5, 2.6  2.5, 2.7  SUM
+#     FLOAT16  2.4, 2.5  0.8, 2.5  1.1, 2.4  1.5, 2.5  1.3, 2.5  1.6, 2.5  1.9, 2.6  2.2, 2.6
+#              2.2, 2.3  0.8, 2.4  1.1, 2.4  1.4, 2.3  1.3, 2.3  1.6, 2.4  2.1, 2.2  2.1, 2.5  MAX
+#     UINT8    2.5, 1.8  0.9, 1.8  1.2, 1.8  1.5, 1.3  0.7, 1.7  0.8, 1.7  1.5, 2.2  1.1, 1.3
+# of 36 FLOAT16 2.7, 2.4, UINT8 1.3, 2.2; of 60 2.6, 2.1; 1.6, 2.1; of 128 2.7, 2.7; 2.5, 2.4. (A
+# row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.
+# MAX by `Fold.combine`, which has NaN apart, is as fast but behind a clip: maps of 7 by 7 1.0, 1.3;
+# by XLA's own maximum 2.3.)
+SHORT_ROW, SHORT_ROW_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
 
 
 def _by_xla(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -185,6 +108,46 @@ def _is_short(row: int, itemsize: int) -> bool:
     if itemsize == 1:
         return row in SHORT_ROW_OF_BYTES
     return itemsize <= 4 and row in SHORT_ROW and row % 4 != 0
+
+
+# Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s
+# where 64 at once take 0.8. us, at once and so, ARGMAX; LOG_SUM_EXP of FLOAT32 [8, 4194304] over 0
+# 39, 55; 40, 57; of [8, 64, 65536] 37, 38 (FLOAT16 23, 26, UINT8 20, 23); 42, 37 (FLOAT16 26, 28).
+AT_ONCE = 24
+# Results, a thread for each, that are enough: of whole columns, or of blocks of them. us, for so
+# many blocks at least, twice and four times as many, ARGMAX; LOG_SUM_EXP:
+#     [8192, 8192]      FLOAT32  72, 76, 78; 76, 74, 75;  FLOAT16  60, 57, 56; 68, 64, 60
+#     [8, 16384, 256]            40, 41, 43; 42, 42, 43;           33, 32, 32; 37, 34, 34
+#     [4093, 4099]               28, 23, 25; 29, 26, 24;           24, 23, 18; 60, 35, 21
+MANY = 2**17
+# Columns of bytes that a thread has, each element packed with its index; what the blocks leave is
+# put side by side, and reduced as one array. us of ARGMAX, one column; four, each reduced by
+# itself; and so: [16384, 32768] over 0 268, 158, 157; [4096, 4096] 14, 23, 11.5; [2048, 2048] 10,
+# 23, 9.5; four, and so: [8, 64, 256, 256] over (1, 2) 27, 19; [262144, 128] over 0 121, 23. Of
+# FLOAT16, two columns, packed or not, TB/s [16384, 32768] 2.9, 3.0; [8, 16384, 4096] 2.7, 1.9.
+BYTES = 4
+# Rows of a block of these. Of fewer bytes blocks are shorter, so that there are `MANY` threads; of
+# more they are longer, so that there are at most four times as many. us of ARGMAX, blocks of 8, 64
+# and 128: [65536, 1024] 78, 53, 45; [8192, 8192] 52, 41, 43; [16384, 32768] in 1, 2, 4 and 8 times
+# as many threads 199, 184, 174, 180.
+ROWS = 2**7
+# Of so few columns so many rows go as one, since neighbouring threads begin far apart. us of
+# 67108864 elements, before and so, LOG_SUM_EXP FLOAT16; FLOAT32; ARGMAX FLOAT16; UINT8:
+#     [262144, 128, 2]     135, 63; 136, 103; 136, 51; 135, 47
+#     [170760, 131, 3]      77, 76; 110, 98;   75, 65;  55, 82
+#     [22369, 1000, 3]      83, 63; 102, 80;   78, 66;  56, 50
+#     [33554432, 2]        143, 56; 143, 78;  140, 50; 138, 50
+#     [8, 2097152, 4]       82, 66;  88, 72;   83, 52
+# Shorter ones only where they are two that begin with a line of memory, which come in each other's
+# way:
+#     [524288, 64, 2]      138, 61; 138, 100; 134, 113; 133, 42
+#     [500812, 67, 2]       70, 79; 102, 133;  69, 129;  55, 46
+#     [262144, 64, 4]       73, 60;  85, 90;   71, 105
+FEW_COLUMNS, BESIDE, LINE = 4, 4, 128
+# What columns are a multiple of if every row begins where threads read several elements at once.
+# Of others there are twice as many threads: H100, us of ARGMAX, as many and so, [4093, 4099] 30, 28
+# (an H200 28, 23); but [65, 509, 521] over 1 28, 30.
+ALIGNED = 8
 
 
 def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
@@ -222,6 +185,23 @@ def _rows_beside(kind: Fold, parts: Parts, combine: Combine) -> Parts:
     if end < n:
         left = joined([left, piece(kind, tuple(map(wide, parts)), end, n)], 1)
     return kind.combine([shaped(taken(left, i, i + 1), (k, c)) for i in range(BESIDE + n - end)])
+
+
+# Threads that are launched together. Where the results are no multiple of it, XLA tests which of
+# them have one, and LLVM keeps the place of each row it reads at once in registers of its own, of
+# which there are too few (PTX, jax 0.11.2): so the blocks are as many as make it a multiple. What
+# is left of the rows goes to the second kernel, since a window that is not full has a test for each
+# row. TB/s of 268 MB, before (as few blocks as divide the rows, or the last one filled up) and so,
+# ARGMAX; LOG_SUM_EXP:
+#     [6656, 18801] FLOAT32 1.4, 3.1; 2.7, 3.2   [6656, 37601]  FLOAT16 1.0, 2.5; 2.5, 2.2
+#     [16411, 8209]         3.3, 3.3; 2.9, 3.3   [16411, 16411]         2.0, 2.7; 1.2, 2.5
+#     [6656, 75201] UINT8   1.0, 1.6             [16411, 32771] UINT8   1.2, 1.9
+THREADS = 2**7
+# So many blocks are reduced in groups first: XLA has one kernel for up to 8191 rows, which is slow
+# for few columns. us of ARGMAX; LOG_SUM_EXP, by that and so: FLOAT16 [131072, 128] 35, 16; 38, 20;
+# [262144, 128] 47, 28; 54, 32; [131072, 256] 37, 29; 42, 33; FLOAT32 [524288, 32] 53, 21; 80, 25;
+# [524288, 64] 46, 37; 48, 41; [131072, 256] 39, 36; 42, 41. Of 5248 blocks 30, 31; 33, 35.
+GROUPED, GROUPS = range(512, 4097), 64
 
 
 def _by_threads(kind: Fold, parts: Parts, many: int, *, abreast: int = 1) -> Parts:
@@ -276,6 +256,14 @@ def _in_groups(kind: Fold, parts: Parts) -> Parts:
 def _every(count: int, start: int, parts: Parts) -> Parts:
     """Every so many-th column, from that one on."""
     return tuple(lax.slice_in_dim(part, start, None, count, axis=2) for part in parts)
+
+
+# The part of the rows that may be left, with the blocks, to the second kernel. us of ARGMAX where
+# it is a 16th, filled up and so: [4093, 4099] 24, 28.
+LEFT = 20
+# Of more blocks than this, where there are several matrices, the second kernel takes longer: us,
+# ARGMAX of FLOAT16 [32, 65536, 16] in 256 34, 512 33, 1024 40.
+MOST_BLOCKS = 2**9
 
 
 def _blocks(many: int, k: int, n: int, c: int) -> tuple[int, int]:
@@ -346,6 +334,24 @@ def _together(
     return apart(over(sum(columns, ()), (*identity,) * len(columns), pair))
 
 
+# Of longer rows narrow ones go in no more pieces than others, and what is kept of these, or of
+# elements that are not combined ahead, stays two arrays. us, so and `as_complex`: ARGMAX of FLOAT32
+# rows of 65536 38, 42 (of one row, of which XLA makes many, 36, 35); LOG_SUM_EXP of FLOAT16 rows of
+# 65536 45, 49, of one 48, 55.
+LONG_ROW = 2**14
+# Into how many pieces, at most, rows of elements packed with their index go. TB/s of ARGMAX of
+# 33554432 elements, packed and not: FLOAT32 rows of 96 3.3, 1.6; 200 3.3, 2.9; 521 3.2, 2.5; 1000
+# 3.3, 3.0; 16411 3.5, 2.8; FLOAT16 96 2.5, 0.8; 200 2.3, 1.3; 333 2.3, 2.1; 1000 2.2, 1.9; 16411
+# 2.6, 1.6; UINT8 96 2.6, 0.4; 1000 2.7, 1.0.
+PACKED = 8
+# 32-bit elements are neither packed nor cut in rows of these lengths, and of any multiple of
+# `MULTIPLE`, as a second kernel unpacks: 333 3.2, 3.6; 512 3.4, 3.8; 4099 3.2, 3.8.
+APART, MULTIPLE = (range(256, 513), range(2049, 2**14)), 512
+# Rows of narrow elements that are too long for packing go as rows of this length, where it divides
+# them: ARGMAX of 33554432 elements FLOAT16 2.1, 2.4; UINT8 0.9, 1.4; of 536870912 UINT8 3.5.
+ROW = 2**13
+
+
 def _rows(kind: Fold, narrow: bool, parts: Parts, combine: Combine) -> Parts:
     """Short ones as columns are; long ones in pieces, by the one kernel that reduces them.
 
@@ -392,6 +398,11 @@ def _long_rows(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:
         return shaped(kind.default(parts, (1,)), (k, 1))
     over, identity = functools.partial(lax.reduce, dimensions=[1]), kind.identity(parts[0].dtype)
     return shaped(as_complex.reduced(over, kind.combine, identity, parts), (k, 1))
+
+
+# Elements that a piece of a row has at least. us, LOG_SUM_EXP of FLOAT16 rows of 64, by one thread
+# and in pieces: of 4 31, 38 (H100); of 8 27, 29.
+LANES = 8
 
 
 def _combined(most: int, kind: Fold, parts: Parts, combine: Combine) -> Parts:

@@ -17,19 +17,10 @@ from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes
 # Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
 # not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
 CACHED = 2**21
-# Elements of a piece's row from which it is mapped before the JOIN, unless along the last axis. ms
-# of FLOAT32, behind it and so, [8, 1024, 255] and [8, 1026, 255] over 1 1.2, 0.9; [40, 100003] and
-# [40, 100005] 2.9, 3.9.
-LONG = 2**15
+
+
 # Pieces of one loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
 MOST_AT_ONCE = 8
-# Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
-# of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
-UNROLLED = 8
-# Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
-# CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
-# 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5.
-WIDE, FEW_BLOCKS = 40, 3
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
@@ -101,6 +92,12 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     return join_blocks(xs, axis) if are_few_blocks(xs, axis) else lax.concatenate(xs, axis)
 
 
+# Elements of a piece's row from which it is mapped before the JOIN, unless along the last axis. ms
+# of FLOAT32, behind it and so, [8, 1024, 255] and [8, 1026, 255] over 1 1.2, 0.9; [40, 100003] and
+# [40, 100005] 2.9, 3.9.
+LONG = 2**15
+
+
 def gains_computed(types: Sequence[Any], axis: int) -> bool:
     """Whether a CPU gains by `join_computed`, of what has these types and is mapped behind it.
 
@@ -145,6 +142,15 @@ def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         joined = lax.select(number == i, block, joined)
     shape[axis : axis + 2] = [len(blocks) * size]
     return reshaped(joined, shape)
+
+
+# Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
+# of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
+UNROLLED = 8
+# Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
+# CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
+# 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5.
+WIDE, FEW_BLOCKS = 40, 3
 
 
 def are_few_blocks(types: Sequence[Any], axis: int) -> bool:

@@ -34,27 +34,14 @@ from dml_jax.lowering.threads_gpu import (
 )
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
-# Of a concatenation of more XLA's threads write one element each. H100, TB/s of CLIPs that are
-# joined, as one and by rows: of 10 FLOAT32 2.95, 2.89; FLOAT16 2.86, 2.77; of 12 1.67, 2.54; 0.85,
-# 1.71.
-MOST_VECTORISED = 10
-# Pieces that are mapped one by one before they are joined; JOINs of JOINs may be of many more.
-# JOIN and CLIP along the last axis, as XLA has it and so, H100, TB/s, 12, 24 or 64 pieces of 64:
-# FLOAT32 1.6, 2.3; FLOAT16 0.8, 1.5; UINT8 0.4, 0.9. To compile takes 0.1 s, and so 0.2, 0.5, 2.
-MOST_JOINED = 32
 # Bytes that are joined or split as one.
 WORD = 4
-# Words of a run in which most warps read one input; and how many inputs of shorter ones are or-ed.
-# TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
-# 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
-RUN, MOST_SHORT = 128, 16
+
+
 # Elements of which a second kernel for a few costs less than it saves: H100, us of CLIPs, quarters
 # and so, of 2**22 + 1 FLOAT32 18.8, 19.9, FLOAT16 15.1, 15.7; of 2**23 + 1 25.9, 25.7; 16.3, 14.3;
 # of 2**25 + 1 95, 92; 57, 48. And of which where a part begins is no 32-bit integer, as JAX has it.
 IN_PLACE_FROM, IN_PLACE_TO = 2**23, 2**31
-# Elements of a row that share lines of memory with its neighbours', so that to write each input by
-# itself writes these once more; in which most warps read one input.
-SHORT_ROW, LONG_ROW = 2**8, 2**11
 
 
 def elementwise(function: Callable[..., jax.Array], *xs: jax.Array) -> jax.Array:
@@ -145,6 +132,12 @@ def _gains_in_place(piece: jax.Array) -> bool:
     return large and (bytes_ > 2 or (bytes_ == 2 and written_at_once(*piece.shape) == 1))
 
 
+# Words of a run in which most warps read one input; and how many inputs of shorter ones are or-ed.
+# TB/s as a concatenation, by halves, all at once: FLOAT16 last axis, of 6 inputs 1.9, 2.2, 3.0; of
+# 16 0.8, 0.9, 1.5; of 64 0.7, 0.2, 0.4; FLOAT32 of 3 of 84 words 3.7, 3.3, 3.6.
+RUN, MOST_SHORT = 128, 16
+
+
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """`arrangement.join`, of 32-bit words: each input among zeros, all of them or-ed together.
 
@@ -170,9 +163,21 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     return elements_of(join_computed(words, 1), shape, first.dtype)
 
 
+# Pieces that are mapped one by one before they are joined; JOINs of JOINs may be of many more.
+# JOIN and CLIP along the last axis, as XLA has it and so, H100, TB/s, 12, 24 or 64 pieces of 64:
+# FLOAT32 1.6, 2.3; FLOAT16 0.8, 1.5; UINT8 0.4, 0.9. To compile takes 0.1 s, and so 0.2, 0.5, 2.
+MOST_JOINED = 32
+
+
 def gains_computed(types: Sequence[Any], axis: int) -> bool:
     """Whether a GPU may gain by `join_computed`, of what has these types."""
     return len(types) <= MOST_JOINED and not is_little(joined_shape(types, axis))
+
+
+# Of a concatenation of more XLA's threads write one element each. H100, TB/s of CLIPs that are
+# joined, as one and by rows: of 10 FLOAT32 2.95, 2.89; FLOAT16 2.86, 2.77; of 12 1.67, 2.54; 0.85,
+# 1.71.
+MOST_VECTORISED = 10
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -192,6 +197,11 @@ def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 def _columns(matrices: Sequence[jax.Array]) -> jax.Array:
     return lax.concatenate(matrices, 1)
+
+
+# Elements of a row that share lines of memory with its neighbours', so that to write each input by
+# itself writes these once more; in which most warps read one input.
+SHORT_ROW, LONG_ROW = 2**8, 2**11
 
 
 def _unaligned_columns(matrices: Sequence[jax.Array]) -> jax.Array:
