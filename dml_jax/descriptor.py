@@ -109,7 +109,7 @@ class Descriptor:
         ]
         cls.__signature__ = inspect.Signature(parameters)
 
-    def __init__(self, *positional: Any, **values: Any):
+    def __init__(self, /, *positional: Any, **values: Any):
         if positional:
             names = ", ".join(f.name for f in self.fields)
             raise TypeError(f"{type(self).__name__} takes its fields by name: {names}")
@@ -141,13 +141,12 @@ class Descriptor:
                     values[f.name] = f.default
                 elif f.c_name not in reported and f.name not in broken:
                     faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
-        for name, kind, typed_by in self._typed:
-            if name in values and typed_by in values:
-                values[name] = kind.of_type(values[name], values[typed_by])
         self.__dict__.update(values)
         self._check(faults, values)
         if faults:
             raise DmlError(faults)
+        for name, kind, typed_by in self._typed:  # what is refused is shown as it was given
+            self.__dict__[name] = kind.of_type(values[name], values[typed_by])
 
     @classmethod
     def _misnamed(cls, name: str, values: dict[str, Any], faults: list[Fault]) -> str | None:
@@ -206,7 +205,7 @@ class Descriptor:
         except KeyError:
             return (self._key, self.__dict__["_cached_hash"])[1]
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, /, **changes: Any) -> Self:
         """The descriptor with some fields changed, checked as a new one is."""
         return type(self)(**{**self._values(), **changes})
 

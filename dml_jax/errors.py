@@ -149,7 +149,7 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
     if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
         return None  # the search takes the product of these
     folded = word.casefold()
-    for name in by_case:
+    for name in by_case if len(folded) > 2 else ():
         if folded in name.split("_"):  # OWNED, CLIP
             return by_case[name]
     found = difflib.get_close_matches(folded, by_case, n=3)

@@ -156,7 +156,7 @@ class Scalar(Kind):
             raise refused("be a number", value)
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise refused("fit 64 bits", value)
-        return value
+        return int(value) if isinstance(value, int) else float(value)
 
     def of_type(self, value: float | int, data_type: TensorDataType) -> float | int:
         """A converted value as one of this type."""

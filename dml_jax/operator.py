@@ -31,6 +31,8 @@ from dml_jax.tensor import (
 
 _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
 
+RANK = "DimensionCount"
+
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
 
@@ -358,24 +360,33 @@ class Operator(Descriptor, Bindable):
         partial = object.__new__(cls)
         given: dict[str, Any] = {}
         faults: list[Fault] = []
-        for name in sorted(set(fields).difference(names)):
-            rule = f"be a field of {cls.c_name}{nearest(name, set(names).difference(fields))}"
-            if name in cls._names:
+        values = dict(fields)
+        for f in outputs:
+            if f.name in values:
                 rule = f"be left out: {cls.__name__}.infer makes it"
-            faults.append(Fault(cls.c_name, name, rule, fields[name]))
+                faults.append(Fault(cls.c_name, f.name, rule, values.pop(f.name)))
+            if f.is_array:
+                rule = f"be given to {cls.__name__}(...): they choose their own sizes"
+                faults.append(Fault(cls.c_name, f.c_name, rule, NOTHING))
+        strange = [name for name in values if name not in names]
+        meant = {cls._misnamed(name, values, faults) for name in strange}
         for f in cls.fields:
-            value = fields.get(f.name, f.default)
             if f in outputs:
-                if f.is_array:
-                    rule = f"be given to {cls.__name__}(...): they choose their own sizes"
-                    faults.append(Fault(cls.c_name, f.c_name, rule, NOTHING))
-            elif value is MISSING:
-                faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
-            else:
-                try:
-                    given[f.name] = value if value is None and f.optional else f.kind.convert(value)
-                except DmlError as error:
-                    faults += error.moved(cls.c_name, f.c_name)
+                continue
+            value = values.get(f.name, f.default)
+            if value is MISSING:
+                if f.name not in meant:
+                    faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
+                continue
+            try:
+                given[f.name] = value if value is None and f.optional else f.kind.convert(value)
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f.c_name)
+        if output_data_type is not None:
+            try:
+                TensorDataType.of(output_data_type)
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f"{outputs[0].c_name}.DataType")
         partial.__dict__.update(given)
         partial._check(faults, given)
         if faults:
@@ -427,29 +438,31 @@ class Operator(Descriptor, Bindable):
             if f.is_array:
                 count = len(present[f.name])
                 expect(count > 0, f.count or f.c_name, "be at least 1", count)
-        # Else rules of sizes would look for dimensions that are not there.
-        has_ranks = not any(field.endswith("DimensionCount") for field in unsupported)
-        countable = has_ranks and not expect.faults
         self._check_outputs(expect, tensors)
-        # What depends on a field that is wrong itself is not asked.
+        # What depends on a field that is missing or wrong is not asked. Of a rank that no row has
+        # rules of sizes would look for dimensions that are not there.
+        wrong = [fault.field for fault in expect.faults]
+        known = self._but_for(wrong + [path for path in unsupported if path.endswith(RANK)])
         with suppress(UnknownFieldError):
-            self._check_types(expect, tensors)
-        if countable:
-            with suppress(UnknownFieldError):
-                self.check(expect)
-            with suppress(UnknownFieldError):
-                self._but_for(expect.faults)._check_sizes(expect, tensors)
+            types = [t for t in tensors if f"{t[0]}.DataType" not in unsupported]
+            known._check_types(expect, types)
+        with suppress(UnknownFieldError):
+            known.check(expect)
+        with suppress(UnknownFieldError):
+            wrong = [fault.field for fault in expect.faults]
+            known._but_for(wrong, of_tensors=False)._check_sizes(expect, tensors)
         # A rank or type that no row has is said once, by the row.
         faults += (fault for fault in expect.faults if fault.field not in unsupported)
 
-    def _but_for(self, faults: Sequence[Fault]) -> Self:
-        """Itself without the attributes that these are of."""
-        if not faults:
+    def _but_for(self, paths: Sequence[str], of_tensors: bool = True) -> Self:
+        """Itself without the fields that these are in."""
+        if not paths:
             return self
-        wrong = {re.split(r"[.[]", fault.field)[0] for fault in faults}
+        wrong = {re.split(r"[.[]", path)[0] for path in paths}
         known = object.__new__(type(self))
         for f in self.fields:
-            if f.name in self.__dict__ and (f.tensor or wrong.isdisjoint((f.c_name, f.count))):
+            keeps = wrong.isdisjoint((f.c_name, f.count)) or (f.tensor and not of_tensors)
+            if f.name in self.__dict__ and keeps:
                 known.__dict__[f.name] = self.__dict__[f.name]
         return known
 
@@ -612,7 +625,8 @@ def _from_the_front(faults: Sequence[Fault], tensors: _Tensors) -> list[Fault]:
     rank = next((tensor.dimension_count for _, _, tensor in tensors), 0)
     found = []
     for fault in faults:
-        axis, is_axis = fault.value, fault.field.startswith(("Axis", "Axes"))
+        axis, is_axis = fault.value, re.fullmatch(r"Axis|Axes\[\d+\]", fault.field)
+        is_axis = is_axis and fault.rule.startswith("be an integer")
         if is_axis and type(axis) is int and -rank <= axis < 0:
             rule = f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)"
             fault = replace(fault, rule=rule)

@@ -22,6 +22,7 @@ from dml_jax import (
     SpaceToDepth,
     SpaceToDepth1,
     Split,
+    TensorDataType,
     TensorDesc,
     Tile,
     operator_from_json,
@@ -176,8 +177,59 @@ def test_axis_direction(op: type, function: str, length: int):
             ["Axes[1]"],
         ),
         (
-            lambda t: Tile(input_tensor=cast(Any, 3), output_tensor=t([4]), repeats=[2]),
-            ["InputTensor"],
+            lambda t: Tile(input_tensor=cast(Any, 3), output_tensor=t([4]), repeats=[0]),
+            ["InputTensor", "Repeats[0]"],
+        ),
+        (
+            lambda t: Reduce(
+                function="SUM", input_tensor=cast(Any, 3), output_tensor=t([4]), axes=[0, 0]
+            ),
+            ["InputTensor", "Axes[1]"],
+        ),
+        (
+            lambda t: ElementWiseClip(
+                input_tensor=t([4]), output_tensor=t([4]), min=cast(Any, "x"), max=float("nan")
+            ),
+            ["Min", "Max"],
+        ),
+        (  # 100000 is an INT32, if no FLOAT16
+            lambda t: ElementWiseClip1(
+                input_tensor=T("INT32", [2]),
+                output_tensor=T("INT32", [2]),
+                min_max_data_type="FLOAT16",
+                min=0,
+                max=100000,
+            ),
+            ["MinMaxDataType"],
+        ),
+        (
+            lambda t: ElementWiseClipGrad(
+                input_tensor=t([4]),
+                input_gradient_tensor=cast(Any, None),
+                output_gradient_tensor=t([5]),
+                min=0,
+                max=1,
+            ),
+            ["InputGradientTensor", "OutputGradientTensor.Sizes[0]"],
+        ),
+        (
+            lambda t: DepthToSpace(
+                input_tensor=t([1, 4, 2, 2]), output_tensor=t([4, 4, 1]), block_size=0
+            ),
+            ["OutputTensor.DimensionCount", "BlockSize"],
+        ),
+        (
+            lambda t: Split(input_tensor=t([4, 4]), output_tensors=[], axis=7),
+            ["OutputCount", "Axis"],
+        ),
+        (  # INT32 holds the index of 65536 * 32767 elements, if not of more
+            lambda t: Argmax(
+                input_tensor=t([2**16, 2**15 - 1]),
+                output_tensor=T("INT32", [1, 1]),
+                axes=[0, 1, 1],
+                axis_direction="INCREASING",
+            ),
+            ["Axes[2]"],
         ),
     ],
 )
@@ -185,6 +237,27 @@ def test_all_that_does_not_depend_on_what_is_wrong(make, fields: list[str]):
     with pytest.raises(DmlError) as refused:
         make(functools.partial(T, "FLOAT32"))
     assert [fault.field for fault in refused.value.faults] == fields
+
+
+def test_only_axes_count_from_the_end():
+    x = T("FLOAT32", [2, 3])
+    made: Any = {"input_tensor": x, "output_tensor": T("UINT32", [1, 3]), "axes": [0]}
+    with pytest.raises(DmlError, match="expected AxisDirection to be one of"):
+        Argmax(**made, axis_direction=-1)
+    misnamed: Any = {"input_tensors": [x], "output_tensor": x, "Axis": -1}
+    with pytest.raises(DmlError, match="expected Axis to be spelled axis"):
+        Join(**misnamed)
+
+
+def test_infer_says_once_what_is_misnamed():
+    fields: Any = {"function": "SUM", "input": T("FLOAT32", [2, 3]), "axes": [0]}
+    with pytest.raises(DmlError, match="did you mean 'input_tensor'") as refused:
+        Reduce.infer(**fields)
+    assert [fault.field for fault in refused.value.faults] == ["input"]
+    fields |= {"input_tensor": fields.pop("input"), "axes": [5], "output_data_type": "FLOAT23"}
+    with pytest.raises(DmlError) as refused:
+        Reduce.infer(**fields)
+    assert [f.field for f in refused.value.faults] == ["OutputTensor.DataType", "Axes[0]"]
 
 
 def clip1(data_type: str, low, high, size: int = 1) -> ElementWiseClip1:
@@ -220,6 +293,7 @@ def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
 
 
 def test_bounds_of_one_value_are_one_operator():
+    assert clip1("FLOAT32", 0, TensorDataType.FLOAT16) == clip1("FLOAT32", 0, 2)
     rounded = float(np.float32(0.1))
     assert clip1("FLOAT32", 0.1, 1) == clip1("FLOAT32", rounded, 1) != clip1("FLOAT32", 0.2, 1)
     assert clip1("FLOAT16", 0.1, 1) != clip1("FLOAT16", rounded, 2)
@@ -286,7 +360,7 @@ def test_scalars_in_json(data_type: str, json, expected):
             [[2, 3], [4]],
             [2, 7],
             1,
-            {"InputTensors[1].DimensionCount": 1, "OutputTensor.Sizes[1]": 7},
+            {"InputTensors[1].DimensionCount": 1},  # the sum does not follow
         ),
         ([[2, 3], [2, 4]], [2, 7], 2, {"Axis": 2}),
         ([[2, 3]], [2, 3, 1], 0, {"OutputTensor.DimensionCount": 3}),

@@ -1,7 +1,6 @@
 """Runs a model's commands on one device, in order; buffers keep their state between them."""
 
 import contextlib
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,6 +75,7 @@ class Executor:
         self.say = say
         self.timing = timing
         self.track = track
+        self._due = 0.0  # when the next iteration of a dispatch may begin
         self.record = record
         self.folder = folder
         _check_types(model)
@@ -151,25 +151,29 @@ class Executor:
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.bound]
         samples: list[float] = []
-        begin, elapsed = time.perf_counter(), math.inf
+        begin = self._due = time.perf_counter()
         for _ in self.track(self._iterations(begin), table.name):
-            time.sleep(max(self.timing.interval - elapsed, 0) / 1e3)
+            time.sleep(max(self._due - time.perf_counter(), 0))
             start = time.perf_counter()
+            self._due = start + self.timing.interval / 1e3
             for _ in range(self.timing.repeat):
                 table.dispatch()
             table.wait()
-            elapsed = (time.perf_counter() - start) * 1e3
-            samples.append(elapsed / self.timing.repeat)
+            samples.append((time.perf_counter() - start) * 1e3 / self.timing.repeat)
         self._report(table.name, samples)
 
     def _iterations(self, begin: float) -> Iterable[int]:
+        """As many as are asked for, or as begin in time."""
         limit = self.timing.milliseconds_to_run
         if limit is None:
             return range(self.timing.iterations)
 
         def until() -> Iterator[int]:
             count = 0
-            while count < self.timing.iterations or (time.perf_counter() - begin) * 1e3 < limit:
+            while (
+                count < self.timing.iterations
+                or (max(time.perf_counter(), self._due) - begin) * 1e3 < limit
+            ):
                 yield count
                 count += 1
 

@@ -109,13 +109,18 @@ def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array
 
 
 def _row_quarters(count: int) -> list[tuple[int, int]]:
-    """Where quarters of so many rows begin and end: each but the last has a multiple of four.
+    """Where quarters of so many rows, four or more, begin and end.
 
-    The last one may have twice as many. H100, us of JOINs of two, as equal ones and so, UINT8: 70
-    rows 167, 113; 131 173, 125; 515 165, 123; FLOAT16 70 rows 204, 194; FLOAT32 259 rows 377, 371.
+    Of 16 rows and more each but the last has a multiple of four; of those the largest quarter is
+    as small as can be. H100, us of JOINs of two, as equal ones and so, UINT8: 70 rows 167, 113; 131
+    173, 125; 515 165, 123; FLOAT16 70 rows 204, 194; FLOAT32 259 rows 377, 371.
     """
     unit = EVEN if count >= MOST_PIECES * EVEN else 1
-    step = count // (MOST_PIECES * unit) * unit
+    down = count // (MOST_PIECES * unit) * unit
+    last = MOST_PIECES - 1
+    step = min(
+        (s for s in (down, down + unit) if count > last * s), key=lambda s: max(s, count - last * s)
+    )
     return list(itertools.pairwise([*(i * step for i in range(MOST_PIECES)), count]))
 
 

@@ -55,9 +55,9 @@ class Split(Operator, op="SPLIT"):
     )
 
     def check(self, expect: Expect) -> None:
-        axis, sizes, pieces = self.axis, self.input_tensor.sizes, self.output_tensors
+        axis, sizes = self.axis, self.input_tensor.sizes
         rule = f"be in [0, {len(sizes) - 1}] (InputTensor.DimensionCount is {len(sizes)})"
-        valid = expect(axis < len(sizes), "Axis", rule, axis)
+        valid, pieces = expect(axis < len(sizes), "Axis", rule, axis), self.output_tensors
         if valid and all(piece.dimension_count == len(sizes) for piece in pieces):
             total = sum(piece.sizes[axis] for piece in pieces)
             rule = f"add up to {sizes[axis]} (InputTensor.Sizes[{axis}])"
@@ -111,8 +111,8 @@ class Join(Operator, op="JOIN"):
 
     def expected_sizes(self) -> dict[str, object]:
         first, axis = self.input_tensors[0], self.axis
-        alike = [t for t in self.input_tensors if t.dimension_count == first.dimension_count]
-        total = sum(t.sizes[axis] for t in alike)
+        are_alike = all(t.dimension_count == first.dimension_count for t in self.input_tensors)
+        total = sum(t.sizes[axis] for t in self.input_tensors) if are_alike else None
         return {
             "input_tensors": _piece_sizes(axis, first, self.input_tensors),
             "output_tensor": (*first.sizes[:axis], total, *first.sizes[axis + 1 :]),
@@ -154,10 +154,10 @@ class Tile(Operator, op="TILE"):
     )
 
     def check(self, expect: Expect) -> None:
-        rank, count = self.input_tensor.dimension_count, len(self.repeats)
-        expect(count == rank, "RepeatsCount", f"be {rank} (InputTensor.DimensionCount)", count)
         for d, repeat in enumerate(self.repeats):
             expect(repeat > 0, f"Repeats[{d}]", "be at least 1", repeat)
+        rank, count = self.input_tensor.dimension_count, len(self.repeats)
+        expect(count == rank, "RepeatsCount", f"be {rank} (InputTensor.DimensionCount)", count)
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         repeated = zip(self.input_tensor.sizes, self.repeats, strict=True)
@@ -196,10 +196,9 @@ class _Blocks(Operator):
         return getattr(self, "order", only) == only
 
     def expect_multiples(self, expect: Expect, dimensions: Sequence[int], of: int) -> None:
-        sizes, block = self.input_tensor.sizes, self.block_size
+        block = self.block_size
         valid = expect(block >= 1, "BlockSize", "be at least 1", block)
-        rank = len(sizes)
-        valid &= expect(rank == 4, "InputTensor.DimensionCount", "be 4", rank)
+        sizes = self.input_tensor.sizes
         for d in dimensions if valid else ():
             rule = f"be a multiple of {of} ({'BlockSize' if of == block else 'BlockSize squared'})"
             expect(sizes[d] % of == 0, f"InputTensor.Sizes[{d}]", rule, sizes[d])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -23,21 +23,33 @@ class _Clipping(Operator):
     in_place = True
     by_element = True
 
+    if TYPE_CHECKING:  # fields of each, in its structure's order
+        input_tensor: Input
+        min: Any
+        max: Any
+
     def expected_sizes(self) -> dict[str, Sequence[int]]:
-        return dict.fromkeys(self._tensor_fields[1:], self.inputs[0].sizes)
+        return dict.fromkeys(self._tensor_fields[1:], self.input_tensor.sizes)
 
     def because(self, field: str, dimension: int) -> str:
         return f"(InputTensor.Sizes[{dimension}])"
 
     def check(self, expect: Expect) -> None:
-        for name in ("min", "max"):
-            bound = getattr(self, name)
-            expect(not math.isnan(bound), name.capitalize(), "not be NaN", bound)
+        for name, bound in self._bounds_given():
+            expect(not math.isnan(bound), name, "not be NaN", bound)
+
+    def _bounds_given(self) -> list[tuple[str, float | int]]:
+        """Those that are there and numbers, by their C names."""
+        return [
+            (name.capitalize(), self.__dict__[name])
+            for name in ("min", "max")
+            if name in self.__dict__
+        ]
 
     def bounds(self) -> list[float | int]:
         """Min and Max in the tensors' type."""
-        dtype = self.inputs[0].dtype
-        return [clamp.cast_bound(getattr(self, name), dtype) for name in ("min", "max")]
+        dtype = self.input_tensor.dtype
+        return [clamp.cast_bound(bound, dtype) for bound in (self.min, self.max)]
 
 
 class _ExactClipping(_Clipping):
@@ -47,22 +59,22 @@ class _ExactClipping(_Clipping):
         min_max_data_type: TensorDataType
 
     def check(self, expect: Expect) -> None:
-        tensor, data_type = self.inputs[0], self.min_max_data_type
-        rule = f"be {tensor.data_type} (InputTensor.DataType)"
-        expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
+        tensor = self.input_tensor
         if tensor.dtype.kind in "iu":
             limits = np.iinfo(tensor.dtype)
             rule = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-            for name in ("min", "max"):
-                bound = getattr(self, name)
+            for name, bound in self._bounds_given():
                 fits = math.isfinite(bound) and bound == int(bound)
-                expect(fits and limits.min <= bound <= limits.max, name.capitalize(), rule, bound)
+                expect(fits and limits.min <= bound <= limits.max, name, rule, bound)
         else:
             super().check(expect)
+        data_type = self.min_max_data_type
+        rule = f"be {tensor.data_type} (InputTensor.DataType)"
+        expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
 
     def bounds(self) -> list[float | int]:
-        exact = int if np.issubdtype(self.inputs[0].dtype, np.integer) else float
-        return [exact(getattr(self, name)) for name in ("min", "max")]
+        exact = int if np.issubdtype(self.input_tensor.dtype, np.integer) else float
+        return [exact(self.min), exact(self.max)]
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):

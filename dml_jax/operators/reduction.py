@@ -39,29 +39,33 @@ def _indexed(types: str, indices: str) -> dict[str, str]:
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
 
-    if TYPE_CHECKING:  # a field of each, in its structure's order
+    if TYPE_CHECKING:  # fields of each, in its structure's order
+        input_tensor: Input
+        output_tensor: Output
         axes: Axes
 
     def check(self, expect: Expect) -> None:
-        axes, rank = self.axes, self.inputs[0].dimension_count
+        axes = self.axes
+        for k, axis in enumerate(axes):
+            first = axes.index(axis)
+            expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+        rank = self.input_tensor.dimension_count
         for k, axis in enumerate(axes):
             rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
             expect(axis < rank, f"Axes[{k}]", rule, axis)
-            first = axes.index(axis)
-            expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
         if self._gives_indices:
             self._check_indices(expect)
 
     def _check_indices(self, expect: Expect) -> None:
         """The type of the indices holds the largest of them; all but INT32 do."""
-        data_type, sizes = self.outputs[0].data_type, self.inputs[0].sizes
-        count = math.prod(sizes[axis] for axis in self.axes if axis < len(sizes))
+        data_type, sizes = self.output_tensor.data_type, self.input_tensor.sizes
+        count = math.prod(sizes[axis] for axis in {*self.axes} if axis < len(sizes))
         fits = data_type != TensorDataType.INT32 or count <= 2**31
         rule = f"hold {count - 1}, the largest index"
         expect(fits, "OutputTensor.DataType", rule, data_type.shown())
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
-        sizes, axes = self.inputs[0].sizes, self.axes
+        sizes, axes = self.input_tensor.sizes, self.axes
         return {"output_tensor": [1 if d in axes else size for d, size in enumerate(sizes)]}
 
     def because(self, field: str, dimension: int) -> str:
@@ -78,7 +82,7 @@ class _OverAxes(Operator):
 
     @property
     def compiler_options(self):
-        return reduction.compiler_options(self._function, self.inputs[0].sizes, self.axes)
+        return reduction.compiler_options(self._function, self.input_tensor.sizes, self.axes)
 
     @property
     def _reduction(self) -> ReduceFunction:
