@@ -111,9 +111,10 @@ def in_quarters_of_rows(function: Callable[[jax.Array], jax.Array], x: jax.Array
 def _row_quarters(count: int) -> list[tuple[int, int]]:
     """Where quarters of so many rows, four or more, begin and end.
 
-    Of 16 rows and more each but the last has a multiple of four; of those the largest quarter is
-    as small as can be. H100, us of JOINs of two, as equal ones and so, UINT8: 70 rows 167, 113; 131
-    173, 125; 515 165, 123; FLOAT16 70 rows 204, 194; FLOAT32 259 rows 377, 371.
+    Of 16 rows and more each but the last has a multiple of four, and the largest is as small as can
+    be. H100, us of JOINs of two UINT8, FLOAT16 and FLOAT32, by equal quarters and so, 70 rows 167,
+    110; 204, 192; 360, 359; 131 rows 173, 125; 212, 200; 377, 374; by quarters of which the last is
+    the largest, 29 rows 210, 118; 252, 193; 408, 370; SPLITs of UINT8 257, 150.
     """
     unit = EVEN if count >= MOST_PIECES * EVEN else 1
     down = count // (MOST_PIECES * unit) * unit
