@@ -45,10 +45,10 @@ class _OverAxes(Operator):
         axes: Axes
 
     def check(self, expect: Expect) -> None:
-        axes = self.axes
+        axes, first = self.axes, dict[int, int]()
         for k, axis in enumerate(axes):
-            first = axes.index(axis)
-            expect(first == k, f"Axes[{k}]", f"differ from Axes[{first}]", axis)
+            at = first.setdefault(axis, k)
+            expect(at == k, f"Axes[{k}]", f"differ from Axes[{at}]", axis)
         rank = self.input_tensor.dimension_count
         for k, axis in enumerate(axes):
             rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
