@@ -243,7 +243,7 @@ def test_only_axes_count_from_the_end():
     x = T("FLOAT32", [2, 3])
     made: Any = {"input_tensor": x, "output_tensor": T("UINT32", [1, 3]), "axes": [0]}
     with pytest.raises(DmlError, match="expected AxisDirection to be one of"):
-        Argmax(**made, axis_direction=-1)
+        Argmax(**made, axis_direction=cast(Any, -1))
     misnamed: Any = {"input_tensors": [x], "output_tensor": x, "Axis": -1}
     with pytest.raises(DmlError, match="expected Axis to be spelled axis"):
         Join(**misnamed)
