@@ -17,7 +17,7 @@ from typing import (
 )
 
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, DmlError, Fault, nearest_name, suggested
+from dml_jax.errors import NOTHING, DmlError, Fault, field_of, nearest_name, suggested
 from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Scalar, Structure
 from dml_jax.files import is_note
 
@@ -114,18 +114,25 @@ class Descriptor:
             names = ", ".join(f.name for f in self.fields)
             raise TypeError(f"{type(self).__name__} takes its fields by name: {names}")
         faults: list[Fault] = []
-        for f in self.fields:
+        self._complete(values, faults, self._convert(values, faults))
+
+    @classmethod
+    def _convert(cls, values: dict[str, Any], faults: list[Fault]) -> set[str | None]:
+        """Converts what is given, in place; what is refused is taken out.
+
+        Returns the fields that misnamed ones stand for.
+        """
+        for f in cls.fields:
             value = values.get(f.name)
             if value is None and (f.optional or f.name not in values):
                 continue
             try:
                 values[f.name] = f.kind.convert(value)
             except DmlError as error:
-                faults += error.moved(self.c_name, f.c_name)
+                faults += error.moved(cls.c_name, f.c_name)
                 del values[f.name]
-        strange = [name for name in values if name not in self._names]
-        meant = {self._misnamed(name, values, faults) for name in strange}
-        self._complete(values, faults, meant)
+        strange = [name for name in values if name not in cls._names]
+        return {cls._misnamed(name, values, faults) for name in strange}
 
     def _complete(
         self, values: dict[str, Any], faults: list[Fault], broken: Collection[str | None]
@@ -134,19 +141,31 @@ class Descriptor:
 
         `broken` names fields that are missing because they have been reported already.
         """
-        reported = {f.field.split(".")[0].split("[")[0] for f in faults}
-        for f in self.fields:
-            if f.name not in values:
-                if f.default is not MISSING:
-                    values[f.name] = f.default
-                elif f.c_name not in reported and f.name not in broken:
-                    faults.append(Fault(self.c_name, f.c_name, "be given", NOTHING))
+        self._fill(values, faults, broken)
         self.__dict__.update(values)
         self._check(faults, values)
         if faults:
             raise DmlError(faults)
         for name, kind, typed_by in self._typed:  # what is refused is shown as it was given
             self.__dict__[name] = kind.of_type(values[name], values[typed_by])
+
+    @classmethod
+    def _fill(
+        cls,
+        values: dict[str, Any],
+        faults: list[Fault],
+        broken: Collection[str | None],
+        but_for: Collection[Field] = (),
+    ) -> None:
+        """Adds defaults, and says what is missing that has not been reported."""
+        reported = {field_of(fault.field) for fault in faults}
+        for f in cls.fields:
+            if f.name in values or f in but_for:
+                continue
+            if f.default is not MISSING:
+                values[f.name] = f.default
+            elif f.c_name not in reported and f.name not in broken:
+                faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
 
     @classmethod
     def _misnamed(cls, name: str, values: dict[str, Any], faults: list[Fault]) -> str | None:

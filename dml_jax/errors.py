@@ -2,6 +2,7 @@
 
 import difflib
 import enum
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,6 +93,11 @@ class Expect:
         """Raises `DmlError` where anything was wrong."""
         if self.faults:
             raise DmlError(self.faults)
+
+
+def field_of(path: str) -> str:
+    """The field that a path begins with: `OutputTensors[1].Sizes[0]` is in `OutputTensors`."""
+    return re.split(r"[.[]", path, maxsplit=1)[0]
 
 
 def _join(path: str, field: str) -> str:

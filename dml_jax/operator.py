@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, field_of, nearest
 from dml_jax.fields import Field, Scalar
 from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
@@ -30,8 +30,6 @@ from dml_jax.tensor import (
 )
 
 _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
-
-RANK = "DimensionCount"
 
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
@@ -358,51 +356,36 @@ class Operator(Descriptor, Bindable):
         if positional:
             raise TypeError(f"{cls.__name__}.infer takes fields by name: {', '.join(names)}")
         partial = object.__new__(cls)
-        given: dict[str, Any] = {}
         faults: list[Fault] = []
-        values = dict(fields)
         for f in outputs:
-            if f.name in values:
+            if f.name in fields:
                 rule = f"be left out: {cls.__name__}.infer makes it"
-                faults.append(Fault(cls.c_name, f.name, rule, values.pop(f.name)))
+                faults.append(Fault(cls.c_name, f.name, rule, fields.pop(f.name)))
             if f.is_array:
                 rule = f"be given to {cls.__name__}(...): they choose their own sizes"
                 faults.append(Fault(cls.c_name, f.c_name, rule, NOTHING))
-        strange = [name for name in values if name not in names]
-        meant = {cls._misnamed(name, values, faults) for name in strange}
-        for f in cls.fields:
-            if f in outputs:
-                continue
-            value = values.get(f.name, f.default)
-            if value is MISSING:
-                if f.name not in meant:
-                    faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
-                continue
-            try:
-                given[f.name] = value if value is None and f.optional else f.kind.convert(value)
-            except DmlError as error:
-                faults += error.moved(cls.c_name, f.c_name)
+        cls._fill(fields, faults, cls._convert(fields, faults), outputs)
+        data_type = None
         if output_data_type is not None:
             try:
-                TensorDataType.of(output_data_type)
+                data_type = TensorDataType.of(output_data_type)
             except DmlError as error:
                 faults += error.moved(cls.c_name, f"{outputs[0].c_name}.DataType")
-        partial.__dict__.update(given)
-        partial._check(faults, given)
+        partial.__dict__.update(fields)
+        partial._check(faults, fields)
         if faults:
             raise DmlError(faults)
-        data_type = output_data_type
         if data_type is None:
             data_type = partial.inferred_data_type()
         sizes = partial.expected_sizes()
         for f in outputs:
             try:
-                given[f.name] = TensorDesc(data_type, sizes[f.name])
+                fields[f.name] = TensorDesc(data_type, sizes[f.name])
             except DmlError as error:
                 faults += error.moved(cls.c_name, f.c_name)
         if faults:
             raise DmlError(faults)
-        return cls(**given)
+        return cls(**fields)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -442,7 +425,8 @@ class Operator(Descriptor, Bindable):
         # What depends on a field that is missing or wrong is not asked. Of a rank that no row has
         # rules of sizes would look for dimensions that are not there.
         wrong = [fault.field for fault in expect.faults]
-        known = self._but_for(wrong + [path for path in unsupported if path.endswith(RANK)])
+        wrong += [path for path in unsupported if path.endswith("DimensionCount")]
+        known = self._but_for(wrong)
         with suppress(UnknownFieldError):
             types = [t for t in tensors if f"{t[0]}.DataType" not in unsupported]
             known._check_types(expect, types)
@@ -458,7 +442,7 @@ class Operator(Descriptor, Bindable):
         """Itself without the fields that these are in."""
         if not paths:
             return self
-        wrong = {re.split(r"[.[]", path)[0] for path in paths}
+        wrong = {field_of(path) for path in paths}
         known = object.__new__(type(self))
         for f in self.fields:
             keeps = wrong.isdisjoint((f.c_name, f.count)) or (f.tensor and not of_tensors)
