@@ -50,7 +50,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--dtype", action="append", default=[], help="only this type")
     add("--shape", action="append", default=[], help="8,64,256,256: in place of the table's")
     add("--match", default="", help="only cells whose name has this text")
-    add("--peer", action="append", default=[], help="only this one; none: --peer none")
+    names = [*peers.NAMES, "none"]
+    add("--peer", action="append", choices=names, default=[], help="only this one, or none")
     add("--quick", action="store_true", help="one cell in nine")
     add("--missing", action="store_true", help="only cells that the file does not have")
     add("--seconds", type=float, help="of samples for each cell and way; 0.3 on a CPU, else 0.15")

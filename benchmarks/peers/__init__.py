@@ -14,7 +14,9 @@ from peers.common import Entry, event_mark
 from peers.onnx_runtime import OnnxRuntime
 from peers.pytorch import Torch
 
-__all__ = ["Entry", "disagreement", "jax_entries", "peers"]
+__all__ = ["NAMES", "Entry", "disagreement", "jax_entries", "peers"]
+
+NAMES = ("jnp", "numpy", "cupy", "torch", "torch.compile", "onnxruntime")
 
 
 def peers(device: Any, wanted: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
