@@ -1,17 +1,10 @@
 """What is computed on a CPU by a loop over other axes than it has, wherever it occurs."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.interpreters import ad, batching
 
-from dml_jax.lowering.devices.placement import (
-    by_platform,
-    on_one_device,
-    placed_primitive,
-    platforms_of,
-)
+from dml_jax.lowering.identity import identity
 from dml_jax.lowering.loops_cpu import even_loops, is_little, is_narrow
 from dml_jax.lowering.stored_cpu import reshaped
 
@@ -52,21 +45,9 @@ def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
     return None
 
 
-def _form(ctx: Any, behind: int) -> Callable[[jax.Array], jax.Array]:
-    def looped(x: jax.Array) -> jax.Array:
-        loops = _loops(x, behind)
-        return x if loops is None else reshaped(x.reshape(loops), x.shape)
-
-    def as_it_is(x: jax.Array) -> jax.Array:
-        return x
-
-    forms = {"cpu": looped} if on_one_device(ctx.module_context) else {}
-    return by_platform(platforms_of(ctx), forms, as_it_is)
+def _looped(x: jax.Array, behind: int) -> jax.Array:
+    loops = _loops(x, behind)
+    return x if loops is None else reshaped(x.reshape(loops), x.shape)
 
 
-BY_OTHER_LOOPS = placed_primitive("dml_by_other_loops", _form)
-BY_OTHER_LOOPS.def_abstract_eval(lambda x, behind: x)
-ad.primitive_jvps[BY_OTHER_LOOPS] = lambda xs, dxs, **how: (BY_OTHER_LOOPS.bind(*xs, **how), *dxs)
-ad.primitive_transposes[BY_OTHER_LOOPS] = lambda cotangents, x, **_: [cotangents]
-# Each of a batch has other axes before its last.
-batching.primitive_batchers[BY_OTHER_LOOPS] = lambda xs, dims, **_: (*xs, *dims)
+BY_OTHER_LOOPS = identity("dml_by_other_loops", _looped)
