@@ -1,10 +1,13 @@
-"""A function in a platform's form of it as a whole program; or compiled soon, however it runs."""
+"""A function in a platform's form of it, a form for many cores, or compiled soon, as it runs."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import jax
 
+from dml_jax.lowering import all_cores_cpu, loops_cpu
 from dml_jax.lowering.whole_programs import whole_program
 
 
@@ -25,3 +28,11 @@ def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
     return jax.jit(
         function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
     )
+
+
+@contextlib.contextmanager
+def by_many_cores(cores: int = 16) -> Iterator[None]:
+    """Forms for a CPU of so many cores, of a few elements as of millions."""
+    several = mock.patch.object(loops_cpu, "CORES", cores)
+    with several, mock.patch.object(all_cores_cpu, "MUCH", 0):
+        yield

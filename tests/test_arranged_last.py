@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forms import in_form
+from forms import by_many_cores, in_form
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +93,7 @@ def test_they_answer_what_the_function_does(
     x = np.arange(math.prod(sizes)).astype(dtype).reshape(sizes)
     form = in_form(platform, functools.partial(_applied, jnp, steps))
     with (
+        by_many_cores(),
         mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
         mock.patch.multiple(threads_gpu, LITTLE=0),
         mock.patch.multiple(pieces_cpu, CACHED=0, UNROLLED=0, WIDE=0),

@@ -13,7 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forms import compiled_soon
+from forms import by_many_cores, compiled_soon
 from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
@@ -484,7 +484,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     of_slopes = dataclasses.replace(slopes.EXP_SUM, **few)
     slope = mock.patch.object(slopes, "EXP_SUM", of_slopes)
     few_exponentials = mock.patch.object(log_sum_exp, "FEW_EXPONENTIALS", 100)
-    with here, sizes, shared, kinds, slope, few_exponentials, nothing_traced():
+    with here, sizes, by_many_cores(), shared, kinds, slope, few_exponentials, nothing_traced():
         yield
 
 

@@ -1,5 +1,6 @@
 """What holds for every operator: the support table, round trips, and the same answer every way."""
 
+import contextlib
 import copy
 import functools
 import json
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from conformance import torch_answers
 from facts import DOCUMENTED
-from forms import in_form
+from forms import by_many_cores, in_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, SAMPLES, random_array
@@ -291,6 +292,7 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
         mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
         mock.patch.multiple(threads_gpu, LITTLE=0, ALIGNED=1, EVEN=1),
         mock.patch.multiple(pieces_cpu, CACHED=0),
+        by_many_cores() if data.draw(st.booleans()) else contextlib.nullcontext(),
     ):
         for platform in ("cpu", "cuda"):
             form = jax.jit(in_form(platform, op.lower))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from dml_jax.lowering.all_cores_cpu import read_by_all_cores
 from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.folds.fold import (
     LITTLE,
@@ -75,7 +76,7 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
         for sets, each in _cuts(n):
             n //= sets * each
             blocks = shaped(parts, (k, sets, each, n * c))
-            slices = [taken(blocks, i, i + 1, 2) for i in range(each)]
+            slices = [_read(taken(blocks, i, i + 1, 2), parts) for i in range(each)]
             if not kind.is_started(parts):
                 slices = [kind.start(*one) for one in slices]
             both = shaped(combine(slices), (k, sets, n * c))
@@ -83,6 +84,15 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
         return shaped(parts, (k, c))
 
     return run_by_run(kind, (x,), axes, columns, columns)
+
+
+def _read(some: Parts, whole: Parts) -> Parts:
+    """Some of what a loop reads all of, on all cores; the little that is left over as it is.
+
+    (Each slice by itself: what computes all of them XLA would store, or count once for each loop.)
+    """
+    size = whole[0].size
+    return some if some[0].size * STORED_AT_ONCE < size else read_by_all_cores(some, size)
 
 
 # Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
@@ -243,7 +253,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
 
     def some(start: int, stop: int) -> Parts:
         """Of rows from `start` to `stop`: of an index, the part that is the same for all rows."""
-        found = taken(parts, start * step, stop * step)
+        found = _read(taken(parts, start * step, stop * step), parts)
         if is_located:
             return found
         return moved(kind, found if kind.is_started(found) else kind.start(*found), start)
@@ -324,7 +334,8 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
 
 
 def _in_one_pass(kind: Fold, parts: Parts, _: Combine) -> Parts:
-    return kind.one_pass(shaped(as_started(kind, parts), parts[0].shape[:2]), (1,))
+    started = as_started(kind, _read(parts, parts))
+    return kind.one_pass(shaped(started, parts[0].shape[:2]), (1,))
 
 
 def _length_of_pieces(sizes: Sequence[int], most: int, whole: int) -> int:

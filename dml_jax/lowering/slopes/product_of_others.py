@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 
+from dml_jax.lowering.all_cores_cpu import by_all_cores
 from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.devices import across
 from dml_jax.lowering.devices.along import Along, Layout, along
@@ -101,7 +102,7 @@ def _by_division(
     _, others = lax.while_loop(
         lambda state: ~state[0],
         lambda state: (state[0] | True, _without_division(x, axes, platforms) * times),
-        (divides, whole / x * times),
+        (divides, whole / by_all_cores(x) * times),
     )
     return others
 

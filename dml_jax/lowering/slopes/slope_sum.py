@@ -29,6 +29,7 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
+from dml_jax.lowering.all_cores_cpu import by_all_cores
 from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.devices import placement
 from dml_jax.lowering.threads_gpu import MOST_PIECES
@@ -53,7 +54,7 @@ def slope_sum(
         shared: by elements along the axes, which are 1.
         axes: along these.
     """
-    first = _first(x.shape)
+    first, x = _first(x.shape), by_all_cores(x)
     if first in axes and x.shape[first] > 2 and shared.size >= MUCH:
         return sloped(slope, _transposed_in_pieces, _like(shared), dx, x, shared)
     return _plain(dx, x, shared, slope=slope, out=_like(shared))

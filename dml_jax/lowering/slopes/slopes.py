@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.all_cores_cpu import by_all_cores
 from dml_jax.lowering.axes import Axes, Parts, reduced_shape, restored
 from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.elementwise import is_infinite, where
@@ -86,7 +87,7 @@ def _by_platform(slopes: Slopes, x: jax.Array, axes: Axes) -> Parts:
 
     def other(x: jax.Array) -> Parts:
         shared, divisor = slopes.shared(x, axes)
-        return slopes.slope(x, shared), divisor
+        return slopes.slope(by_all_cores(x), shared), divisor
 
     return lax.platform_dependent(x, cuda=of_rows, default=other)
 

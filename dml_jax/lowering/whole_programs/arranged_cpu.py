@@ -19,6 +19,7 @@ import jax
 from jax import lax
 
 from dml_jax.lowering import loops_cpu
+from dml_jax.lowering.all_cores_cpu import written_by_all_cores
 from dml_jax.lowering.elementwise import alike
 from dml_jax.lowering.stored_cpu import in_memory, reshaped
 from dml_jax.lowering.whole_programs.pending import Factor, Pending
@@ -40,7 +41,7 @@ def written(x: Pending) -> jax.Array:
     written, UINT8 [24, 72, 64, 64] by (1, 2, 1, 1) 0.14, so 0.05.
     """
     if not x.merges or loops_cpu.is_little(x.shape):
-        return x.arranged
+        return written_by_all_cores(x.arranged)
     flat = _rows_repeated(x.flat())
     if not isinstance(flat, Pending):
         return reshaped(flat, x.shape)
@@ -48,7 +49,7 @@ def written(x: Pending) -> jax.Array:
     # A transposition that is a fusion's last step has a kernel of its own, of tiles: ms, FLOAT32
     # block 3 26, and 15 where there is another step, which XLA does not know to do nothing.
     (apart,) = alike(apart, 1)
-    return reshaped(apart, x.shape)
+    return reshaped(written_by_all_cores(apart), x.shape)
 
 
 def _rows_repeated(x: Pending | jax.Array) -> Pending | jax.Array:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.all_cores_cpu import written_by_all_cores
 from dml_jax.lowering.whole_programs import arranged_cpu, arranged_gpu
 from dml_jax.lowering.whole_programs.equations import (
     as_part_of,
@@ -44,7 +45,7 @@ class _Made(NamedTuple):
 def rewritten(platform: str, program: Any, xs: Sequence[jax.Array]) -> list[jax.Array]:
     """The results of a traced program."""
     made = _evaluate(program, [_Made(x, True, None) for x in xs], platform)
-    return [_written(each, platform) for each in made]
+    return [_written(each, platform, xs) for each in made]
 
 
 def mapped_first(program: Any, xs: Sequence[jax.Array]) -> list[tuple[jax.Array, tuple[int, ...]]]:
@@ -61,11 +62,19 @@ def _loops(x: _Value) -> tuple[int, ...]:
     return tuple(f.size for f in flat.factors) if isinstance(flat, Pending) else flat.shape
 
 
-def _written(made: _Made, platform: str) -> jax.Array:
+def _written(made: _Made, platform: str, xs: Sequence[jax.Array]) -> jax.Array:
     if not isinstance(made.value, Pending):
-        return made.value
+        if platform != "cpu" or made.maker is None or not _has_a_loop(made.maker):
+            return made.value
+        read = sum(x.size >= made.value.size for x in xs)
+        return written_by_all_cores(made.value, read)
     with as_part_of(made.maker):
         return (arranged_cpu if platform == "cpu" else arranged_gpu).written(made.value)
+
+
+def _has_a_loop(eqn: Any) -> bool:
+    """Whether XLA loops over what it gives, and what follows goes into that loop."""
+    return maps_elements(eqn) or eqn.primitive.name == "split"
 
 
 def _evaluate(program: Any, xs: Sequence[_Made], platform: str) -> list[_Made]:

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering import loops_cpu
+from dml_jax.lowering.all_cores_cpu import written_by_all_cores
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import pieces_gpu
 from dml_jax.lowering.whole_programs.equations import (
@@ -107,10 +108,14 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
 
 def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
     mapped = in_a_call(
-        lambda *xs: _mapped(program, xs, shaped),
+        lambda *xs: _mapped(program, [*map(_by_all_cores, xs)], shaped),
         *(jnp.reshape(x, shaped(jnp.shape(x))) for x in xs),
     )
     return all_reshaped(mapped, [y.shape for y in program.out_avals])
+
+
+def _by_all_cores(x: jax.Array) -> jax.Array:
+    return written_by_all_cores(x) if x.shape else x
 
 
 def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:

@@ -1,0 +1,82 @@
+"""Loops on a CPU that all cores share.
+
+XLA lets no more cores share a loop than the square root of their number, 4 of 16, where it does no
+more than one operation for each byte that it moves. (And as many for what takes an operation more:
+`DefaultCostModel` in xla/service/cpu/parallel_task_assignment.cc.) So here each element takes more,
+which come to nothing: exclusive ors that undo each other, which XLA counts, and LLVM removes before
+it makes vectors. Two cores share every loop, and have none of this.
+
+16 cores (Intel Xeon, jax 0.11.2), ms of FLOAT32 [8, 64, 256, 256], as it is, and so; jax.numpy's:
+
+    CLIP                      9.1, 3.4; 8.8        SUM over 0; 1; 3     3.7, 1.2; 3.9, 1.4; 3.0, 1.3
+    DEPTH_TO_SPACE1 by 2      7.5, 3.5; 9.5        MAX over 1; 3        2.7, 1.3; 4.4, 1.6
+    SPACE_TO_DEPTH1 by 2; 8   15, 5.1; 21. 36, 12; 31
+    SPLIT over 1; 3           8.2, 3.1; 8.6. 10, 4.0; 11
+    LOG_SUM_EXP over 3; all   11, 3.8; 3.2. 12, 3.6; 3.0
+
+docs/forms.md has the means over all of the table's cells.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.lowering import loops_cpu
+from dml_jax.lowering.axes import Parts
+from dml_jax.lowering.elementwise import unsigned
+from dml_jax.lowering.identity import identity
+
+# Bytes from which on it is worth waking them. us on 16 cores, as it is and so, of 1 MB CLIP FLOAT32
+# 116, 101; FLOAT16 98, 84; SUM over rows of 128 80, 78; of half as much 56, 63; 65, 63; 50, 56; of
+# 4 MB CLIP 296, 192; SUM 164, 137.
+MUCH = 2**20
+
+
+def leave_cores_idle() -> bool:
+    """Whether XLA's loops do by themselves."""
+    return math.isqrt(loops_cpu.CORES - 1) + 1 < loops_cpu.CORES
+
+
+def read_by_all_cores(xs: Parts, size: int) -> Parts:
+    """Arrays of one shape, for a loop that reads `size` elements in all, and writes little.
+
+    (Slices each by itself: of what computes an array XLA counts all that it has for each of them.)
+    """
+    if size * xs[0].dtype.itemsize < MUCH:
+        return xs
+    # Of an array of which half is read XLA counts all.
+    return tuple(_computed(x, 2 * x.dtype.itemsize) for x in xs)
+
+
+def written_by_all_cores(x: jax.Array, arrays: int = 1, size: int = 0) -> jax.Array:
+    """x, for a loop that writes as much (or `size` elements), and reads so many such arrays."""
+    # Of a last axis that they cannot share evenly some would have parts that are not vectorised: ms
+    # of TILE FLOAT32 [2, 13, 509, 521] over 1 6.5, 17.
+    if max(size, x.size) * x.dtype.itemsize < MUCH or loops_cpu.is_uneven(x.shape):
+        return x
+    return _computed(x, (arrays + 1) * x.dtype.itemsize)
+
+
+def by_all_cores(x: jax.Array) -> jax.Array:
+    """x, for a loop that reads it and another array and writes a third, wherever that is."""
+    return _BY_ALL_CORES.bind(x)
+
+
+_BY_ALL_CORES = identity("dml_by_all_cores", lambda x: written_by_all_cores(x, 2))
+
+
+def _computed(x: jax.Array, moved: int) -> jax.Array:
+    """x, by more operations for each element than bytes are `moved`."""
+    if not leave_cores_idle() or x.dtype == bool:
+        return x
+    is_integer = jnp.issubdtype(x.dtype, jnp.integer)
+    bits = x if is_integer else lax.bitcast_convert_type(x, unsigned(x))
+    # With a place, since what is done with a number XLA would do before it repeats x.
+    longest = max(range(x.ndim), key=lambda axis: x.shape[axis])
+    place = lax.broadcasted_iota(bits.dtype, bits.shape, longest)
+    conversions = 0 if is_integer else 2
+    for _ in range((moved - conversions) // 2 + 1):
+        bits = bits ^ place ^ place
+    return bits if is_integer else lax.bitcast_convert_type(bits, x.dtype)
