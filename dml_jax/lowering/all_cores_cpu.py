@@ -39,15 +39,16 @@ def leave_cores_idle() -> bool:
     return math.isqrt(loops_cpu.CORES - 1) + 1 < loops_cpu.CORES
 
 
-def read_by_all_cores(xs: Parts, size: int) -> Parts:
+def read_by_all_cores(xs: Parts, size: int, times: int = 1) -> Parts:
     """Arrays of one shape, for a loop that reads `size` elements in all, and writes little.
+
+    XLA may count the bytes of so many `times` what is read.
 
     (Slices each by itself: of what computes an array XLA counts all that it has for each of them.)
     """
     if size * xs[0].dtype.itemsize < MUCH:
         return xs
-    # Of an array of which half is read XLA counts all.
-    return tuple(_computed(x, 2 * x.dtype.itemsize) for x in xs)
+    return tuple(_computed(x, times * x.dtype.itemsize) for x in xs)
 
 
 def written_by_all_cores(x: jax.Array, arrays: int = 1, size: int = 0) -> jax.Array:

@@ -86,6 +86,13 @@ def even_rows(shape: Sequence[int]) -> int | None:
     return next(shared, None)
 
 
+def in_even_rows(shape: Sequence[int]) -> tuple[int, ...]:
+    """Such axes with the last as rows, if there are `even_rows`; else as they are."""
+    *outer, last = shape
+    rows = even_rows(shape) if last > 1 else None
+    return (*outer, rows, last // rows) if rows else (*outer, last)
+
+
 def even_loops(shape: Sequence[int]) -> tuple[int, int] | None:
     """The axes of such a loop, with the last as rows; None where there are no `even_rows`.
 

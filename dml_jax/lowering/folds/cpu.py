@@ -91,8 +91,11 @@ def _read(some: Parts, whole: Parts) -> Parts:
 
     (Each slice by itself: what computes all of them XLA would store, or count once for each loop.)
     """
-    size = whole[0].size
-    return some if some[0].size * STORED_AT_ONCE < size else read_by_all_cores(some, size)
+    part, size = some[0].size, whole[0].size
+    if part * STORED_AT_ONCE < size:
+        return some
+    # Such slices may be half of what is there, of which XLA counts every byte.
+    return read_by_all_cores(some, size, times=1 if part * FUSED_AT_ONCE >= size else 2)
 
 
 # Where one loop keeps two things it combines so many at once (MAX and a count of columns of 64, in
