@@ -1,18 +1,21 @@
 """Loops on a CPU that all cores share.
 
 XLA lets no more cores share a loop than the square root of their number, 4 of 16, where it does no
-more than one operation for each byte that it moves. (And as many for what takes an operation more:
-`DefaultCostModel` in xla/service/cpu/parallel_task_assignment.cc.) So here each element takes more,
-which come to nothing: exclusive ors that undo each other, which XLA counts, and LLVM removes before
-it makes vectors. Two cores share every loop, and have none of this.
+more than one operation for each byte that it moves (`DefaultCostModel` in XLA's
+parallel_task_assignment.cc). So here each element takes more, which come to nothing: exclusive ors
+that undo each other, which XLA counts, and LLVM removes before it makes vectors. Two cores share
+every loop, and have none of this.
 
 16 cores (Intel Xeon, jax 0.11.2), ms of FLOAT32 [8, 64, 256, 256], as it is, and so; jax.numpy's:
 
-    CLIP                      9.1, 3.4; 8.8        SUM over 0; 1; 3     3.7, 1.2; 3.9, 1.4; 3.0, 1.3
-    DEPTH_TO_SPACE1 by 2      7.5, 3.5; 9.5        MAX over 1; 3        2.7, 1.3; 4.4, 1.6
-    SPACE_TO_DEPTH1 by 2; 8   15, 5.1; 21. 36, 12; 31
-    SPLIT over 1; 3           8.2, 3.1; 8.6. 10, 4.0; 11
-    LOG_SUM_EXP over 3; all   11, 3.8; 3.2. 12, 3.6; 3.0
+    CLIP                      7.8, 3.0; 7.7
+    DEPTH_TO_SPACE1 by 2      8.5, 3.3; 9.7
+    SPACE_TO_DEPTH1 by 2; 8   12, 5.1; 20. 36, 10; 38
+    SPLIT over 1; JOIN        10, 4.3; 6.9. 7.7, 3.4; 7.5
+    SUM over 0; 3             4.0, 1.3; 1.4. 3.4, 1.3; 1.2
+    MAX over 1; 3             4.2, 1.8; 1.4. 5.2, 1.9; 1.3
+    LOG_SUM_EXP over 3; all   13, 4.7; 4.0. 12, 4.8; 3.7
+    gradient of MAX over 1    14, 5.7; 50
 
 docs/forms.md has the means over all of the table's cells.
 """
