@@ -27,10 +27,9 @@ PROGRAMS = f"""
 import json, jax
 from dml_jax.bench.cells import cells
 from dml_jax.lowering import loops_cpu
-from dml_jax.lowering.folds import cpu
 from dml_jax.operator import whole_program
 
-loops_cpu.CORES = cpu.CORES = {CORES}
+loops_cpu.CORES = {CORES}
 texts = {{}}
 for cell in cells({KINDS}, sizes=[{SIZES}]):
     function = whole_program(cell.function)

@@ -472,7 +472,7 @@ def forms_for_many_elements(form: Any) -> Iterator[None]:
     on_gpu |= {"FEW_COLUMNS": 3, "BESIDE": 2}
     on_gpu |= {"MULTIPLE": 2, "LONG_ROW": 60, "LANES": 2}
     on_cpu = {"BLOCKS": 7, "FUSED_AT_ONCE": 8, "FEWEST_BLOCKS": 5, "STORED_AT_ONCE": 3}
-    on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24, "CORES": 4}
+    on_cpu |= {"LONG_ROW": 24, "WHOLE_ROW": 40, "PIECE": 24}
     little |= on_gpu if form is gpu else on_cpu
     sizes = mock.patch.multiple(form, **little)
     shared = mock.patch.multiple(loops_cpu, LITTLE=0, CORES=4)

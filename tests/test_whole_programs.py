@@ -504,6 +504,7 @@ def test_columns_that_cores_cannot_share(function: str, shape: tuple[int, ...]):
 def test_what_becomes_of_columns_that_cores_cannot_share(function: str, monkeypatch: Any):
     """The loop that rounds is over rows too; alike in a batch, and where there are derivatives."""
     monkeypatch.setattr(loops_cpu, "CORES", 2)
+    jax.clear_caches()  # of traces by the cores that there are
     x = np.random.default_rng(0).random((3, 33009)).astype(np.float16)
     compute = functools.partial(dml_jax.reduce, function=function, axes=[0])
     alone = jax.jit(compute)

@@ -43,36 +43,48 @@ def leave_cores_idle() -> bool:
 
 
 def read_by_all_cores(xs: Parts, size: int, times: int = 1) -> Parts:
-    """Arrays of one shape, for a loop that reads `size` elements in all, and writes little.
+    """Arrays of one shape and width, for a loop that reads `size` elements and writes few.
 
-    XLA may count the bytes of so many `times` what is read.
+    Slices each by itself: operations on the whole XLA counts in each loop that reads some of it.
 
-    (Slices each by itself: of what computes an array XLA counts all that it has for each of them.)
+    Args:
+        xs: what is kept of elements, or a slice of it.
+        size: of all slices.
+        times: how many times that the arrays have which are sliced, of which XLA counts all bytes.
     """
     if size * xs[0].dtype.itemsize < MUCH:
         return xs
-    return tuple(_computed(x, times * x.dtype.itemsize) for x in xs)
+    return tuple(_with_operations(x, times * x.dtype.itemsize) for x in xs)
 
 
-def written_by_all_cores(x: jax.Array, arrays: int = 1, size: int = 0) -> jax.Array:
-    """x, for a loop that writes as much (or `size` elements), and reads so many such arrays."""
+def written_by_all_cores(x: jax.Array, reads: int = 1, size: int = 0) -> jax.Array:
+    """x, for a loop that writes an array like it, and reads others.
+
+    Args:
+        x: what is written, or, where that is mapped, what is read.
+        reads: how many arrays of that size are read.
+        size: the elements that are written, where x is a part of them.
+    """
     # Of a last axis that they cannot share evenly some would have parts that are not vectorised: ms
     # of TILE FLOAT32 [2, 13, 509, 521] over 1 6.5, 17.
     if max(size, x.size) * x.dtype.itemsize < MUCH or loops_cpu.is_uneven(x.shape):
         return x
-    return _computed(x, (arrays + 1) * x.dtype.itemsize)
+    return _with_operations(x, (reads + 1) * x.dtype.itemsize)
 
 
 def by_all_cores(x: jax.Array) -> jax.Array:
-    """x, for a loop that reads it and another array and writes a third, wherever that is."""
+    """x, for a loop that reads it and another array and writes a third.
+
+    Anywhere in a program: it has derivatives and batches, and on other devices is x.
+    """
     return _BY_ALL_CORES.bind(x)
 
 
-_BY_ALL_CORES = identity("dml_by_all_cores", lambda x: written_by_all_cores(x, 2))
+_BY_ALL_CORES = identity("dml_by_all_cores", lambda x: written_by_all_cores(x, reads=2))
 
 
-def _computed(x: jax.Array, moved: int) -> jax.Array:
-    """x, by more operations for each element than bytes are `moved`."""
+def _with_operations(x: jax.Array, count: int) -> jax.Array:
+    """x, by more than so many operations for each element."""
     if not leave_cores_idle() or x.dtype == bool:
         return x
     is_integer = jnp.issubdtype(x.dtype, jnp.integer)
@@ -81,6 +93,6 @@ def _computed(x: jax.Array, moved: int) -> jax.Array:
     longest = max(range(x.ndim), key=lambda axis: x.shape[axis])
     place = lax.broadcasted_iota(bits.dtype, bits.shape, longest)
     conversions = 0 if is_integer else 2
-    for _ in range((moved - conversions) // 2 + 1):
+    for _ in range((count - conversions) // 2 + 1):
         bits = bits ^ place ^ place
     return bits if is_integer else lax.bitcast_convert_type(bits, x.dtype)

@@ -50,4 +50,5 @@ def _looped(x: jax.Array, behind: int) -> jax.Array:
     return x if loops is None else reshaped(x.reshape(loops), x.shape)
 
 
+# (A batch has other axes before those of x, and so does the result.)
 BY_OTHER_LOOPS = identity("dml_by_other_loops", _looped)

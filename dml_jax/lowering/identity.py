@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
@@ -16,17 +17,20 @@ from dml_jax.lowering.devices.placement import (
 
 
 def identity(name: str, on_cpu: Callable[..., jax.Array]) -> Primitive:
-    """One that is `on_cpu` on one device, of the operand and the parameters; else nothing."""
+    """One that a program for one CPU has as `on_cpu`, of the operand and the parameters.
+
+    On other devices, on several, and where it is called with no program around it, it is the
+    operand. It has the operand's derivative; in a batch the parameters stay as they are.
+    """
 
     def form(ctx: Any, **how: Any) -> Callable[[jax.Array], jax.Array]:
         forms = {"cpu": lambda x: on_cpu(x, **how)} if on_one_device(ctx.module_context) else {}
         return by_platform(platforms_of(ctx), forms, lambda x: x)
 
     primitive = placed_primitive(name, form)
-    primitive.def_impl(lambda x, **_: x)
+    primitive.def_impl(lambda x, **_: jnp.asarray(x))
     primitive.def_abstract_eval(lambda x, **_: x)
     ad.primitive_jvps[primitive] = lambda xs, dxs, **how: (primitive.bind(*xs, **how), *dxs)
     ad.primitive_transposes[primitive] = lambda cotangents, x, **_: [cotangents]
-    # Each of a batch has other axes before its last.
     batching.primitive_batchers[primitive] = lambda xs, dims, **_: (*xs, *dims)
     return primitive

@@ -86,7 +86,7 @@ def even_rows(shape: Sequence[int]) -> int | None:
     return next(shared, None)
 
 
-def in_even_rows(shape: Sequence[int]) -> tuple[int, ...]:
+def with_even_rows(shape: Sequence[int]) -> tuple[int, ...]:
     """Such axes with the last as rows, if there are `even_rows`; else as they are."""
     *outer, last = shape
     rows = even_rows(shape) if last > 1 else None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.all_cores_cpu import read_by_all_cores
 from dml_jax.lowering.axes import Axes, Parts, restored
 from dml_jax.lowering.folds.fold import (
@@ -29,7 +30,7 @@ from dml_jax.lowering.folds.fold import (
     taken,
 )
 from dml_jax.lowering.folds.packed import Packing
-from dml_jax.lowering.loops_cpu import CORES, even_rows
+from dml_jax.lowering.loops_cpu import even_rows
 from dml_jax.lowering.stored_cpu import in_memory, reshaped, stored
 from dml_jax.lowering.wide import wide
 
@@ -152,13 +153,13 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     behind = [n for a, n in enumerate(x.shape) if n > 1 and a > first and a not in axes]
     k, c = math.prod(before), math.prod(behind)
     n = x.size // (k * c)
-    if kind.logarithm and c in (2, 3) and k * c % CORES == 0:
+    if kind.logarithm and c in (2, 3) and k * c % loops_cpu.CORES == 0:
         flat = (k * c,)
     elif len(behind) > 1 and kind.reads_twice and behind[-1] < NARROW:
         flat = (k, c)
     elif not behind and len(before) > 1 and n <= _short_row(kind):
         is_long = before[-1] >= NARROW or not (kind.reads_twice or x.dtype.itemsize < 4)
-        if k % CORES == 0 and is_long:
+        if k % loops_cpu.CORES == 0 and is_long:
             return parts
         flat = (k,)
     else:
@@ -207,12 +208,12 @@ def _evenly(kind: Fold, sizes: Sequence[int], parts: Parts, combine: Combine) ->
     `sizes` are of the axes that make up a row.
     """
     k, n, _ = parts[0].shape
-    rest, in_two_passes = k % CORES, _in_two_passes(kind, parts)
+    rest, in_two_passes = k % loops_cpu.CORES, _in_two_passes(kind, parts)
     most = _short_row(kind) if in_two_passes or rest == 0 else TWO_SETS
     are_short = n <= most
     form = _columns if are_short else functools.partial(_rows, sizes=sizes)
     if not are_short and in_two_passes:
-        rest = min(rest or CORES, k - 1)
+        rest = min(rest or loops_cpu.CORES, k - 1)
     elif n > UNEVEN_ROW:
         rest = 0
     if rest in (0, k):
@@ -312,7 +313,7 @@ def _rows(kind: Fold, parts: Parts, combine: Combine, sizes: Sequence[int] = ())
     longest, whole = n, 0
     if kind.rounds and jnp.issubdtype(parts[0].dtype, jnp.floating):
         longest, whole = LONG_ROW, WHOLE_ROW
-    elif k < CORES and not (kind.locates and kind.is_started(parts)):
+    elif k < loops_cpu.CORES and not (kind.locates and kind.is_started(parts)):
         longest = PIECE
     if packing:
         longest = min(longest, packing.most(parts[0].dtype))

@@ -49,7 +49,7 @@ def written(x: Pending) -> jax.Array:
     # A transposition that is a fusion's last step has a kernel of its own, of tiles: ms, FLOAT32
     # block 3 26, and 15 where there is another step, which XLA does not know to do nothing.
     (apart,) = alike(apart, 1)
-    rows = apart.reshape(loops_cpu.in_even_rows(apart.shape))
+    rows = apart.reshape(loops_cpu.with_even_rows(apart.shape))
     return reshaped(written_by_all_cores(rows), x.shape)
 
 

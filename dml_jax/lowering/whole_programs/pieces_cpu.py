@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_cores
 from dml_jax.lowering.elementwise import unsigned, where
-from dml_jax.lowering.loops_cpu import in_even_rows, is_uneven, long_rows
+from dml_jax.lowering.loops_cpu import is_uneven, long_rows, with_even_rows
 from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
@@ -63,8 +63,11 @@ def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
     if count == 1:
         return [rows]
     k, width = rows.shape[0], rows.shape[1] // count
-    _, *piece = in_even_rows((k, width))
-    x = written_by_all_cores(rows.reshape(k, count, *piece))
+    _, *piece = with_even_rows((k, width))
+    if len(piece) == 1:  # it may be of one element, for which XLA would choose another layout
+        x = written_by_all_cores(rows).reshape(k, count, width)
+    else:
+        x = written_by_all_cores(rows.reshape(k, count, *piece))
     number = lax.broadcasted_iota(np.int32, x.shape, 1)
     among_zeros = tuple(where(number == i, x, 0) for i in range(count))
 
