@@ -36,3 +36,13 @@ def by_many_cores(cores: int = 16) -> Iterator[None]:
     several = mock.patch.object(loops_cpu, "CORES", cores)
     with several, mock.patch.object(all_cores_cpu, "MUCH", 0):
         yield
+
+
+@contextlib.contextmanager
+def nothing_traced() -> Iterator[None]:
+    """JAX keeps what it traced, also derivatives; here and afterwards it has nothing."""
+    jax.clear_caches()
+    try:
+        yield
+    finally:
+        jax.clear_caches()

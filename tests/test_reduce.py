@@ -13,7 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forms import by_many_cores, compiled_soon
+from forms import by_many_cores, compiled_soon, nothing_traced
 from jax.experimental.compute_on import compute_on
 from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 
@@ -181,16 +181,6 @@ def gradient(function: str, x, axes=(0,)):
     x = jnp.asarray(x)
     op = make(function, x, axes)
     return np.asarray(jax.grad(lambda x: op(x).sum())(x))
-
-
-@contextlib.contextmanager
-def nothing_traced() -> Iterator[None]:
-    """JAX keeps what it traced, also derivatives; here and afterwards it has nothing."""
-    jax.clear_caches()
-    try:
-        yield
-    finally:
-        jax.clear_caches()
 
 
 @pytest.fixture(params=["of the platform", "of a GPU's rows"])

@@ -4,6 +4,7 @@ A peer gives, for a cell, contenders by way: `allocated`, where each call makes 
 `bound`, where it writes into memory that is there already.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,38 +17,41 @@ from peers.pytorch import Torch
 
 __all__ = ["NAMES", "Entry", "disagreement", "jax_entries", "peers"]
 
-NAMES = ("jnp", "numpy", "cupy", "torch", "torch.compile", "onnxruntime")
+
+def _cupy(_: Any) -> NumPy:
+    import cupy  # pyright: ignore[reportMissingImports]
+
+    def mark() -> Mark:
+        event = cupy.cuda.Event()
+        return event_mark(event, lambda: event.done)
+
+    return NumPy("cupy", cupy, mark)
+
+
+def _onnxruntime(_: Any) -> OnnxRuntime:
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+
+    return OnnxRuntime()
+
+
+_MAKERS: dict[str, Callable[[Any], Any]] = {  # of a device
+    "jnp": lambda _: Jnp(),
+    "numpy": lambda _: NumPy(),
+    "cupy": _cupy,
+    "torch": Torch,
+    "torch.compile": functools.partial(Torch, compiling=True),
+    "onnxruntime": _onnxruntime,
+}
+NAMES = tuple(_MAKERS)
 
 
 def peers(device: Any, wanted: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     """(name, peer, or the reason why there is none) of all that this machine may have."""
-    on_cpu = device.platform == "cpu"
-
-    def cupy() -> Any:
-        import cupy  # pyright: ignore[reportMissingImports]
-
-        def mark() -> Mark:
-            event = cupy.cuda.Event()
-            return event_mark(event, lambda: event.done)
-
-        return NumPy("cupy", cupy, mark)
-
-    def onnxruntime() -> Any:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-
-        return OnnxRuntime()
-
-    makers: dict[str, Callable[[], Any]] = {
-        "jnp": Jnp,
-        **({"numpy": NumPy} if on_cpu else {"cupy": cupy}),
-        "torch": lambda: Torch(device),
-        "torch.compile": lambda: Torch(device, compiling=True),
-        **({"onnxruntime": onnxruntime} if on_cpu else {}),
-    }
-    for name, make in makers.items():
-        if not wanted or name in wanted:
+    elsewhere = {"cupy"} if device.platform == "cpu" else {"numpy", "onnxruntime"}
+    for name, make in _MAKERS.items():
+        if name not in elsewhere and (not wanted or name in wanted):
             try:
-                yield name, make()
+                yield name, make(device)
             except Exception as error:
                 yield name, f"{type(error).__name__}: {error}"

@@ -108,14 +108,10 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
 
 def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
     mapped = in_a_call(
-        lambda *xs: _mapped(program, [*map(_by_all_cores, xs)], shaped),
+        lambda *xs: _mapped(program, [*map(written_by_all_cores, xs)], shaped),
         *(jnp.reshape(x, shaped(jnp.shape(x))) for x in xs),
     )
     return all_reshaped(mapped, [y.shape for y in program.out_avals])
-
-
-def _by_all_cores(x: jax.Array) -> jax.Array:
-    return written_by_all_cores(x) if x.shape else x
 
 
 def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:

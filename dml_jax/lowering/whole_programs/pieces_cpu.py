@@ -64,10 +64,8 @@ def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
         return [rows]
     k, width = rows.shape[0], rows.shape[1] // count
     _, *piece = with_even_rows((k, width))
-    if len(piece) == 1:  # it may be of one element, for which XLA would choose another layout
-        x = written_by_all_cores(rows).reshape(k, count, width)
-    else:
-        x = written_by_all_cores(rows.reshape(k, count, *piece))
+    # Not with an axis of one element, for which XLA would choose another layout.
+    x = written_by_all_cores(rows.reshape(k, -1, *piece[1:])).reshape(k, count, *piece)
     number = lax.broadcasted_iota(np.int32, x.shape, 1)
     among_zeros = tuple(where(number == i, x, 0) for i in range(count))
 
