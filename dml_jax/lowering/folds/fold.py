@@ -142,15 +142,17 @@ def run_by_run(
         axes: over these.
         columns: of [k, n, c] to as many as [k, c].
         rows: of [k, n, 1] to as many as [k].
-        between: what the next stage takes of what one leaves.
+        between: what the next stage takes of what one leaves, where there is one.
     """
     shape = parts[0].shape
     runs = runs_of(shape, axes)
     sizes = [n for n, _ in runs]
     step, combine = 1, kind.first or kind.combine
-    for k in reversed([k for k, (_, reduced) in enumerate(runs) if reduced]):
+    reduced = [k for k, (_, is_reduced) in enumerate(runs) if is_reduced]
+    for k in reversed(reduced):
+        parts = parts if k == reduced[-1] else between(parts)
         inner = math.prod(sizes[k + 1 :])
-        parts = shaped(between(parts), (math.prod(sizes[:k]), sizes[k], inner))
+        parts = shaped(parts, (math.prod(sizes[:k]), sizes[k], inner))
         if kind.is_started(parts):
             parts = kind.located(parts, [1], step)
         parts = (rows if inner == 1 else columns)(parts, combine)
