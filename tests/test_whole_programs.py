@@ -2,7 +2,9 @@
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
+from platform import machine
 from typing import Any
 
 import jax
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from forms import in_form
 from jax import lax
+from samples import SAMPLES
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, Reduce, Split, TensorDesc, functional
@@ -25,6 +28,7 @@ from dml_jax.lowering.whole_programs import (
     pieces_cpu,
     pieces_gpu,
 )
+from dml_jax.lowering.whole_programs.by_library import by_library
 from dml_jax.lowering.whole_programs.equations import inlined
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
@@ -645,3 +649,48 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
     for function, expected in ((cut, True), (lambda x: lax.concatenate(cut(x), 1), in_rows)):
         program = jax.make_jaxpr(function)(x)
         assert (mapped.in_long_rows(program, [x]) is not None) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "type_", "shape", "axes", "gains"),
+    [
+        ("SUM", "FLOAT32", (4000, 49), [1], True),
+        ("SUM", "FLOAT32", (40, 20, 49), [0, 2], True),
+        ("AVERAGE", "FLOAT32", (80, 40, 32), [1], True),
+        ("SUM_SQUARE", "FLOAT32", (80, 40, 32), [1], True),
+        ("MAX", "UINT8", (4000, 49), [1], True),
+        ("MIN", "INT8", (80, 40, 64), [1], True),
+        ("SUM", "FLOAT32", (4000, 13), [1], False),
+        ("SUM", "FLOAT32", (80, 40, 320), [1], False),
+        ("SUM", "FLOAT32", (40, 49), [1], False),  # too little
+        ("SUM", "INT32", (4000, 49), [1], False),
+        ("MAX", "FLOAT32", (4000, 49), [1], False),  # it would lose NaN
+        ("L1", "FLOAT32", (4000, 49), [1], False),
+    ],
+)
+def test_reductions_by_a_library(
+    function: str, type_: str, shape: tuple[int, ...], axes: list[int], gains: bool, monkeypatch
+):
+    monkeypatch.setattr(loops_cpu, "CORES", 2)
+    tensor = TensorDesc(type_, shape)
+    x = (np.random.default_rng(0).random(shape) * 100).astype(tensor.dtype)
+    op = Reduce.infer(function=function, input_tensor=tensor, axes=axes)
+    program = jax.make_jaxpr(lambda x: op.compute(x))(x)
+    assert (by_library(inlined(program, "cpu")) is not None) == gains
+    result = np.asarray(in_form("cpu", op.compute)(x)[0])
+    (expected,) = SAMPLES[op.c_name].reference(op, x)
+    np.testing.assert_allclose(result, expected, rtol=0 if tensor.dtype.kind in "iu" else 4e-7)
+    if gains and tensor.dtype.kind == "f":
+        x.flat[7] = np.nan
+        assert np.isnan(in_form("cpu", op.compute)(x)[0]).sum() == 1
+    has_library = sys.platform == "linux" and machine() == "x86_64"
+    text = jax.jit(in_form("cpu", op.compute)).lower(x).compile().as_text() or ""
+    assert ("__ynn_fusion" in text) == (gains and has_library)
+
+
+def test_what_is_computed_is_not_reduced_by_a_library():
+    def clipped(x: jax.Array) -> jax.Array:
+        return dml_jax.reduce(dml_jax.clip(x, 0, 1), "SUM", [1])
+
+    program = jax.make_jaxpr(clipped)(jnp.zeros((4000, 49), jnp.float32))
+    assert by_library(inlined(program, "cpu")) is None

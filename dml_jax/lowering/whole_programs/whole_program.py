@@ -36,6 +36,7 @@ from dml_jax.lowering.whole_programs import (
     reduced_last,
 )
 from dml_jax.lowering.whole_programs.as_runs import as_runs
+from dml_jax.lowering.whole_programs.by_library import by_library
 from dml_jax.lowering.whole_programs.equations import bound, evaluated, inlined
 
 Function = Callable[..., Sequence[jax.Array]]
@@ -169,8 +170,14 @@ def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     return None if apart is None else _in_a_form("cpu", apart, *xs, excluding=_apart)
 
 
+def _by_library(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+    made = by_library(program)
+    return None if made is None else _in_a_form("cpu", made, *xs, excluding=_by_library)
+
+
 _FORMS = {
     "cpu": (
+        _by_library,
         functools.partial(_only, _joined_in_rows),
         functools.partial(_only, _split_by_loops),
         mapped.in_long_rows,
