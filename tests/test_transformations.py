@@ -217,6 +217,39 @@ def test_the_transpose_of_a_sum(
         )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "repeats"),
+    [
+        ((64, 16, 7, 7), (2, 1, 1, 1)),
+        ((64, 16, 7, 7), (1, 4, 3, 1)),
+        ((64, 16, 7, 7), (1, 1, 1, 3)),
+        ((64, 16, 7, 7), (2, 2, 2, 2)),
+        ((3, 8, 400), (1, 1, 16)),
+        ((40, 50), (40, 7)),
+        ((5000,), (70,)),
+        ((4, 3), (1, 1)),
+    ],
+)
+def test_the_transpose_of_a_tile(dtype: str, shape: tuple[int, ...], repeats: tuple[int, ...]):
+    """The sum of all repeats, rounded once; nothing as large as these is stored."""
+    x = jnp.ones(shape, dtype)
+    y = np.random.default_rng(0).random(np.multiply(shape, repeats)).astype(dtype)
+    parts = [n for pair in zip(repeats, shape, strict=True) for n in pair]
+    expected = y.astype(np.float64).reshape(parts).sum(tuple(range(0, len(parts), 2)))
+
+    def transposed(y: jax.Array) -> jax.Array:
+        return jax.linear_transpose(lambda x: dml_jax.tile(x, repeats), x)(y)[0]
+
+    for way in (transposed, jax.jit(transposed)):
+        result = way(jnp.asarray(y))
+        assert result.dtype == x.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-6 if dtype == "float32" else 2**-10)
+    memory = jax.jit(transposed).lower(y).compile().memory_analysis()
+    assert memory is not None
+    assert jax.default_backend() != "cpu" or memory.temp_size_in_bytes < 0.3 * y.nbytes
+
+
 def test_what_has_no_transpose():
     x = jnp.ones(3, jnp.float32)
     with pytest.raises(NotImplementedError, match="not linear"):

@@ -4,12 +4,14 @@ Reshapes split or merge one axis at a time: on meshes with explicit axes JAX tak
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 from jax import lax
 
+from dml_jax.lowering.by_other_loops import transposed_by_other_loops
 from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.wide import wide
 
@@ -36,20 +38,22 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
 def _tile_jvp(
     repeats: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """Its transpose is a sum, for which float16 is widened.
-
-    Of a broadcast that is XLA's own reduction, of pieces that are put together a sum of slices. 2
-    cores, jax 0.10.2, ms, of [2, 64, 256, 256] by 4 along axis 0 119, 3.8, along 1 106, 3.8, along
-    2 7.1, 4.5; of [1, 32, 256, 256] by 2 along each 10.6, 3.7, FLOAT16 26.7, 1.9.
-    """
+    """Its transpose is a sum, for which float16 is widened."""
     (x,), (dx,) = primals, tangents
-    return tile(x, repeats), lax.convert_element_type(_tangent(wide(dx), repeats), x.dtype)
+    return tile(x, repeats), _tangent(dx, repeats)
 
 
 @functools.partial(jax.jit, static_argnums=1)  # or each eager derivative would compile it again
 def _tangent(dx: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    forms = {"cpu": _put_together, "tpu": _last_by_pieces, "default": _broadcast}
+    forms = {"cpu": _of_copies, "tpu": _widened(_last_by_pieces), "default": _widened(_broadcast)}
     return _by_platform(dx, forms, repeats=repeats)
+
+
+def _widened(form: Form) -> Form:
+    def widened(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
+        return lax.convert_element_type(form(wide(x), repeats), x.dtype)
+
+    return widened
 
 
 def _by_platform(x: jax.Array, forms: Mapping[str, Form], **fields: Any) -> jax.Array:
@@ -85,20 +89,52 @@ def _last_by_pieces(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     return _broadcast(x, [*others, last])
 
 
-def _put_together(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
-    for d, r in enumerate(repeats):
-        x = _repeated(x, d, r)
-    return x
+# Copies of which the transpose is one sum; of more there would be too many slices for one loop.
+COPIES = 16
 
 
-def _repeated(x: jax.Array, axis: int, count: int) -> jax.Array:
-    """By at most 31 pieces, of which 16 are large."""
-    if count == 1:
+def _of_copies(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
+    """Copies that are put together, of which the transpose is a sum of slices.
+
+    Of a broadcast it is XLA's own reduction. 2 cores, jax 0.10.2, ms, of [2, 64, 256, 256] by 4
+    along axis 0 119, 3.8, along 1 106, 3.8, along 2 7.1, 4.5; of [1, 32, 256, 256] by 2 along each
+    10.6, 3.7.
+
+    Each copy is rounded by itself, so that each slice is widened as it is read; else XLA would
+    store all that is widened: FLOAT16 [8, 64, 256, 256] by 2 along each 133, 47, by 16 along the
+    last axis 128, 61. And what is narrow and in short rows is summed over one axis in place of
+    these: FLOAT16 [64, 1024, 7, 7] by 4 along axis 0, 1 or 2 13, 0.96, by 2 along 3 5.4, 2.2.
+    """
+    repeated = [d for d, r in enumerate(repeats) if r > 1]
+    if not repeated:
         return x
+    *_, last = repeated
+    outer = [d for d in repeated if math.prod(repeats[d:]) <= COPIES] or [last]
+    are_few = math.prod(repeats[d] for d in outer) < COPIES
+    behind = 0 if last == x.ndim - 1 and are_few else last
+    copies = wide(transposed_by_other_loops(x, behind))
+    for d in repeated[: -len(outer)]:
+        copies = _repeated(copies, d, repeats[d])
+    return _copies(copies, repeats, outer, x.dtype)
+
+
+def _copies(x: jax.Array, repeats: Sequence[int], axes: Sequence[int], dtype: Any) -> jax.Array:
+    """Along these axes, with each copy in this type."""
+    if not axes:
+        return lax.convert_element_type(x, dtype)
+    *others, axis = axes
+    return _repeated(x, axis, repeats[axis], lambda x: _copies(x, repeats, others, dtype))
+
+
+def _repeated(x: jax.Array, axis: int, count: int, copy: Form = lambda x: x) -> jax.Array:
+    """By at most 31 pieces, of which 16 are large; each a `copy` of its own."""
+    if count == 1:
+        return copy(x)
     if count <= 16:
-        return lax.concatenate([x] * count, axis)
+        return lax.concatenate([copy(x) for _ in range(count)], axis)
     large = _repeated(x, axis, count // 16)
-    return lax.concatenate([large] * 16 + [x] * (count % 16), axis)
+    pieces = [large] * 16 + [x] * (count % 16)
+    return lax.concatenate([copy(piece) for piece in pieces], axis)
 
 
 @differentiable(static=2, linear=True)

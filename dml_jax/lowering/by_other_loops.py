@@ -35,6 +35,11 @@ def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
     return BY_OTHER_LOOPS.bind(x, behind=behind) if _loops(x, behind) else x
 
 
+def transposed_by_other_loops(x: jax.Array, behind: int) -> jax.Array:
+    """Gives x, whose cotangent is computed `by_other_loops`."""
+    return _TRANSPOSED.bind(x, behind=behind)
+
+
 def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
     """The axes that are looped over in place of those of x, if others are."""
     if loops := even_loops(x.shape):
@@ -52,3 +57,5 @@ def _looped(x: jax.Array, behind: int) -> jax.Array:
 
 # (A batch has other axes before those of x, and so does the result.)
 BY_OTHER_LOOPS = identity("dml_by_other_loops", _looped)
+
+_TRANSPOSED = identity("dml_transposed_by_other_loops", lambda x, behind: x, BY_OTHER_LOOPS)
