@@ -58,10 +58,11 @@ def _kept(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
     columns, rows = functools.partial(_columns, kind), functools.partial(_evenly, kind, row)
     # Runs that XLA puts in one loop are of too many slices to fuse what makes x, and it computes
     # some of them many times over. GB/s read over (0, 2) of [64, 256, 14, 14] in one and so, SUM
-    # FLOAT32 11, 44; FLOAT16 3, 45; SUM_SQUARE 7, 40; MAX 13, 25; LOG_SUM_EXP 3, 14; of [16, 32,
-    # 128, 128] SUM_SQUARE 11, 26; 172 such reductions 1.2 times as fast, but ARGMAX 0.95, and what
-    # rows leave 0.95, if not LOG_SUM_EXP (over (0, 3) of the first 5, 12).
-    is_stored = not kind.locates and (kind.reads_twice or not ends_in_rows(x.shape, axes))
+    # FLOAT32 11, 44; FLOAT16 3, 45; SUM_SQUARE 7, 40; MAX 13, 25; LOG_SUM_EXP 3, 14; over (0, 3) of
+    # [28, 128, 80, 8] L2 14, 30; FLOAT16 7, 17; but SUM 40, 32. (172 reductions over two runs 1.2
+    # times as fast.) What rows in one pass leave, and ARGMAX, lose a twentieth.
+    rows_in_one_pass = ends_in_rows(x.shape, axes) and math.prod(row) > _short_row(kind)
+    is_stored = not kind.locates and (kind.reads_twice or not rows_in_one_pass)
     between = in_memory if is_stored else tuple
     parts = run_by_run(kind, (x,), axes, columns, rows, between)
     return _in_long_loops(kind, x, axes, parts)

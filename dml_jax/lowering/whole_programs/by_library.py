@@ -44,6 +44,10 @@ from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
 
+# Rows of FLOAT32 that it sums as fast, from memory, and from a cache up to twice as fast.
+LONG_ROWS = range(25, 2**13 + 1)
+
+
 def by_library(program: Any) -> Any | None:
     """The traced program with XLA's own reductions where they are faster; None where none is."""
     squares = {
@@ -78,17 +82,11 @@ def _is_faster(what: Any, x: Any, axes: Sequence[int]) -> bool:
     if not reduced:
         return False
     n, c = runs[reduced[-1]][0], math.prod(size for size, _ in runs[reduced[-1] + 1 :])
-    return _is_faster_over(what.kind, x.dtype, n, c)
-
-
-def _is_faster_over(kind: Fold, dtype: np.dtype, n: int, c: int) -> bool:
     are_many = loops_cpu.CORES > 2
-    if kind is SUM and dtype == np.float32:
+    if what.kind is SUM and x.dtype == np.float32:
         if c == 1:
-            return 25 <= n <= (2**13 if are_many else 128)
-        return c >= 14 and (n >= 128 if are_many else n >= 28 and c <= 64)
-    if kind in (MAX, MIN) and dtype.kind in "iu" and dtype.itemsize == 1:
-        if c == 1:
-            return n >= 13 and (are_many or n <= 200)
-        return n >= 28 and c >= 56
+            return n in LONG_ROWS or n == x.size and not are_many
+        return n >= 128 and 14 <= c <= 256 if are_many else n >= 28 and 14 <= c <= 64
+    if what.kind in (MAX, MIN) and x.dtype.kind in "iu" and x.dtype.itemsize == 1:
+        return 13 <= n and (n <= 200 or are_many) if c == 1 else n >= 28 and 56 <= c <= 256
     return False

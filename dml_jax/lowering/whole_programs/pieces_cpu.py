@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_cores
 from dml_jax.lowering.elementwise import unsigned, where
-from dml_jax.lowering.loops_cpu import is_uneven, long_rows, with_even_rows
+from dml_jax.lowering.loops_cpu import VECTORISED, is_uneven, long_rows, with_even_rows
 from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
@@ -84,6 +84,11 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     [8, 64, 256, 256] 23, 29; FLOAT16 25, 32. First axis: FLOAT32 [8, 64, 256, 256] 25, 28 (as one
     row 21); [2, 64, 512, 512] 20, 30 (20); UINT8 (20) 27.
 
+    Of others than a program has been given XLA makes a loop, which LLVM does not vectorise where a
+    row of a piece is short. GB/s, as matrices and as they are, [256, .., n] along the last axis, of
+    23, 32 and 22 FLOAT32 6, 18, FLOAT16 8, 21, UINT8 14, 23; of 36 and 76 10, 25; 9, 19; 17, 34; of
+    40, 40, 40 and 41, and of longer ones, level.
+
     Where XLA leaves cores idle its copies have few too. 16 cores (jax 0.11.2), ms of pieces of 8,
     28 and 28 along axis 1 of [8, 64, 256, 256] FLOAT32 6.6, in a loop 2.6; FLOAT16 3.3, 1.1; UINT8
     1.4, 0.5; of 32, 112 and 112 along axis 2 7.0, 2.9; along the last 7.4, 13; but two of 128, in
@@ -95,6 +100,8 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         return _joined_by_all_cores(xs, axis)
     if leave_cores_idle() and are_few_blocks(xs, axis):
         return join_blocks(xs, axis)
+    if min(math.prod(x.shape[axis:]) for x in xs) < VECTORISED:
+        return lax.concatenate(xs, axis)
     if behind is None or math.prod(shape[:axis]) > 1:
         return lax.concatenate([rows_of(x, axis) for x in xs], 1).reshape(shape)
     return lax.concatenate([rows_of(x, behind) for x in xs], 0).reshape(shape)
