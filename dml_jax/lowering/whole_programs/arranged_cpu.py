@@ -72,7 +72,10 @@ def _rows_repeated(x: Pending | jax.Array) -> Pending | jax.Array:
         count = enough[0]
     else:
         return x
-    # In memory, or XLA fuses the copies with what reads them, and takes elements one by one.
-    rows = in_memory(lax.concatenate([x.array] * count, x.array.ndim - 1))
+    # In memory, or XLA fuses the copies with what reads them, and takes elements one by one; as it
+    # does of what it is given by a reshape (GB/s, FLOAT16 [96, 18, 96, 16] by 3 24, so 59; by 6 8,
+    # 36; of 17 by 2 and 3 along the last two axes 10, 18).
+    given = in_memory(x.array)
+    rows = in_memory(lax.concatenate([given] * count, x.array.ndim - 1))
     left = [*outer, Factor(repeats.size // count, None), Factor(count * row.size, row.axis)]
     return Pending(rows, (tuple(f for f in left if f.size > 1),), given=False).simplest()
