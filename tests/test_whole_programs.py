@@ -660,7 +660,10 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
         ("SUM_SQUARE", "FLOAT32", (80, 40, 32), [1], True),
         ("MAX", "UINT8", (4000, 49), [1], True),
         ("MIN", "INT8", (80, 40, 64), [1], True),
+        ("SUM", "FLOAT32", (100, 700), [1], True),
+        ("SUM", "FLOAT32", (50, 700), [0, 1], True),
         ("SUM", "FLOAT32", (4000, 13), [1], False),
+        ("SUM", "FLOAT32", (5, 9000), [1], False),
         ("SUM", "FLOAT32", (80, 40, 320), [1], False),
         ("SUM", "FLOAT32", (40, 49), [1], False),  # too little
         ("SUM", "INT32", (4000, 49), [1], False),

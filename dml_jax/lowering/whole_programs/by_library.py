@@ -1,9 +1,9 @@
 """Whole programs on a CPU that reduce an argument, as it is or squared, by XLA's own reduction.
 
-XLA gives sums of FLOAT32 and extremes of integers to a library (YNNPACK), whose loops are faster
-over some sizes, and are cut into more parts than there are cores. It is fused with nothing that
-maps its input but a square, and its maximum of floats drops NaN. GB/s read on 2 cores that copy 30,
-jax 0.10.2, 2026-11-26, the form of `folds.cpu` and so:
+XLA gives sums of FLOAT32 and extremes of bytes to a library (YNNPACK), whose loops are faster over
+some sizes, and are cut into more parts than there are cores. A clip or a conversion before is not
+fused with it (an absolute value is, and gains nothing), and its maximum of floats drops NaN. GB/s
+read on 2 cores that copy 30, jax 0.10.2, 2026-11-26, the form of `folds.cpu` and so:
 
     rows of            14      28      49      64      100     128     256     1024
     SUM    FLOAT32     17, 22  26, 30  27, 33  28, 32  30, 32  28, 27  28, 27  29, 28
@@ -13,16 +13,17 @@ jax 0.10.2, 2026-11-26, the form of `folds.cpu` and so:
     SUM    FLOAT32     33, 28  25, 25  23, 25  23, 22  25, 30  24, 38   25, 22    22, 28
     MAX    UINT8       39, 18  27, 12  24, 35  31, 44  14, 31  13, 20   37, 72
 
-Of [64, 1024, 7, 7] over (0, 2, 3) 34, 46; MAX of UINT8 19, 38. On 16 cores (Intel, jax 0.11.2), MAX
-of UINT8 much as above, and longer rows and columns too:
+Of [64, 1024, 7, 7] over (0, 2, 3) 34, 46; MAX of UINT8 19, 38. On 16 cores (Intel, jax 0.11.2),
+where longer rows and wider columns gain, too (over 147 reductions with what `folds.cpu` stores
+between axes 1.37 times as fast):
 
-    rows of            7       14      28      100      256       1024      4096      65536
-    SUM    FLOAT32     90, 49  54, 68  61, 80  102, 125 112, 169  127, 161  119, 179  102, 30
-    MAX    UINT8       65, 24  20, 50  20, 68  80, 102  108, 137  132, 185  140, 175  110, 132
+    rows of            14      28      64       256       1024      4096      8192      65536
+    SUM    FLOAT32     54, 68  66, 90  90, 119  130, 172  120, 152  126, 171  126, 183  102, 30
+    MAX    UINT8       13, 35  20, 68  46, 99   107, 125  132, 185  147, 179            136, 178
 
-    columns of n by c  28, 56  28, 256  56, 56  56, 256   128, 14  128, 256  512, 56   512, 256
-    SUM    FLOAT32     98, 81  97, 101  86, 80  90, 87    88, 93   105, 127  60, 102   115, 87
-    MAX    UINT8       66, 79  99, 109  80, 103 114, 141  54, 57   140, 150  96, 132   108, 162
+    columns of n by c  28, 56  56, 56  128, 14  128, 56   128, 256  512, 64   512, 256
+    SUM    FLOAT32     98, 81  86, 80  74, 83   106, 134  108, 151  45, 102   106, 78
+    MAX    UINT8       72, 90  80, 103 54, 57   90, 137   140, 150  103, 144  98, 148
 
 Its sums are as close as the others: of 4096 uniform numbers within 1.6 ulp along rows, 1.1 along
 columns, the others within 2.2.
@@ -38,14 +39,17 @@ import numpy as np
 from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.folds.extreme import MAX, MIN
-from dml_jax.lowering.folds.fold import Fold, runs_of
+from dml_jax.lowering.folds.fold import runs_of
 from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
-
-# Rows of FLOAT32 that it sums as fast, from memory, and from a cache up to twice as fast.
-LONG_ROWS = range(25, 2**13 + 1)
+# Elements of FLOAT32 that caches may hold. Of no more, long rows too are summed faster on two
+# cores: 2097152, GB/s, in rows of 512 64, 79, of 4096 79, 87, of squares of 256 55, 91, all at once
+# 44, 77; from memory they take up to a tenth longer.
+CACHED = 2**22
+# The longest such rows: of few longer ones the library leaves cores idle.
+LONG_ROW = 2**13
 
 
 def by_library(program: Any) -> Any | None:
@@ -82,11 +86,15 @@ def _is_faster(what: Any, x: Any, axes: Sequence[int]) -> bool:
     if not reduced:
         return False
     n, c = runs[reduced[-1]][0], math.prod(size for size, _ in runs[reduced[-1] + 1 :])
-    are_many = loops_cpu.CORES > 2
+    are_few = loops_cpu.CORES <= 2
     if what.kind is SUM and x.dtype == np.float32:
-        if c == 1:
-            return n in LONG_ROWS or n == x.size and not are_many
-        return n >= 128 and 14 <= c <= 256 if are_many else n >= 28 and 14 <= c <= 64
+        if c > 1:
+            return 14 <= c <= 64 and n >= 28 if are_few else 14 <= c <= 256 and n >= 128
+        if are_few and n > 128:
+            return x.size <= CACHED and (n <= LONG_ROW or n == x.size)
+        return 25 <= n <= LONG_ROW
     if what.kind in (MAX, MIN) and x.dtype.kind in "iu" and x.dtype.itemsize == 1:
-        return 13 <= n and (n <= 200 or are_many) if c == 1 else n >= 28 and 56 <= c <= 256
+        if c > 1:
+            return 56 <= c <= 256 and n >= 28
+        return 13 <= n <= (200 if are_few else 2**16)
     return False
