@@ -242,6 +242,21 @@ def test_a_sharded_batch_stays_where_it_is(name: str, kind: AxisType):
                 np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("spec", [P(None, "a"), P(None, None, "a"), P(None, None, None, "a")])
+def test_one_device_of_an_explicit_mesh(spec: P):
+    """Short rows of narrow elements, whose axes go as one elsewhere, are sharded over it."""
+    explicit = mesh((1,), AxisType.Explicit)
+    x = np.random.default_rng(0).integers(0, 9, (64, 16, 7, 7)).astype(np.float16)
+    total, tiled = reducer("SUM", (0,)), functools.partial(dml_jax.tile, repeats=(2, 1, 1, 1))
+    y = np.concatenate([x, x])
+    want = total(jnp.asarray(x)), 2 * x
+    with jax.set_mesh(explicit):
+        xs, ys = (jax.device_put(z, NamedSharding(explicit, spec)) for z in (x, y))
+        got = jax.jit(lambda x, y: (total(x), jax.vjp(tiled, x)[1](y)[0]))(xs, ys)
+    for result, expected in zip(got, want, strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
 def test_graphs_and_compiled_operators():
     builder = GraphBuilder()
     image = builder.input_tensor("image", TensorDesc("FLOAT32", IMAGES))

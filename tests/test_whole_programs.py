@@ -2,9 +2,7 @@
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Sequence
-from platform import machine
 from typing import Any
 
 import jax
@@ -28,7 +26,7 @@ from dml_jax.lowering.whole_programs import (
     pieces_cpu,
     pieces_gpu,
 )
-from dml_jax.lowering.whole_programs.by_library import by_library
+from dml_jax.lowering.whole_programs.by_library import by_library, is_there
 from dml_jax.lowering.whole_programs.equations import inlined
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
@@ -654,46 +652,69 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
 @pytest.mark.parametrize(
     ("function", "type_", "shape", "axes", "gains"),
     [
-        ("SUM", "FLOAT32", (4000, 49), [1], True),
-        ("SUM", "FLOAT32", (40, 20, 49), [0, 2], True),
-        ("AVERAGE", "FLOAT32", (80, 40, 32), [1], True),
-        ("SUM_SQUARE", "FLOAT32", (80, 40, 32), [1], True),
-        ("MAX", "UINT8", (4000, 49), [1], True),
-        ("MIN", "INT8", (80, 40, 64), [1], True),
-        ("SUM", "FLOAT32", (100, 700), [1], True),
-        ("SUM", "FLOAT32", (50, 700), [0, 1], True),
-        ("SUM", "FLOAT32", (4000, 13), [1], False),
-        ("SUM", "FLOAT32", (5, 9000), [1], False),
-        ("SUM", "FLOAT32", (80, 40, 320), [1], False),
-        ("SUM", "FLOAT32", (40, 49), [1], False),  # too little
-        ("SUM", "INT32", (4000, 49), [1], False),
-        ("MAX", "FLOAT32", (4000, 49), [1], False),  # it would lose NaN
-        ("L1", "FLOAT32", (4000, 49), [1], False),
+        ("SUM", "FLOAT32", (4000, 49), [1], [2, 16]),
+        ("SUM", "FLOAT32", (40, 20, 49), [0, 2], [2, 16]),
+        ("AVERAGE", "FLOAT32", (80, 40, 32), [1], [2]),
+        ("SUM_SQUARE", "FLOAT32", (80, 40, 32), [1], [2]),
+        ("SUM", "FLOAT32", (10, 130, 200), [1], [16]),
+        ("L2", "FLOAT32", (100, 700), [1], [2, 16]),
+        ("SUM", "FLOAT32", (5, 9000), [0, 1], [2]),
+        ("MAX", "UINT8", (4000, 49), [1], [2, 16]),
+        ("MAX", "UINT8", (400, 250), [1], [16]),
+        ("MIN", "INT8", (80, 40, 64), [1], [2, 16]),
+        ("SUM", "FLOAT32", (4000, 13), [1], []),
+        ("SUM", "FLOAT32", (5, 9000), [1], []),
+        ("SUM", "FLOAT32", (80, 40, 320), [1], []),
+        ("SUM", "FLOAT32", (40, 49), [1], []),  # too little
+        ("SUM", "INT32", (4000, 49), [1], []),
+        ("MAX", "FLOAT32", (4000, 49), [1], []),  # it would lose NaN
+        ("L1", "FLOAT32", (4000, 49), [1], []),
     ],
 )
+@pytest.mark.parametrize("cores", [2, 16])
 def test_reductions_by_a_library(
-    function: str, type_: str, shape: tuple[int, ...], axes: list[int], gains: bool, monkeypatch
+    function: str,
+    type_: str,
+    shape: tuple[int, ...],
+    axes: list[int],
+    gains: list[int],
+    cores: int,
+    monkeypatch: Any,
 ):
-    monkeypatch.setattr(loops_cpu, "CORES", 2)
+    monkeypatch.setattr(loops_cpu, "CORES", cores)
     tensor = TensorDesc(type_, shape)
     x = (np.random.default_rng(0).random(shape) * 100).astype(tensor.dtype)
     op = Reduce.infer(function=function, input_tensor=tensor, axes=axes)
-    program = jax.make_jaxpr(lambda x: op.compute(x))(x)
-    assert (by_library(inlined(program, "cpu")) is not None) == gains
-    result = np.asarray(in_form("cpu", op.compute)(x)[0])
+    compiled = jax.jit(in_form("cpu", op.compute)).lower(x).compile()
+    assert ("__ynn_fusion" in (compiled.as_text() or "")) == (is_there() and cores in gains)
     (expected,) = SAMPLES[op.c_name].reference(op, x)
-    np.testing.assert_allclose(result, expected, rtol=0 if tensor.dtype.kind in "iu" else 4e-7)
-    if gains and tensor.dtype.kind == "f":
+    tolerance = 0 if tensor.dtype.kind in "iu" else 4e-7
+    np.testing.assert_allclose(compiled(x)[0], expected, rtol=tolerance)
+    if tensor.dtype.kind == "f":
         x.flat[7] = np.nan
-        assert np.isnan(in_form("cpu", op.compute)(x)[0]).sum() == 1
-    has_library = sys.platform == "linux" and machine() == "x86_64"
-    text = jax.jit(in_form("cpu", op.compute)).lower(x).compile().as_text() or ""
-    assert ("__ynn_fusion" in text) == (gains and has_library)
+        assert np.isnan(compiled(x)[0]).sum() == 1
 
 
-def test_what_is_computed_is_not_reduced_by_a_library():
-    def clipped(x: jax.Array) -> jax.Array:
-        return dml_jax.reduce(dml_jax.clip(x, 0, 1), "SUM", [1])
+def test_what_is_not_reduced_by_a_library(monkeypatch: Any):
+    """What is computed; anything, where there is none."""
+    tensor = TensorDesc("FLOAT32", (4000, 49))
+    rows = Reduce.infer(function="SUM", input_tensor=tensor, axes=[1])
+    clip = ElementWiseClip.infer(input_tensor=tensor, min=0, max=1)
+    x = jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype)
+    functions = rows.compute, lambda x: rows.compute(*clip.compute(x))
+    of_given, of_computed = (inlined(jax.make_jaxpr(f)(x), "cpu") for f in functions)
+    assert by_library(of_computed) is None
+    assert (by_library(of_given) is not None) == is_there()
+    is_there.cache_clear()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=")
+    assert by_library(of_given) is None
+    is_there.cache_clear()
 
-    program = jax.make_jaxpr(clipped)(jnp.zeros((4000, 49), jnp.float32))
-    assert by_library(inlined(program, "cpu")) is None
+
+def test_a_difference_to_what_a_library_reduces_wraps():
+    """XLA's own, of both in its library, saturates."""
+    x = np.random.default_rng(0).integers(0, 200, (4000, 49)).astype(np.uint8)
+    tensor = TensorDesc("UINT8", x.shape)
+    largest = Reduce.infer(function="MAX", input_tensor=tensor, axes=[1])
+    (result,) = jax.jit(in_form("cpu", lambda x: [x - largest.compute(x)[0]]))(x)
+    np.testing.assert_array_equal(result, x - x.max(1, keepdims=True))

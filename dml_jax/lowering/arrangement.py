@@ -89,7 +89,9 @@ def _last_by_pieces(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     return _broadcast(x, [*others, last])
 
 
-# Copies of which the transpose is one sum; of more there would be too many slices for one loop.
+# Copies of which the transpose is one sum; of more (40 by 7) the last axis is summed first, since
+# what computes the cotangent would be computed for each slice, or stored. Of fewer LLVM unrolls
+# short rows.
 COPIES = 16
 
 
@@ -102,8 +104,9 @@ def _of_copies(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
 
     Each copy is rounded by itself, so that each slice is widened as it is read; else XLA would
     store all that is widened: FLOAT16 [8, 64, 256, 256] by 2 along each 133, 47, by 16 along the
-    last axis 128, 61. And what is narrow and in short rows is summed over one axis in place of
-    these: FLOAT16 [64, 1024, 7, 7] by 4 along axis 0, 1 or 2 13, 0.96, by 2 along 3 5.4, 2.2.
+    last axis 128, 61. And short rows of narrow elements are summed over one axis from the last that
+    is repeated on, or, where rows are, over all axes as one: FLOAT16 [64, 1024, 7, 7] by 4 along
+    axis 0, 1 or 2 13, 0.96, by 2 along 3 5.4, 2.2 (but by 16 3.2 as it is, 30).
     """
     repeated = [d for d, r in enumerate(repeats) if r > 1]
     if not repeated:

@@ -10,6 +10,7 @@ from jax.interpreters import ad, batching
 
 from dml_jax.lowering.devices.placement import (
     by_platform,
+    has_explicit_axes,
     on_one_device,
     placed_primitive,
     platforms_of,
@@ -22,12 +23,14 @@ def identity(
     """One that a program for one CPU has as `on_cpu`, of the operand and the parameters.
 
     On other devices, on several, and where it is called with no program around it, it is the
-    operand. It has the operand's derivative; in a batch the parameters stay as they are.
-    `transpose`, another of these, is what its transpose has; else that is the cotangent.
+    operand; on meshes with explicit axes too, of which JAX merges none that are sharded. It has the
+    operand's derivative; in a batch the parameters stay as they are. A cotangent goes through
+    `transpose`, another of these, with the same parameters, if there is one.
     """
 
     def form(ctx: Any, **how: Any) -> Callable[[jax.Array], jax.Array]:
-        forms = {"cpu": lambda x: on_cpu(x, **how)} if on_one_device(ctx.module_context) else {}
+        applies = on_one_device(ctx.module_context) and not has_explicit_axes(ctx.avals_in[0])
+        forms = {"cpu": lambda x: on_cpu(x, **how)} if applies else {}
         return by_platform(platforms_of(ctx), forms, lambda x: x)
 
     def transposed(cotangent: Any, _: Any, **how: Any) -> list[Any]:

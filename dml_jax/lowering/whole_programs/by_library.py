@@ -29,8 +29,12 @@ Its sums are as close as the others: of 4096 uniform numbers within 1.6 ulp alon
 columns, the others within 2.2.
 """
 
+import functools
 import math
+import os
+import sys
 from collections.abc import Sequence
+from platform import machine
 from typing import Any
 
 import jax
@@ -42,18 +46,41 @@ from dml_jax.lowering.folds.extreme import MAX, MIN
 from dml_jax.lowering.folds.fold import runs_of
 from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import Folded
+from dml_jax.lowering.stored_cpu import in_memory
 from dml_jax.lowering.whole_programs.equations import bound, evaluated
 
+# Shorter rows, and columns of fewer rows or of other lengths, are slower by it.
+SUM_ROW, SUM_ROWS, SUM_COLUMNS = 25, 28, range(14, 65)
+BYTES_ROW, BYTES_ROWS, BYTES_COLUMNS = 13, 28, range(56, 257)
+# So are longer rows on two cores.
+SUM_LONG, BYTES_LONG = 128, 200
+# More cores gain by more columns, of more rows; of few longer rows yet it leaves some idle.
+ROWS_OF_MANY, COLUMNS_OF_MANY = 128, range(14, 257)
+SUM_LONGEST, BYTES_LONGEST = 2**13, 2**16
 # Elements of FLOAT32 that caches may hold. Of no more, long rows too are summed faster on two
 # cores: 2097152, GB/s, in rows of 512 64, 79, of 4096 79, 87, of squares of 256 55, 91, all at once
 # 44, 77; from memory they take up to a tenth longer.
 CACHED = 2**22
-# The longest such rows: of few longer ones the library leaves cores idle.
-LONG_ROW = 2**13
+
+
+@functools.cache
+def is_there() -> bool:
+    """Whether XLA has the library: it was found on these machines, and may be switched off.
+
+    Its loops would be slow without: MAX of UINT8 in 60000 rows of 200 8 ms in place of 0.15.
+    """
+    flag, flags = "xla_cpu_experimental_ynn_fusion_type", os.environ.get("XLA_FLAGS", "")
+    return sys.platform == "linux" and machine() == "x86_64" and flag not in flags
 
 
 def by_library(program: Any) -> Any | None:
-    """The traced program with XLA's own reductions where they are faster; None where none is."""
+    """The traced program with XLA's own reductions where they are faster; None where none is.
+
+    What they leave is stored: of a difference to a maximum of bytes XLA's library makes another,
+    which does not wrap.
+    """
+    if not is_there():
+        return None
     squares = {
         eqn.outvars[0]: eqn.invars[0]
         for eqn in program.jaxpr.eqns
@@ -71,7 +98,7 @@ def by_library(program: Any) -> Any | None:
 
     def step(eqn: Any, operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
         if eqn in chosen:
-            return eqn.params["what"].plain(*operands, eqn.params["axes"])
+            return in_memory(eqn.params["what"].plain(*operands, eqn.params["axes"]))
         return bound(eqn, operands)
 
     return jax.make_jaxpr(lambda *xs: evaluated(program, xs, step))(*program.in_avals)
@@ -89,12 +116,13 @@ def _is_faster(what: Any, x: Any, axes: Sequence[int]) -> bool:
     are_few = loops_cpu.CORES <= 2
     if what.kind is SUM and x.dtype == np.float32:
         if c > 1:
-            return 14 <= c <= 64 and n >= 28 if are_few else 14 <= c <= 256 and n >= 128
-        if are_few and n > 128:
-            return x.size <= CACHED and (n <= LONG_ROW or n == x.size)
-        return 25 <= n <= LONG_ROW
+            few, columns = (SUM_ROWS, SUM_COLUMNS) if are_few else (ROWS_OF_MANY, COLUMNS_OF_MANY)
+            return n >= few and c in columns
+        if are_few and n > SUM_LONG:
+            return x.size <= CACHED and (n <= SUM_LONGEST or n == x.size)
+        return SUM_ROW <= n <= SUM_LONGEST
     if what.kind in (MAX, MIN) and x.dtype.kind in "iu" and x.dtype.itemsize == 1:
         if c > 1:
-            return 56 <= c <= 256 and n >= 28
-        return 13 <= n <= (200 if are_few else 2**16)
+            return n >= BYTES_ROWS and c in BYTES_COLUMNS
+        return BYTES_ROW <= n <= (BYTES_LONG if are_few else BYTES_LONGEST)
     return False
