@@ -1,11 +1,11 @@
 """What an operator or a graph does as a whole program on one device: in a form of its platform.
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
-program is traced, and takes the first of `_FORMS` that there is for it: of what is cut or joined
-last (`pieces_cpu`, `pieces_gpu`, `joined_last`), only maps elements (`mapped`), or does so besides
-(`mapped_apart`), or reduces what it maps (`as_runs`), is reduced last (`reduced_last`), moves and
-repeats elements last (`arranged_last`, which has a form of anything). What these make of it may be
-another program, which is then asked like the first.
+program is traced, and takes the first of `_FORMS` that there is for it: of what reduces what it is
+given (`by_library`), is cut or joined last (`pieces_cpu`, `pieces_gpu`, `joined_last`), only maps
+elements (`mapped`), or does so besides (`mapped_apart`), or reduces what it maps (`as_runs`), is
+reduced last (`reduced_last`), moves and repeats elements last (`arranged_last`, which has a form of
+anything). What these make of it may be another program, which is then asked like the first.
 """
 
 import functools
@@ -165,25 +165,25 @@ def _as_runs(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | Non
     return [jnp.reshape(y, aval.shape) for y, aval in zip(results, avals, strict=True)]
 
 
-def _apart(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
-    apart = mapped_apart.apart(program)
-    return None if apart is None else _in_a_form("cpu", apart, *xs, excluding=_apart)
+def _as_another(another: Callable[[Any], Any | None]) -> Callable[..., Any]:
+    """On a CPU, the form of what is made of a program; None where nothing is."""
 
+    def form(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+        made = another(program)
+        return None if made is None else _in_a_form("cpu", made, *xs, excluding=form)
 
-def _by_library(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
-    made = by_library(program)
-    return None if made is None else _in_a_form("cpu", made, *xs, excluding=_by_library)
+    return form
 
 
 _FORMS = {
     "cpu": (
-        _by_library,
+        _as_another(by_library),
         functools.partial(_only, _joined_in_rows),
         functools.partial(_only, _split_by_loops),
         mapped.in_long_rows,
         mapped.in_even_rows,
         functools.partial(_last, _split_by_loops),
-        _apart,
+        _as_another(mapped_apart.apart),
         functools.partial(joined_last.rewritten, "cpu"),
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
