@@ -10,7 +10,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forms import in_form
+from forms import in_form, nothing_traced
 from jax import lax
 from samples import SAMPLES
 
@@ -503,10 +503,10 @@ def test_columns_that_cores_cannot_share(function: str, shape: tuple[int, ...]):
 
 
 @pytest.mark.parametrize("function", ["AVERAGE", "L2", "LOG_SUM_EXP", "ARGMIN"])
+@nothing_traced()  # by the cores that there are
 def test_what_becomes_of_columns_that_cores_cannot_share(function: str, monkeypatch: Any):
     """The loop that rounds is over rows too; alike in a batch, and where there are derivatives."""
     monkeypatch.setattr(loops_cpu, "CORES", 2)
-    jax.clear_caches()  # of traces by the cores that there are
     x = np.random.default_rng(0).random((3, 33009)).astype(np.float16)
     compute = functools.partial(dml_jax.reduce, function=function, axes=[0])
     alone = jax.jit(compute)
@@ -705,10 +705,8 @@ def test_what_is_not_reduced_by_a_library(monkeypatch: Any):
     of_given, of_computed = (inlined(jax.make_jaxpr(f)(x), "cpu") for f in functions)
     assert by_library(of_computed) is None
     assert (by_library(of_given) is not None) == is_there()
-    is_there.cache_clear()
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=")
     assert by_library(of_given) is None
-    is_there.cache_clear()
 
 
 def test_a_difference_to_what_a_library_reduces_wraps():

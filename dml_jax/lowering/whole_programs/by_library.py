@@ -29,7 +29,6 @@ Its sums are as close as the others: of 4096 uniform numbers within 1.6 ulp alon
 columns, the others within 2.2.
 """
 
-import functools
 import math
 import os
 import sys
@@ -63,7 +62,6 @@ SUM_LONGEST, BYTES_LONGEST = 2**13, 2**16
 CACHED = 2**22
 
 
-@functools.cache
 def is_there() -> bool:
     """Whether XLA has the library: it was found on these machines, and may be switched off.
 
