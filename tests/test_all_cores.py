@@ -45,16 +45,14 @@ print(json.dumps(texts))
     reason="XLA gives a loop to half of 16 threads by itself, or may, where it has more cores",
 )
 def test_all_cores_share_the_loops_of_every_operator():
-    """Of some megabytes; XLA's own concatenation along the last axis is copied by few."""
+    """Of some megabytes."""
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "NPROC": str(CORES)}
     command = [sys.executable, "-c", PROGRAMS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     texts = json.loads(done.stdout)
     assert texts.keys() == {cell.name for cell in cells(KINDS, sizes=[SIZES])}
     most = {name: max(_cores_of_loops(text), default=0) for name, text in texts.items()}
-    assert {name for name, count in most.items() if count < CORES // 2} == {
-        "JOIN axis 3 FLOAT32[8,16,64,256]"
-    }
+    assert not [name for name, count in most.items() if count < CORES // 2]
     assert not any(" xor(" in line for text in texts.values() for line in _alone(text)), "stored"
 
 

@@ -94,7 +94,8 @@ def test_a_graph_of_them():
         (SIZES, 1, {"6,20,2112"}),
         ((60, 1, 28, 28), 0, {"60,784"}),
         ((20, 6, 64, 8, 17), 1, {"20,6,8704"}),
-        (SIZES, 3, {"6,2560", "120,1920", "6,1280", "6,20,64,33"}),  # mapped apart
+        (SIZES, 3, {"7680,33"}),  # by the places of a row
+        ((50, 400, 9), 2, {"50,800", "50,2400", "50,400", "50,400,9"}),  # mapped apart
     ],
 )
 def test_what_is_cut_mapped_and_joined(sizes: tuple[int, ...], axis: int, loops_over: set[str]):

@@ -13,7 +13,12 @@ from jax import lax
 import dml_jax
 from dml_jax import Split, TensorDesc
 from dml_jax.lowering import arrangement, loops_cpu, threads_gpu
-from dml_jax.lowering.whole_programs import pieces_cpu, pieces_gpu, whole_program
+from dml_jax.lowering.whole_programs import (
+    pieces_cpu,
+    pieces_gpu,
+    places_cpu,
+    whole_program,
+)
 
 # Shapes of inputs, and the axis that they are joined along.
 JOINED = [
@@ -83,6 +88,48 @@ def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
         form = jax.jit(pieces_cpu.join_blocks, static_argnums=1)
         joined = form([jnp.asarray(a) for a in arrays], axis)
         np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("shapes", "axis"), JOINED)
+def test_joined_by_a_loop_over_places(shapes, axis: int, dtype: str):
+    arrays = numbers(shapes, dtype)
+    with jax.enable_x64(True):
+        form = jax.jit(places_cpu.join_computed, static_argnums=1)
+        joined = form([jnp.asarray(a) for a in arrays], axis)
+        np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "axis", "gains"),
+    [
+        ([(2**12, 85), (2**12, 86)], "float32", 1, [True, False, True]),
+        ([(2**12, 85), (2**12, 31)], "float32", 1, [True, True, True]),
+        ([(2**12, 85)] * 8 + [(2**12, 86)], "float32", 1, [False] * 3),
+        ([(2**8, 85), (2**8, 31)], "float32", 1, [False] * 3),  # little
+        ([(2**14, 128)] * 2, "float32", 1, [False] * 3),  # few blocks
+        ([(2, 10000), (2, 6000)], "float32", 1, [False] * 3),
+        ([(4, 10000), (4, 6000)], "float32", 1, [True, False, True]),
+        ([(3, 10000), (3, 6001)], "float32", 1, [True, False, False]),  # 16 cores cannot share it
+        ([(4, 10000), (4, 7000)], "float32", 1, [False] * 3),
+        ([(999, 85, 2, 9), (999, 86, 2, 9)], "float16", 1, [True, False, True]),
+        ([(999, 12, 9), (999, 9, 9)], "uint8", 1, [True, False, True]),
+        ([(999, 50, 9), (999, 9, 9)], "uint8", 1, [False] * 3),
+        ([(9999, 5), (9999, 7)], "uint8", 1, [True, True, True]),
+        ([(9999, 5), (9999, 6)], "float16", 1, [False] * 3),
+        ([(99999, 1), (99999, 2)], "float32", 1, [True, True, True]),
+        ([(99999, 12)], "float32", 1, [False] * 3),
+    ],
+)
+def test_what_is_joined_by_a_loop_over_places(
+    monkeypatch, shapes, dtype: str, axis: int, gains: Sequence[bool]
+):
+    """What is computed, what is given, and that on many cores."""
+    types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    monkeypatch.setattr(loops_cpu, "CORES", 2)
+    computed, given = (f(types, axis) for f in (places_cpu.gains_computed, places_cpu.gains_given))
+    monkeypatch.setattr(loops_cpu, "CORES", 16)
+    assert [computed, given, places_cpu.gains_given(types, axis)] == gains
 
 
 @pytest.mark.parametrize(

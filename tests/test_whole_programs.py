@@ -25,6 +25,7 @@ from dml_jax.lowering.whole_programs import (
     mapped_apart,
     pieces_cpu,
     pieces_gpu,
+    places_cpu,
 )
 from dml_jax.lowering.whole_programs.by_library import by_library, is_there
 from dml_jax.lowering.whole_programs.equations import inlined
@@ -32,6 +33,7 @@ from dml_jax.lowering.whole_programs.equations import inlined
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
 FACTOR = np.array(3, np.uint8)
 FORMS = [(pieces_cpu, name) for name in ("split", "join", "join_blocks")]
+FORMS += [(places_cpu, "join_computed")]
 FORMS += [
     (pieces_gpu, name)
     for name in ("split", "split_computed", "join", "join_computed", "elementwise")
@@ -649,6 +651,37 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
         assert (mapped.in_long_rows(program, [x]) is not None) == expected
 
 
+@pytest.mark.parametrize(
+    ("function", "by_places"),
+    [
+        (lambda x: lax.concatenate([small(y) for y in lax.split(x, (7, 11), 2)][::-1], 2), 1),
+        (lambda x: small(lax.concatenate([x, x[..., :5], x], 2)), 1),
+        (lambda x: small(lax.concatenate([x, x[:, :1]], 1)), 1),
+        (lambda x: (lax.concatenate([small(x), x[..., :5]], 2), small(x)), 1),
+        (lambda x: lax.concatenate([small(x), x[..., :5]], 2).sum(2, dtype=np.uint8), 0),
+        # Blocks, long rows, and what is read here and there.
+        (lambda x: lax.concatenate([small(y) for y in lax.split(x, (9, 9), 2)], 2), 0),
+        (lambda x: lax.concatenate([small(x), x[:8]], 0), 0),
+        (lambda x: lax.concatenate([small(x), x.transpose(1, 0, 2)[..., :5]], 2), 0),
+    ],
+)
+def test_short_rows_are_joined_by_their_places(
+    monkeypatch, function: Callable[..., Any], by_places: int
+):
+    monkeypatch.setattr(loops_cpu, "LITTLE", 0)
+    for name in ("CACHED", "UNROLLED", "WIDE"):
+        monkeypatch.setattr(pieces_cpu, name, 0)
+    join, loops = places_cpu.join_computed, []
+    monkeypatch.setattr(places_cpu, "join_computed", lambda *of: loops.append(1) or join(*of))
+    x = np.random.default_rng(4).integers(0, 200, (20, 20, 18)).astype(np.uint8)
+    results = jax.tree.leaves(jax.jit(in_form("cpu", function))(x))
+    for result, value in zip(results, jax.tree.leaves(function(jnp.asarray(x))), strict=True):
+        assert result.dtype == value.dtype
+        np.testing.assert_array_equal(result, value)
+    assert len(loops) == by_places
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the library is for CPUs")
 @pytest.mark.parametrize(
     ("function", "type_", "shape", "axes", "gains"),
     [

@@ -115,7 +115,8 @@ def _of_copies(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     outer = [d for d in repeated if math.prod(repeats[d:]) <= COPIES] or [last]
     are_few = math.prod(repeats[d] for d in outer) < COPIES
     behind = 0 if last == x.ndim - 1 and are_few else last
-    copies = wide(transposed_by_other_loops(x, behind))
+    reads = min(math.prod(repeats), COPIES)
+    copies = wide(transposed_by_other_loops(x, behind, reads))
     for d in repeated[: -len(outer)]:
         copies = _repeated(copies, d, repeats[d])
     return _copies(copies, repeats, outer, x.dtype)
