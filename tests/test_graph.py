@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import samples
 from click.testing import CliRunner, Result
-from forms import in_form
+from forms import compiled_soon, in_form
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, random_array
@@ -1063,7 +1063,7 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     assert used == set(taking(MIXED))
     assert len(g.intermediate_edges) > 150
     right, _ = node_by_node(g, list(arrays.values()))
-    jitted = jax.jit(g)(*arrays.values())
+    jitted = compiled_soon(g)(*arrays.values())
     for results in (g(*arrays.values()), jitted):
         assert_alike(results, right)
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g

@@ -657,12 +657,15 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
         (lambda x: lax.concatenate([small(y) for y in lax.split(x, (7, 11), 2)][::-1], 2), 1),
         (lambda x: small(lax.concatenate([x, x[..., :5], x], 2)), 1),
         (lambda x: small(lax.concatenate([x, x[:, :1]], 1)), 1),
-        (lambda x: (lax.concatenate([small(x), x[..., :5]], 2), small(x)), 1),
+        (lambda x: small(lax.concatenate([small(lax.concatenate([x, x], 2)), x[..., :5]], 2)), 1),
+        # What is read by something else too would be stored twice.
+        (lambda x: (lax.concatenate([small(x), x[..., :5]], 2), small(x)), 0),
         (lambda x: lax.concatenate([small(x), x[..., :5]], 2).sum(2, dtype=np.uint8), 0),
         # Blocks, long rows, and what is read here and there.
         (lambda x: lax.concatenate([small(y) for y in lax.split(x, (9, 9), 2)], 2), 0),
         (lambda x: lax.concatenate([small(x), x[:8]], 0), 0),
         (lambda x: lax.concatenate([small(x), x.transpose(1, 0, 2)[..., :5]], 2), 0),
+        (lambda x: lax.concatenate([jnp.tile(small(x), 2), x], 2), 0),
     ],
 )
 def test_short_rows_are_joined_by_their_places(

@@ -190,6 +190,11 @@ def _mapped(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.
     return in_other_shapes(program, xs, step, shaped)
 
 
+def does_no_more(program: Any) -> bool:
+    """Whether a traced program maps elements, cuts and joins, and does nothing more."""
+    return _survey(program, set(), set())
+
+
 def _survey(program: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
     """Whether elements are mapped, and moved along whole axes, and nothing more.
 

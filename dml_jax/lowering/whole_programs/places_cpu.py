@@ -74,7 +74,7 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
     if is_little(shape) or is_uneven(rows) or are_few_blocks(types, axis):
         return False
     shortest = SHORTEST if is_narrow(first) else 2
-    is_short = shortest <= rows[1] <= LONGEST[first.dtype.itemsize]
+    is_short = shortest <= rows[1] <= LONGEST.get(first.dtype.itemsize, 0)
     return is_short and 1 < len(types) <= MOST_AT_ONCE
 
 
