@@ -1,5 +1,6 @@
 """Forms for whole programs that move elements as rows and words."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import by_many_cores
 from jax import lax
 
 import dml_jax
@@ -383,6 +385,51 @@ def test_neighbours_of_one_size_are_split_by_one_loop(
         assert piece.shape == part.shape
     inner = traced.jaxpr.eqns[0].params["jaxpr"].jaxpr
     assert [len(eqn.outvars) for eqn in inner.eqns if eqn.primitive.name == "reduce"] == loops
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis", "sizes"),
+    [
+        ((4, 70), 1, (20, 50)),
+        ((2, 3, 9), 2, (4, 5)),  # too short
+        ((6, 40, 1), 1, (17, 17, 1, 5)),
+        ((3, 40), 1, (17, 23)),  # no pairs of rows
+        ((2, 2, 100, 2), 2, (9, 80, 11)),
+        ((2, 200), 1, (100, 74, 26)),
+    ],
+)
+@pytest.mark.parametrize("cores", [2, 16])
+def test_short_rows_are_split_by_pairs(monkeypatch, shape, axis, sizes, dtype: str, cores: int):
+    monkeypatch.setattr(loops_cpu, "LITTLE", 0)
+    (array,) = numbers([shape], dtype)
+    with jax.enable_x64(True), by_many_cores(cores):
+        form = jax.jit(functools.partial(pieces_cpu.split, pairs=True), static_argnums=(1, 2))
+        split = form(jnp.asarray(array), sizes, axis)
+    expected = np.split(array, np.cumsum(sizes)[:-1], axis)
+    for piece, part in zip(split, expected, strict=True):
+        assert bits(piece).tobytes() == bits(part.copy()).tobytes()
+        assert piece.shape == part.shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "axis", "sizes", "gains"),
+    [
+        ((2**15, 100), "float32", 1, (65, 35), [True, False]),
+        ((2**15, 100), "float16", 1, (65, 35), [True, True]),
+        ((2**15, 100), "float16", 1, (90, 10), [False, False]),
+        ((2**15, 100), "float16", 1, (60, 40), [True, True]),
+        ((2**15, 200), "uint8", 1, (100, 80, 15, 5), [False, False]),
+        ((2**15, 200), "uint8", 1, (100, 74, 10, 16), [True, False]),
+        ((2**15, 50, 4), "uint8", 1, (46, 4), [True, True]),
+        ((2**14, 100), "float16", 1, (65, 35), [False, False]),  # which stays in a cache
+    ],
+)
+def test_what_is_split_by_pairs(shape, dtype: str, axis: int, sizes, gains: Sequence[bool]):
+    """What is given, and what is mapped."""
+    x = jax.ShapeDtypeStruct(shape, dtype)
+    forms = pieces_cpu.gains_by_pairs, pieces_cpu.gains_by_pairs_mapped
+    assert [form(x, sizes, axis) for form in forms] == gains
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the form is for CPUs")

@@ -67,10 +67,12 @@ def scaled(x: jax.Array) -> jax.Array:
     ("function", "on_cpu", "on_gpu"),
     [
         (halves, "pieces_cpu.split", "pieces_gpu.split"),
-        (uneven, "", "pieces_gpu.split"),
+        (uneven, "pieces_cpu.split", "pieces_gpu.split"),
+        (lambda x: lax.split(x, (2, 4), 0), "", "pieces_gpu.split"),
         (both, "pieces_cpu.join", "pieces_gpu.join"),
         (lambda x: halves(small(x)), "pieces_cpu.split", "pieces_gpu.split_computed"),
-        (lambda x: uneven(small(x)), "", "pieces_gpu.split_computed"),
+        (lambda x: uneven(small(x)), "pieces_cpu.split", "pieces_gpu.split_computed"),
+        (lambda x: uneven(x.transpose(2, 1, 0)), "", "pieces_gpu.split_computed"),
         (lambda x: both(small(x)), "", "pieces_gpu.join_computed"),
         (
             lambda x: lax.concatenate([small(x), x, x, small(x)], 1),

@@ -11,7 +11,14 @@ from jax import lax
 
 from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_cores
 from dml_jax.lowering.elementwise import unsigned, where
-from dml_jax.lowering.loops_cpu import VECTORISED, is_uneven, long_rows, with_even_rows
+from dml_jax.lowering.loops_cpu import (
+    VECTORISED,
+    is_little,
+    is_narrow,
+    is_uneven,
+    long_rows,
+    with_even_rows,
+)
 from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
 
@@ -24,8 +31,10 @@ CACHED = 2**21
 MOST_AT_ONCE = 8
 
 
-def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
-    """`arrangement.split` on a CPU, neighbours of one size by one loop.
+def split(
+    x: jax.Array, sizes: Sequence[int], axis: int, pairs: bool = False
+) -> Sequence[jax.Array]:
+    """`arrangement.split` on a CPU, neighbours of one size by one loop, short rows by `pairs`.
 
     XLA has a loop for each piece, and each reads all lines of x. Of a reduction of several arrays
     it has one: along the pieces, of as many arrays of which each has one piece among zeros, which
@@ -43,7 +52,8 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
         many = -(-count // MOST_AT_ONCE)
         for i in range(many):
             n = (count + i) // many
-            made += _equal_pieces(lax.slice_in_dim(rows, at, at + n * width, axis=1), n)
+            piece = lax.slice_in_dim(rows, at, at + n * width, axis=1)
+            made += _equal_pieces(_by_pairs(piece) if pairs and n == 1 else piece, n)
             at += n * width
     return all_reshaped(made, shapes_of(x, sizes, axis))
 
@@ -51,6 +61,31 @@ def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
 def has_equal_neighbours(x: Any, sizes: Sequence[int], axis: int) -> bool:
     """Whether a CPU gains by `split`, of an array or its type."""
     return math.prod(x.shape) >= CACHED and any(n > 1 for _, n in _neighbours(sizes))
+
+
+def gains_by_pairs(x: Any, sizes: Sequence[int], axis: int) -> bool:
+    """Whether it gains by `split` by pairs, of what a program is given.
+
+    2 cores, jax 0.10.2, ms without and so, [16, 13, 509, 521] in 65, 228 and 228, [64, 128, 56, 56]
+    in 20 and 36, and in 13, 20 and 23: FLOAT32 17, 14; 6.8, 7.3; 7.7, 7.2; FLOAT16 14, 7.3; 4.1,
+    3.9; 5.6, 5.4; UINT8 6.2, 3.5; 2.8, 1.7; 3.2, 2.8.
+    """
+    return math.prod(x.shape) >= CACHED and any(w in PAIRED for w in _widths(x, sizes, axis))
+
+
+def gains_by_pairs_mapped(x: Any, sizes: Sequence[int], axis: int) -> bool:
+    """Whether it does of what is mapped: of narrow elements, where no piece has shorter rows.
+
+    The same behind a CLIP: FLOAT32 17, 22; 6.2, 5.5; 7.9, 7.5; FLOAT16 9.2, 8.3; 6.7, 4.1; 7.9, 21;
+    UINT8 3.5, 3.4; 4.8, 2.2; 4.6, 11.
+    """
+    is_short = min(_widths(x, sizes, axis)) < PAIRED[0]
+    return is_narrow(x) and not is_short and gains_by_pairs(x, sizes, axis)
+
+
+def _widths(x: Any, sizes: Sequence[int], axis: int) -> list[int]:
+    """Of the pieces' rows."""
+    return [size * math.prod(x.shape[axis + 1 :]) for size in sizes]
 
 
 def _neighbours(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -75,6 +110,59 @@ def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
 
     nothing = (x.dtype.type(0),) * count
     return lax.reduce(among_zeros, nothing, lambda a, b: (*map(either, a, b),), [1])
+
+
+# Elements of a piece's row that LLVM unrolls.
+PAIRED = range(16, 75)
+
+
+def _by_pairs(rows: jax.Array) -> jax.Array:
+    """Short rows of a piece, two at once, of which LLVM makes vectors; others as they are.
+
+    2 cores, jax 0.10.2, ms, of 65536 rows of 521 elements each's first w, as they are and so:
+
+        w          16          24          36          48          65          74          75
+        FLOAT32    0.55, 0.52  1.2, 0.74   1.9, 0.98   2.8, 1.3    3.0, 1.5    3.9, 1.6    1.6, 1.6
+        FLOAT16    0.49, 0.24  1.1, 0.44   2.5, 0.55   2.7, 0.71   5.2, 0.94   5.4, 1.0    1.2, 1.2
+        UINT8      0.21, 0.14  0.28, 0.19  1.0, 0.48   1.3, 0.46   3.1, 0.64   1.6, 0.69   0.7, 0.8
+
+    Rows of 77 to 1024 gain as much or are level (but of 256 FLOAT16 up to 0.6).
+    """
+    count, width = rows.shape
+    if width not in PAIRED or count % 2 or is_little(rows.shape):
+        return rows
+    pairs = rows.reshape(count // 2, 2, width)
+    both = [lax.index_in_dim(pairs, i, 1, keepdims=False) for i in range(2)]
+    return reshaped(joined_by_places(both), rows.shape)
+
+
+def joined_by_places(rows: Sequence[jax.Array]) -> jax.Array:
+    """Matrices side by side, by a loop over the places of a row, which LLVM makes vectors of.
+
+    Each is padded to the whole row, and a place's number says whose it is: loads what a mask tells.
+    Of two LLVM would make one load, from either, and no vector: the wider goes as two. 2 cores, jax
+    0.10.2, ms, of 100 and 37 columns, 153600 rows, FLOAT32 6.0, 5.1; FLOAT16 6.0, 2.8; UINT8 7.2,
+    1.4.
+    """
+    widest = max(range(len(rows)), key=lambda i: rows[i].shape[1])
+    width = rows[widest].shape[1]
+    if len(rows) == 2 and width > 1:
+        halves = lax.split(rows[widest], (width // 2, width - width // 2), 1)
+        rows = [*rows[:widest], *halves, *rows[widest + 1 :]]
+    ends = [*itertools.accumulate(x.shape[1] for x in rows)]
+    shape = rows[0].shape[0], ends[-1]
+    place = lax.broadcasted_iota(np.int32, shape, 1)
+    *others, joined = map(_padded, rows, ends, itertools.repeat(ends[-1]))
+    # The first outermost: ms, five pieces of UINT8 2.1, as a tree 2.4, the last outermost 13.
+    for x, end in zip(reversed(others), reversed(ends[:-1]), strict=True):
+        joined = lax.select(place < end, x, joined)
+    return written_by_all_cores(joined)
+
+
+def _padded(rows: jax.Array, end: int, width: int) -> jax.Array:
+    """In rows of this width, of which they are what ends there."""
+    around = end - rows.shape[1], width - end, 0
+    return lax.pad(rows, rows.dtype.type(0), ((0, 0, 0), around))
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:

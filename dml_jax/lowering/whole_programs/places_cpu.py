@@ -1,8 +1,7 @@
 """Short rows of pieces, joined on a CPU by a loop over the places of a row.
 
 Of a concatenation XLA asks for each element in which piece it is, and LLVM vectorises nothing of
-what is computed in the same loop. Here each piece is padded to the whole row, and a place's number
-says whose it is, which LLVM makes vectors of: it loads what a mask tells. 2 cores (AMD EPYC with
+what is computed in the same loop; of `pieces_cpu.joined_by_places` it does. 2 cores (AMD EPYC with
 AVX-512), jax 0.10.2, ms, SPLIT, CLIPs and JOIN along the last axis, as a concatenation, in the
 package's forms until then, and so; a CLIP of long rows:
 
@@ -17,20 +16,21 @@ FLOAT32 12, 11, 4.0; FLOAT16 19, 5.1, 3.0; UINT8 18, 1.7, 1.6. Eight pieces of 1
 35, 18; FLOAT16 84, 80, 25; UINT8 45, 46, 1.9.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
-from jax import lax
 
-from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_cores
+from dml_jax.lowering.all_cores_cpu import leave_cores_idle
 from dml_jax.lowering.loops_cpu import VECTORISED, is_little, is_narrow, is_uneven
 from dml_jax.lowering.stored_cpu import reshaped
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of
-from dml_jax.lowering.whole_programs.pieces_cpu import MOST_AT_ONCE, are_few_blocks
+from dml_jax.lowering.whole_programs.pieces_cpu import (
+    MOST_AT_ONCE,
+    are_few_blocks,
+    joined_by_places,
+)
 
 # Elements of a row from which on narrow ones gain: LLVM unrolls rows of 9 to 11. ms, 800000 of
 # FLOAT16; UINT8, in the forms until then and so, of 10 7, 24; 5.5, 14; of 12 8.7, 2.4; 6.1, 1.5.
@@ -41,30 +41,8 @@ LONGEST = {1: 2**9, 2: 2**12, 4: 2**14, 8: 2**13}
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` on a CPU, of few pieces in short rows.
-
-    Of two pieces LLVM would make one load, from either, and no vector: the longer goes as two. ms,
-    JOIN of 100 and 37 of 153600 rows FLOAT32 6.0, 5.1; FLOAT16 6.0, 2.8; UINT8 7.2, 1.4.
-    """
-    rows = [rows_of(x, axis) for x in xs]
-    longer = max(range(len(rows)), key=lambda i: rows[i].shape[1])
-    width = rows[longer].shape[1]
-    if len(rows) == 2 and width > 1:
-        rows[longer : longer + 1] = lax.split(rows[longer], (width // 2, width - width // 2), 1)
-    ends = [*itertools.accumulate(x.shape[1] for x in rows)]
-    shape = rows[0].shape[0], ends[-1]
-    place = lax.broadcasted_iota(np.int32, shape, 1)
-    *others, joined = map(_padded, rows, ends, itertools.repeat(ends[-1]))
-    # The first outermost: ms, five pieces of UINT8 2.1, as a tree 2.4, the last outermost 13.
-    for x, end in zip(reversed(others), reversed(ends[:-1]), strict=True):
-        joined = lax.select(place < end, x, joined)
-    return reshaped(written_by_all_cores(joined), joined_shape(xs, axis))
-
-
-def _padded(rows: jax.Array, end: int, width: int) -> jax.Array:
-    """In rows of this width, of which they are what ends there."""
-    around = end - rows.shape[1], width - end, 0
-    return lax.pad(rows, rows.dtype.type(0), ((0, 0, 0), around))
+    """`arrangement.join` on a CPU, of few pieces in short rows."""
+    return reshaped(joined_by_places([rows_of(x, axis) for x in xs]), joined_shape(xs, axis))
 
 
 def gains_computed(types: Sequence[Any], axis: int) -> bool:

@@ -123,7 +123,7 @@ def _joined_in_rows(eqn: Any) -> Function | None:
     return lambda *xs: [pieces_cpu.join(xs, axis)]
 
 
-def _joined_in_places(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+def _joined_by_places(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     """Not of what is moved or repeated before, which is read here and there.
 
     2 cores, jax 0.10.2, ms, as XLA has it and so, joined along the last axis, DEPTH_TO_SPACE1 by 2
@@ -135,7 +135,7 @@ def _joined_in_places(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Arr
     return joined_last.rewritten(places_cpu, program, xs)
 
 
-def _split_by_loops(eqn: Any) -> Function | None:
+def _split_by_loops(eqn: Any, by_pairs: Callable[..., bool]) -> Function | None:
     """Pieces of one size by one loop, or each by one that cores share; also of what is computed.
 
     2 cores, jax 0.10.2, ms, a CLIP split in four pieces of 64, [8, 64, 256, 256], each by a loop
@@ -146,11 +146,24 @@ def _split_by_loops(eqn: Any) -> Function | None:
     if eqn.primitive.name != "split":
         return None
     sizes, axis = eqn.params["sizes"], eqn.params["axis"]
-    if pieces_cpu.has_equal_neighbours(eqn.invars[0].aval, sizes, axis):
-        return lambda x: pieces_cpu.split(x, sizes, axis)
+    x = eqn.invars[0].aval
+    pairs = by_pairs(x, sizes, axis)
+    if pairs or pieces_cpu.has_equal_neighbours(x, sizes, axis):
+        return lambda x: pieces_cpu.split(x, sizes, axis, pairs)
     if any(even_rows(piece.aval.shape) for piece in eqn.outvars):
         return lambda x: [by_other_loops(piece) for piece in lax.split(x, sizes, axis)]
     return None
+
+
+def _split_given(eqn: Any) -> Function | None:
+    return _split_by_loops(eqn, pieces_cpu.gains_by_pairs)
+
+
+def _split_last(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
+    """By pairs of rows nothing that is moved or repeated before, as in `_joined_by_places`."""
+    gains = pieces_cpu.gains_by_pairs_mapped
+    by_pairs = gains if mapped.does_no_more(program) else lambda *_: False
+    return _last(functools.partial(_split_by_loops, by_pairs=by_pairs), program, xs)
 
 
 def _in_words(eqn: Any) -> Function | None:
@@ -196,11 +209,11 @@ _FORMS = {
     "cpu": (
         _as_another(by_library),
         functools.partial(_only, _joined_in_rows),
-        functools.partial(_only, _split_by_loops),
-        _joined_in_places,
+        functools.partial(_only, _split_given),
+        _joined_by_places,
         mapped.in_long_rows,
         mapped.in_even_rows,
-        functools.partial(_last, _split_by_loops),
+        _split_last,
         _as_another(mapped_apart.apart),
         functools.partial(joined_last.rewritten, pieces_cpu),
         functools.partial(arranged_last.rewritten, "cpu"),
