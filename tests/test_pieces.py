@@ -84,21 +84,12 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int,
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
-def test_joined_by_a_loop_over_blocks(shapes, axis: int, dtype: str):
+@pytest.mark.parametrize("join", [pieces_cpu.join_blocks, places_cpu.join_computed])
+def test_joined_by_a_loop(join: Callable[..., Any], shapes, axis: int, dtype: str):
+    """Over blocks, or over the places of a row."""
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
-        form = jax.jit(pieces_cpu.join_blocks, static_argnums=1)
-        joined = form([jnp.asarray(a) for a in arrays], axis)
-        np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("shapes", "axis"), JOINED)
-def test_joined_by_a_loop_over_places(shapes, axis: int, dtype: str):
-    arrays = numbers(shapes, dtype)
-    with jax.enable_x64(True):
-        form = jax.jit(places_cpu.join_computed, static_argnums=1)
-        joined = form([jnp.asarray(a) for a in arrays], axis)
+        joined = jax.jit(join, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
         np.testing.assert_array_equal(bits(joined), bits(np.concatenate(arrays, axis)))
 
 
@@ -423,6 +414,9 @@ def test_short_rows_are_split_by_pairs(monkeypatch, shape, axis, sizes, dtype: s
         ((2**15, 200), "uint8", 1, (100, 74, 10, 16), [True, False]),
         ((2**15, 50, 4), "uint8", 1, (46, 4), [True, True]),
         ((2**14, 100), "float16", 1, (65, 35), [False, False]),  # which stays in a cache
+        ((2**15 + 1, 100), "float16", 1, (65, 35), [False, False]),  # not all rows have a pair
+        ((2**21 + 1,), "float16", 0, (40, 2**21 - 39), [False, False]),
+        ((2, 2**20 + 1), "float16", 1, (40, 2**20 - 39), [False, False]),  # little
     ],
 )
 def test_what_is_split_by_pairs(shape, dtype: str, axis: int, sizes, gains: Sequence[bool]):

@@ -100,6 +100,7 @@ def scaled(x: jax.Array) -> jax.Array:
 )
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
     monkeypatch.setattr(pieces_cpu, "CACHED", 0)
+    monkeypatch.setattr(pieces_cpu, "is_little", lambda shape: False)
     monkeypatch.setattr(threads_gpu, "LITTLE", 0)
     for module, name in FORMS:
         form, full = getattr(module, name), f"{module.__name__.split('.')[-1]}.{name}"

@@ -33,7 +33,7 @@ def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
         MAX  UINT8    13, 35; 2.2, 21     50, 52; 2.3, 57     35, 38; 2.4, 39     44, 45; 11, 39
     """
     behind = x.ndim if behind is None else behind
-    return BY_OTHER_LOOPS.bind(x, behind=behind) if _loops(x, behind) else x
+    return BY_OTHER_LOOPS.bind(x, behind=behind, reads=0) if _loops(x, behind) else x
 
 
 def transposed_by_other_loops(x: jax.Array, behind: int, reads: int) -> jax.Array:
@@ -55,23 +55,15 @@ def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
     return None
 
 
-def _looped(x: jax.Array, behind: int) -> jax.Array:
+def _looped(x: jax.Array, behind: int, reads: int) -> jax.Array:
+    """By all cores, of so many arrays; by as many as XLA has it, of none."""
     loops = _loops(x, behind)
-    return x if loops is None else reshaped(x.reshape(loops), x.shape)
-
-
-def _by_all_cores(x: jax.Array, behind: int, reads: int) -> jax.Array:
-    loops = _loops(x, behind)
-    if loops is None:
-        return written_by_all_cores(x, reads)
-    return reshaped(written_by_all_cores(x.reshape(loops), reads), x.shape)
+    y = x if loops is None else x.reshape(loops)
+    y = written_by_all_cores(y, reads) if reads else y
+    return y if loops is None else reshaped(y, x.shape)
 
 
 # (A batch has other axes before those of x, and so does the result.)
 BY_OTHER_LOOPS = identity("dml_by_other_loops", _looped)
 
-_TRANSPOSED = identity(
-    "dml_transposed_by_other_loops",
-    lambda x, **_: x,
-    identity("dml_by_other_loops_of_all_cores", _by_all_cores),
-)
+_TRANSPOSED = identity("dml_transposed_by_other_loops", lambda x, **_: x, BY_OTHER_LOOPS)

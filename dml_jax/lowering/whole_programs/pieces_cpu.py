@@ -70,7 +70,8 @@ def gains_by_pairs(x: Any, sizes: Sequence[int], axis: int) -> bool:
     in 20 and 36, and in 13, 20 and 23: FLOAT32 17, 14; 6.8, 7.3; 7.7, 7.2; FLOAT16 14, 7.3; 4.1,
     3.9; 5.6, 5.4; UINT8 6.2, 3.5; 2.8, 1.7; 3.2, 2.8.
     """
-    return math.prod(x.shape) >= CACHED and any(w in PAIRED for w in _widths(x, sizes, axis))
+    count, widths = math.prod(x.shape[:axis]), _widths(x, sizes, axis)
+    return math.prod(x.shape) >= CACHED and any(_are_paired((count, w)) for w in widths)
 
 
 def gains_by_pairs_mapped(x: Any, sizes: Sequence[int], axis: int) -> bool:
@@ -128,12 +129,18 @@ def _by_pairs(rows: jax.Array) -> jax.Array:
 
     Rows of 77 to 1024 gain as much or are level (but of 256 FLOAT16 up to 0.6).
     """
-    count, width = rows.shape
-    if width not in PAIRED or count % 2 or is_little(rows.shape):
+    if not _are_paired(rows.shape):
         return rows
+    count, width = rows.shape
     pairs = rows.reshape(count // 2, 2, width)
     both = [lax.index_in_dim(pairs, i, 1, keepdims=False) for i in range(2)]
     return reshaped(joined_by_places(both), rows.shape)
+
+
+def _are_paired(shape: Sequence[int]) -> bool:
+    """Whether rows of a piece go by pairs, in such a matrix."""
+    count, width = shape
+    return width in PAIRED and count % 2 == 0 and not is_little(shape)
 
 
 def joined_by_places(rows: Sequence[jax.Array]) -> jax.Array:

@@ -36,7 +36,8 @@ from dml_jax.lowering.whole_programs.pieces_cpu import (
 # FLOAT16; UINT8, in the forms until then and so, of 10 7, 24; 5.5, 14; of 12 8.7, 2.4; 6.1, 1.5.
 SHORTEST = 12
 # And to which, by the bytes of one. ms, rows of 521 FLOAT32 7.3, 2.3; FLOAT16 2.8, 2.4; UINT8 1.4,
-# 1.5; of 4100 5.1, 2.3; 3.1, 1.9; of 12544 14.7, 11.4; 8.7, 12.8; of 131072 10.8, 14.4.
+# 1.5; of 4100 5.1, 2.3; 3.1, 1.9; of 12544 14.7, 11.4; 8.7, 12.8; of 131072 10.8, 14.4. (Of eight
+# bytes in as much memory as of four.)
 LONGEST = {1: 2**9, 2: 2**12, 4: 2**14, 8: 2**13}
 
 
