@@ -21,11 +21,10 @@ that are kept stay apart: as one they are now faster, now slower (MAX over 0 of 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, reduced_shape
@@ -33,21 +32,21 @@ from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.threads_gpu import is_little
 from dml_jax.lowering.whole_programs.equations import (
     bound,
-    in_other_shapes,
     maps_elements,
+    of_other_shapes,
     variables,
 )
 
 Shape = tuple[int, ...]
 
 
-def as_runs(program: Any, xs: Sequence[jax.Array]) -> tuple[Any, list[jax.Array]] | None:
-    """A program that gives the same of other arrays, but for the shapes of results; and those.
+def as_runs(program: Any) -> Any | None:
+    """The traced program of arrays that have other axes; None where there are no such.
 
     Neighbouring axes that are reduced are the first of them there, and the others have size 1. None
-    where the program does more than to reduce what it maps, or there are no such axes.
+    also where the program does more than to reduce what it maps.
     """
-    shape: Shape = max((x.shape for x in xs), key=math.prod, default=())
+    shape: Shape = max((x.shape for x in program.in_avals), key=math.prod, default=())
     axes = None if is_little(shape) else _reduced(program, shape)
     if axes is None:
         return None
@@ -58,9 +57,13 @@ def as_runs(program: Any, xs: Sequence[jax.Array]) -> tuple[Any, list[jax.Array]
     def shaped(other: Shape) -> Shape:
         return merged if other == shape else other
 
-    # Else XLA takes the reshape into the kernel.
-    given = [lax.optimization_barrier(jnp.reshape(x, shaped(x.shape))) for x in xs]
-    return jax.make_jaxpr(lambda *xs: _of(program, xs, shaped))(*given), given
+    def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
+        if eqn.primitive.name == "broadcast_in_dim":
+            shape, places = shaped(eqn.outvars[0].aval.shape), eqn.params["broadcast_dimensions"]
+            return [lax.broadcast_in_dim(operands[0], shape, places)]
+        return bound(eqn, operands)
+
+    return of_other_shapes(program, step, shaped)
 
 
 def _merged(shape: Shape, axes: Axes) -> Shape:
@@ -103,15 +106,3 @@ def _is_known(eqn: Any, shape: Shape, found: set[Axes]) -> bool:
         found.add(eqn.params["axes"])
         return eqn.invars[0].aval.shape == shape and not eqn.params["what"].keeps
     return maps_elements(eqn) or eqn.primitive.name == "broadcast_in_dim"
-
-
-def _of(program: Any, xs: Sequence[jax.Array], shaped: Callable[[Shape], Shape]) -> list[jax.Array]:
-    """The results, of arrays that have another shape in place of each."""
-
-    def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        if eqn.primitive.name == "broadcast_in_dim":
-            shape, places = shaped(eqn.outvars[0].aval.shape), eqn.params["broadcast_dimensions"]
-            return [lax.broadcast_in_dim(operands[0], shape, places)]
-        return bound(eqn, operands)
-
-    return in_other_shapes(program, xs, step, shaped)

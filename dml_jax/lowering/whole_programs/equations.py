@@ -71,6 +71,16 @@ def in_other_shapes(
     return evaluated(program, xs, step, constant)
 
 
+def of_other_shapes(
+    program: Any,
+    step: Callable[[Any, Sequence[Any]], Sequence[Any]],
+    shaped: Callable[[tuple[int, ...]], Sequence[int]],
+) -> ClosedJaxpr:
+    """A traced program of arrays that have another shape in place of each, as `in_other_shapes`."""
+    given = [jax.ShapeDtypeStruct(shaped(x.shape), x.dtype) for x in program.in_avals]
+    return jax.make_jaxpr(lambda *xs: in_other_shapes(program, xs, step, shaped))(*given)
+
+
 def maps_elements(eqn: Any) -> bool:
     """Whether an equation maps each element by itself."""
     name = eqn.primitive.name

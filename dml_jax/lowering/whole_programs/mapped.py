@@ -5,8 +5,8 @@ elements one by one, and does not vectorise then. Here rows are put together unt
 and are mapped in a call that XLA does not inline: around it they have the axes that they had. (XLA
 moves a reshape of its own accord; and one in a call behind the loop may be copied where the result
 takes the input's memory.) What is cut or joined is so along an axis before the rows, or, if what is
-behind it is too short, in rows that begin with it. 2 cores, jax 0.10.2, ns a byte moved, as it is
-and so, a copy 0.03:
+behind it is too short, in rows that begin with it; the other forms are asked how. 2 cores, jax
+0.10.2, ns a byte moved, as it is and so, a copy 0.03:
 
     ELEMENT_WISE_CLIP, rows of     8           9           33          64
     UINT8                     0.03, 0.03  0.93, 0.04  0.92, 0.04  0.04, 0.04
@@ -42,6 +42,7 @@ from dml_jax.lowering.whole_programs.equations import (
     bound,
     in_other_shapes,
     maps_elements,
+    of_other_shapes,
 )
 
 # The shape of a loop for that of an array; a number stays one.
@@ -50,9 +51,12 @@ _Shaped = Callable[[Sequence[int]], Sequence[int]]
 AXIS = {"split": "axis", "concatenate": "dimension"}
 
 
-def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
-    """The results of a traced program; None where it does more, or rows are not so short."""
-    shape = max((x.shape for x in xs), key=math.prod, default=())
+def in_long_rows(program: Any) -> Any | None:
+    """The traced program over longer rows, of arrays that have these axes; None without a gain.
+
+    That is where it does more, or rows are not so short.
+    """
+    shape = max((x.shape for x in program.in_avals), key=math.prod, default=())
     shapes, along = set[tuple[int, ...]](), set[int]()
     before, row = loops_cpu.inner_loops(shape)
     longest = loops_cpu.UNROLLED[-1]
@@ -85,9 +89,8 @@ def in_long_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     are_joined = any(eqn.primitive.name == "concatenate" for eqn in program.jaxpr.eqns)
     if behind is None and row < loops_cpu.UNROLLED[0] and are_wide and are_joined:
         return None
-    if not along:
-        return over(program, xs, _rows(shape, starts))
-    return _over(program, xs, functools.partial(_rows, starts=starts))
+    shaped = functools.partial(_rows, starts=starts)
+    return of_other_shapes(program, functools.partial(_step, shaped=shaped), shaped)
 
 
 def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[jax.Array]:
@@ -96,7 +99,15 @@ def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[ja
     Or over rows, where cores could not share them. In a call that XLA does not inline.
     """
     loops = loops_cpu.even_loops(loops) or loops
-    return _over(program, xs, lambda shape: loops if shape else ())
+
+    def shaped(shape: Sequence[int]) -> Sequence[int]:
+        return loops if shape else ()
+
+    def mapped(*xs: jax.Array) -> list[jax.Array]:
+        return _mapped(program, [*map(written_by_all_cores, xs)], shaped)
+
+    given = (jnp.reshape(x, shaped(jnp.shape(x))) for x in xs)
+    return all_reshaped(in_a_call(mapped, *given), [y.shape for y in program.out_avals])
 
 
 def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
@@ -104,14 +115,6 @@ def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
     ends = (*starts[1:], len(shape))
     axes = (math.prod(shape[i:j]) for i, j in zip(starts, ends, strict=True))
     return tuple(axes) if shape else ()
-
-
-def _over(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
-    mapped = in_a_call(
-        lambda *xs: _mapped(program, [*map(written_by_all_cores, xs)], shaped),
-        *(jnp.reshape(x, shaped(jnp.shape(x))) for x in xs),
-    )
-    return all_reshaped(mapped, [y.shape for y in program.out_avals])
 
 
 def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
@@ -169,25 +172,26 @@ def _shape_of_all(program: Any, xs: Sequence[jax.Array]) -> tuple[int, ...] | No
 
 
 def _mapped(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
-    """The results, of arrays that have another shape in place of each: cut axes stay apart."""
+    """The results, of arrays that have another shape in place of each."""
+    return in_other_shapes(program, xs, functools.partial(_step, shaped=shaped), shaped)
 
-    def step(eqn: Any, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        params = eqn.params
-        if eqn.primitive.name == "broadcast_in_dim":
-            return [lax.broadcast(operands[0], shaped(eqn.outvars[0].aval.shape))]
-        if eqn.primitive.name not in ("split", "slice"):
-            return bound(eqn, operands)
-        (x,), sizes = operands, eqn.invars[0].aval.shape
-        times = [merged // size for merged, size in zip(x.shape, sizes, strict=False)]
-        if eqn.primitive.name == "split":
-            axis = params["axis"]
-            return lax.split(x, [size * times[axis] for size in params["sizes"]], axis)
-        # What is not cut starts at 0, however many axes it is of.
-        start = list(map(operator.mul, params["start_indices"], times))
-        ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
-        return [lax.slice(x, start, list(ends))]
 
-    return in_other_shapes(program, xs, step, shaped)
+def _step(eqn: Any, operands: Sequence[Any], shaped: _Shaped) -> Sequence[jax.Array]:
+    """What an equation gives of such arrays: cut axes stay apart."""
+    params = eqn.params
+    if eqn.primitive.name == "broadcast_in_dim":
+        return [lax.broadcast(operands[0], shaped(eqn.outvars[0].aval.shape))]
+    if eqn.primitive.name not in ("split", "slice"):
+        return bound(eqn, operands)
+    (x,), sizes = operands, eqn.invars[0].aval.shape
+    times = [merged // size for merged, size in zip(x.shape, sizes, strict=False)]
+    if eqn.primitive.name == "split":
+        axis = params["axis"]
+        return lax.split(x, [size * times[axis] for size in params["sizes"]], axis)
+    # What is not cut starts at 0, however many axes it is of.
+    start = list(map(operator.mul, params["start_indices"], times))
+    ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
+    return [lax.slice(x, start, list(ends))]
 
 
 def does_no_more(program: Any) -> bool:
