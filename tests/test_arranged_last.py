@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dml_jax
 from dml_jax import DepthToSpace1, GraphBuilder, TensorDesc, Tile, functional
 from dml_jax.lowering import arrangement, loops_cpu, threads_gpu
-from dml_jax.lowering.whole_programs import arranged_gpu, pieces_cpu, places_cpu
+from dml_jax.lowering.whole_programs import arranged_gpu, blocks_cpu, pieces_cpu, places_cpu
 
 Step = Callable[..., Any]
 
@@ -96,8 +96,9 @@ def test_they_answer_what_the_function_does(
         by_many_cores(),
         mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
         mock.patch.multiple(threads_gpu, LITTLE=0),
-        mock.patch.multiple(pieces_cpu, CACHED=0, UNROLLED=0, WIDE=0),
-        mock.patch.multiple(places_cpu, SHORTEST=2),
+        mock.patch.multiple(blocks_cpu, CACHED=0, UNROLLED=0, WIDE=0),
+        mock.patch.multiple(pieces_cpu, CACHED=0),
+        mock.patch.multiple(places_cpu, SHORTEST=2, VECTORISED=3),
     ):
         results = jax.jit(form)(x)
     for result, expected in zip(results, _applied(np, steps, x), strict=True):

@@ -16,6 +16,7 @@ import dml_jax
 from dml_jax import Split, TensorDesc
 from dml_jax.lowering import arrangement, loops_cpu, threads_gpu
 from dml_jax.lowering.whole_programs import (
+    blocks_cpu,
     pieces_cpu,
     pieces_gpu,
     places_cpu,
@@ -84,9 +85,15 @@ def test_joined(monkeypatch, shapes, axis: int, dtype: str, even: int, run: int,
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("shapes", "axis"), JOINED)
-@pytest.mark.parametrize("join", [pieces_cpu.join_blocks, places_cpu.join_computed])
-def test_joined_by_a_loop(join: Callable[..., Any], shapes, axis: int, dtype: str):
-    """Over blocks, or over the places of a row."""
+@pytest.mark.parametrize(
+    ("join", "least"),
+    [(blocks_cpu.join_blocks, 40), (places_cpu.join_computed, 40), (places_cpu.join_computed, 2)],
+)
+def test_joined_by_a_loop(
+    monkeypatch, join: Callable[..., Any], least: int, shapes, axis: int, dtype: str
+):
+    """Over blocks, or over the places of a row, or of its blocks of so many elements and more."""
+    monkeypatch.setattr(places_cpu, "VECTORISED", least)
     arrays = numbers(shapes, dtype)
     with jax.enable_x64(True):
         joined = jax.jit(join, static_argnums=1)([jnp.asarray(a) for a in arrays], axis)
@@ -100,12 +107,24 @@ def test_joined_by_a_loop(join: Callable[..., Any], shapes, axis: int, dtype: st
         ([(2**12, 85), (2**12, 31)], "float32", 1, [True, True, True]),
         ([(2**12, 85)] * 8 + [(2**12, 86)], "float32", 1, [False] * 3),
         ([(2**8, 85), (2**8, 31)], "float32", 1, [False] * 3),  # little
-        ([(2**14, 128)] * 2, "float32", 1, [False] * 3),  # few blocks
+        ([(2**14, 128)] * 4, "float32", 1, [False] * 3),  # few blocks
+        ([(2**14, 1280), (2**14, 128)], "float16", 1, [True, False, True]),
+        ([(2**14, 1280)] + [(2**14, 128)] * 3, "uint8", 1, [True, False, True]),
+        ([(2**14, 1280)] + [(2**14, 128)] * 4, "uint8", 1, [False] * 3),
+        ([(2**16, 28)] * 2, "float32", 1, [True, True, True]),
+        ([(2**16, 14), (2**16, 42)], "uint8", 1, [True, True, True]),
+        ([(2**16, 32)] * 5, "float16", 1, [True, True, True]),
+        ([(2**16, 32)] * 6, "float16", 1, [False] * 3),
+        ([(2**14, 32), (2**14, 224)], "float16", 1, [False] * 3),
         ([(2, 10000), (2, 6000)], "float32", 1, [False] * 3),
         ([(4, 10000), (4, 6000)], "float32", 1, [True, False, True]),
         ([(3, 10000), (3, 6001)], "float32", 1, [True, False, False]),  # 16 cores cannot share it
-        ([(4, 10000), (4, 7000)], "float32", 1, [False] * 3),
-        ([(999, 85, 2, 9), (999, 86, 2, 9)], "float16", 1, [True, False, True]),
+        ([(4, 10000), (4, 7000)], "float32", 1, [True, False, False]),  # as 16 cannot
+        ([(2**16,), (2**16,)], "float32", 0, [False] * 3),
+        ([(4, 10000), (4, 7001)], "float32", 1, [False, False, False]),
+        ([(32, 10000), (32, 7001)], "float32", 1, [False, False, True]),
+        ([(32, 10000), (32, 7001)], "uint8", 1, [False] * 3),
+        ([(999, 85, 2, 9), (999, 86, 2, 9)], "float16", 1, [False, False, True]),
         ([(999, 12, 9), (999, 9, 9)], "uint8", 1, [True, False, True]),
         ([(999, 50, 9), (999, 9, 9)], "uint8", 1, [False] * 3),
         ([(9999, 5), (9999, 7)], "uint8", 1, [True, True, True]),
@@ -137,7 +156,8 @@ def test_what_is_joined_by_a_loop_over_places(
         ([(2**13, 192), (2**13, 64)], "float16", 1, True),
         ([(2**17, 33)] * 2, "float16", 1, False),
         ([(2**17, 33)] * 2, "float32", 1, True),
-        ([(2**17, 33)] * 4, "float16", 1, True),
+        ([(2**17, 33)] * 4, "float16", 1, False),
+        ([(2**17, 33)] * 5, "float16", 1, True),
         ([(2**18, 8)] * 4, "float32", 1, False),
         ([(2**16, 64)] * 8, "uint8", 1, True),
         ([(2**16, 64)] * 9, "uint8", 1, False),
@@ -147,7 +167,7 @@ def test_what_is_joined_by_a_loop_over_places(
 )
 def test_what_is_joined_by_a_loop_over_blocks(shapes, dtype: str, axis: int, gains: bool):
     types = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    assert pieces_cpu.are_few_blocks(types, axis) == gains
+    assert blocks_cpu.are_few_blocks(types, axis) == gains
 
 
 @pytest.mark.parametrize(
@@ -403,6 +423,13 @@ def test_short_rows_are_split_by_pairs(monkeypatch, shape, axis, sizes, dtype: s
         assert piece.shape == part.shape
 
 
+def test_pairs_go_by_the_places_of_their_rows():
+    """Of which one is in halves; as blocks of 60 and 70 they would be as slow as they are."""
+    x = jax.ShapeDtypeStruct((2**16, 130), np.uint8)
+    program = jax.make_jaxpr(lambda x: pieces_cpu.split(x, (60, 70), 1, pairs=True))(x)
+    assert str(program).count(" pad[") == 2 * 3
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "axis", "sizes", "gains"),
     [
@@ -411,7 +438,10 @@ def test_short_rows_are_split_by_pairs(monkeypatch, shape, axis, sizes, dtype: s
         ((2**15, 100), "float16", 1, (90, 10), [False, False]),
         ((2**15, 100), "float16", 1, (60, 40), [True, True]),
         ((2**15, 200), "uint8", 1, (100, 80, 15, 5), [False, False]),
-        ((2**15, 200), "uint8", 1, (100, 74, 10, 16), [True, False]),
+        ((2**15, 200), "uint8", 1, (100, 74, 10, 16), [False, False]),
+        ((2**15, 200), "uint8", 1, (100, 74, 26), [True, True]),
+        ((2**15, 100), "float32", 1, (70, 30), [True, False]),
+        ((2**15, 100), "float32", 1, (71, 29), [False, False]),
         ((2**15, 50, 4), "uint8", 1, (46, 4), [True, True]),
         ((2**14, 100), "float16", 1, (65, 35), [False, False]),  # which stays in a cache
         ((2**15 + 1, 100), "float16", 1, (65, 35), [False, False]),  # not all rows have a pair

@@ -51,7 +51,7 @@ from dml_jax.fields import (
     Tensor,
 )
 from dml_jax.lowering import loops_cpu, threads_gpu
-from dml_jax.lowering.whole_programs import pieces_cpu
+from dml_jax.lowering.whole_programs import blocks_cpu, pieces_cpu, places_cpu
 from dml_jax.operator import whole_program
 from dml_jax.operators import *  # noqa: F403
 
@@ -292,6 +292,8 @@ def test_the_same_answer_every_way(name: str, data: st.DataObject, seed: int):
         mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
         mock.patch.multiple(threads_gpu, LITTLE=0, ALIGNED=1, EVEN=1),
         mock.patch.multiple(pieces_cpu, CACHED=0),
+        mock.patch.multiple(blocks_cpu, CACHED=0),
+        mock.patch.multiple(places_cpu, VECTORISED=3),
         by_many_cores() if data.draw(st.booleans()) else contextlib.nullcontext(),
     ):
         for platform in ("cpu", "cuda"):

@@ -21,6 +21,7 @@ from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.whole_programs import (
+    blocks_cpu,
     mapped,
     mapped_apart,
     pieces_cpu,
@@ -75,7 +76,7 @@ def scaled(x: jax.Array) -> jax.Array:
         (lambda x: uneven(x.transpose(2, 1, 0)), "", "pieces_gpu.split_computed"),
         (lambda x: both(small(x)), "", "pieces_gpu.join_computed"),
         (
-            lambda x: lax.concatenate([small(x), x, x, small(x)], 1),
+            lambda x: lax.concatenate([small(x), x, x, x, small(x)], 1),
             "pieces_cpu.join_blocks",
             "pieces_gpu.join_computed",
         ),
@@ -99,7 +100,8 @@ def scaled(x: jax.Array) -> jax.Array:
     ],
 )
 def test_the_form(monkeypatch, function: Callable[..., Any], on_cpu: str, on_gpu: str):
-    monkeypatch.setattr(pieces_cpu, "CACHED", 0)
+    for module in (pieces_cpu, blocks_cpu):
+        monkeypatch.setattr(module, "CACHED", 0)
     monkeypatch.setattr(pieces_cpu, "is_little", lambda shape: False)
     monkeypatch.setattr(threads_gpu, "LITTLE", 0)
     for module, name in FORMS:
@@ -158,8 +160,9 @@ def halved(x: jax.Array) -> jax.Array:
     ],
 )
 def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
+    monkeypatch.setattr(pieces_cpu, "CACHED", 0)
     for name in ("CACHED", "UNROLLED", "WIDE"):
-        monkeypatch.setattr(pieces_cpu, name, 0)
+        monkeypatch.setattr(blocks_cpu, name, 0)
     join_blocks, loops = pieces_cpu.join_blocks, []
     monkeypatch.setattr(pieces_cpu, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
     results = jax.tree.leaves(jax.jit(in_form("cpu", function))(X, X[::-1].copy()))
@@ -535,7 +538,7 @@ def test_what_becomes_of_columns_that_cores_cannot_share(function: str, monkeypa
 
 @pytest.mark.parametrize("function", ["SUM", "MAX", "L2", "AVERAGE"])
 def test_columns_of_maps_with_short_axes(function: str):
-    """One loop over both of them, alone and behind what is mapped; not in a batch."""
+    """One loop over both of them, alone, behind what is mapped, and in a batch."""
     tensor, builder = TensorDesc("FLOAT16", [400, 16, 13, 13]), GraphBuilder()
     x = builder.input_tensor("x", tensor)
     graph = builder.build(functional.reduce(functional.clip(x, 1, 3), function, [1]))
@@ -659,13 +662,14 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
     [
         (lambda x: lax.concatenate([small(y) for y in lax.split(x, (7, 11), 2)][::-1], 2), 1),
         (lambda x: small(lax.concatenate([x, x[..., :5], x], 2)), 1),
+        (lambda x: lax.concatenate([small(y) for y in lax.split(x, (9, 9), 2)], 2), 1),
         (lambda x: small(lax.concatenate([x, x[:, :1]], 1)), 1),
         (lambda x: small(lax.concatenate([small(lax.concatenate([x, x], 2)), x[..., :5]], 2)), 1),
         # What is read by something else too would be stored twice.
         (lambda x: (lax.concatenate([small(x), x[..., :5]], 2), small(x)), 0),
         (lambda x: lax.concatenate([small(x), x[..., :5]], 2).sum(2, dtype=np.uint8), 0),
         # Blocks, long rows, and what is read here and there.
-        (lambda x: lax.concatenate([small(y) for y in lax.split(x, (9, 9), 2)], 2), 0),
+        (lambda x: lax.concatenate([small(y) for y in lax.split(x, [3] * 6, 2)], 2), 0),
         (lambda x: lax.concatenate([small(x), x[:8]], 0), 0),
         (lambda x: lax.concatenate([small(x), x.transpose(1, 0, 2)[..., :5]], 2), 0),
         (lambda x: lax.concatenate([jnp.tile(small(x), 2), x], 2), 0),
@@ -675,8 +679,9 @@ def test_short_rows_are_joined_by_their_places(
     monkeypatch, function: Callable[..., Any], by_places: int
 ):
     monkeypatch.setattr(loops_cpu, "LITTLE", 0)
+    monkeypatch.setattr(pieces_cpu, "CACHED", 0)
     for name in ("CACHED", "UNROLLED", "WIDE"):
-        monkeypatch.setattr(pieces_cpu, name, 0)
+        monkeypatch.setattr(blocks_cpu, name, 0)
     join, loops = places_cpu.join_computed, []
     monkeypatch.setattr(places_cpu, "join_computed", lambda *of: loops.append(1) or join(*of))
     x = np.random.default_rng(4).integers(0, 200, (20, 20, 18)).astype(np.uint8)

@@ -71,12 +71,15 @@ def _may_be_joined(joining: Joining, jaxpr: Any) -> bool:
 
 
 def _step(joining: Joining, eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    name, joined = eqn.primitive.name, [x for x in operands if isinstance(x, _Joined)]
-    if name == "concatenate":
+    if eqn.primitive.name == "concatenate":
         axis = eqn.params["dimension"]
         parts = [part for x in operands for part in _along(x, axis)]
-        if joining.gains_computed(parts, axis):
-            return [_Joined(parts, axis)]
+        if not joining.gains_computed(parts, axis):
+            parts = [*map(_array, operands)]
+            if not joining.gains_computed(parts, axis):
+                return bound(eqn, parts)
+        return [_Joined(parts, axis)]
+    joined = [x for x in operands if isinstance(x, _Joined)]
     if not joined:
         return bound(eqn, operands)
     first = joined[0]

@@ -12,6 +12,7 @@ from jax import lax
 from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_cores
 from dml_jax.lowering.elementwise import unsigned, where
 from dml_jax.lowering.loops_cpu import (
+    UNROLLED,
     VECTORISED,
     is_little,
     is_narrow,
@@ -19,16 +20,15 @@ from dml_jax.lowering.loops_cpu import (
     long_rows,
     with_even_rows,
 )
-from dml_jax.lowering.stored_cpu import all_reshaped, reshaped
+from dml_jax.lowering.stored_cpu import all_reshaped
+from dml_jax.lowering.whole_programs.blocks_cpu import (
+    CACHED,
+    MOST_AT_ONCE,
+    are_few_blocks,
+    join_blocks,
+)
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
-
-# Elements below which a loop for each piece is as fast on a CPU: they stay in its caches, and may
-# not be worth a second thread. ms, FLOAT16 of two pieces of 128, 2^20 0.05, 0.10; 2^22 0.29, 0.25.
-CACHED = 2**21
-
-
-# Pieces of one loop. One over 16 LLVM does not unroll: 27 ms, in loops of their own 12.
-MOST_AT_ONCE = 8
+from dml_jax.lowering.whole_programs.places_cpu import joined_by_places
 
 
 def split(
@@ -68,20 +68,23 @@ def gains_by_pairs(x: Any, sizes: Sequence[int], axis: int) -> bool:
 
     2 cores, jax 0.10.2, ms without and so, [16, 13, 509, 521] in 65, 228 and 228, [64, 128, 56, 56]
     in 20 and 36, and in 13, 20 and 23: FLOAT32 17, 14; 6.8, 7.3; 7.7, 7.2; FLOAT16 14, 7.3; 4.1,
-    3.9; 5.6, 5.4; UINT8 6.2, 3.5; 2.8, 1.7; 3.2, 2.8.
+    3.9; 5.6, 5.4; UINT8 6.2, 3.5; 2.8, 1.7; 3.2, 2.8. 16 cores (Intel, jax 0.11.2) 6.8, 6.6; 3.1,
+    3.7; 3.4, 7.0; 5.3, 3.7; 1.9, 1.5; 4.0, 4.4; 4.6, 2.0; 1.2, 0.9; 1.5, 1.7; of 30 and 70 1.2,
+    1.0; 1.2, 0.8; 0.7, 0.5; of 21 and 28 8.1, 14; 6.8, 5.9; 3.5, 3.0.
     """
     count, widths = math.prod(x.shape[:axis]), _widths(x, sizes, axis)
-    return math.prod(x.shape) >= CACHED and any(_are_paired((count, w)) for w in widths)
+    least = PAIRED[0] if is_narrow(x) else PAIRED_WIDE
+    are_paired = any(_are_paired((count, w)) for w in widths)
+    return math.prod(x.shape) >= CACHED and are_paired and min(widths) >= least
 
 
 def gains_by_pairs_mapped(x: Any, sizes: Sequence[int], axis: int) -> bool:
-    """Whether it does of what is mapped: of narrow elements, where no piece has shorter rows.
+    """Whether it does of what is mapped: of narrow elements.
 
-    The same behind a CLIP: FLOAT32 17, 22; 6.2, 5.5; 7.9, 7.5; FLOAT16 9.2, 8.3; 6.7, 4.1; 7.9, 21;
-    UINT8 3.5, 3.4; 4.8, 2.2; 4.6, 11.
+    The same behind a CLIP on two cores: FLOAT32 17, 22; 6.2, 5.5; 7.9, 7.5; FLOAT16 9.2, 8.3; 6.7,
+    4.1; 7.9, 21; UINT8 3.5, 3.4; 4.8, 2.2; 4.6, 11.
     """
-    is_short = min(_widths(x, sizes, axis)) < PAIRED[0]
-    return is_narrow(x) and not is_short and gains_by_pairs(x, sizes, axis)
+    return is_narrow(x) and gains_by_pairs(x, sizes, axis)
 
 
 def _widths(x: Any, sizes: Sequence[int], axis: int) -> list[int]:
@@ -113,8 +116,8 @@ def _equal_pieces(rows: jax.Array, count: int) -> Sequence[jax.Array]:
     return lax.reduce(among_zeros, nothing, lambda a, b: (*map(either, a, b),), [1])
 
 
-# Elements of a piece's row that LLVM unrolls.
-PAIRED = range(16, 75)
+# Elements of a piece's row that LLVM unrolls, and of wide ones from which on pairs are as fast.
+PAIRED, PAIRED_WIDE = range(16, UNROLLED.stop), 30
 
 
 def _by_pairs(rows: jax.Array) -> jax.Array:
@@ -134,42 +137,13 @@ def _by_pairs(rows: jax.Array) -> jax.Array:
     count, width = rows.shape
     pairs = rows.reshape(count // 2, 2, width)
     both = [lax.index_in_dim(pairs, i, 1, keepdims=False) for i in range(2)]
-    return reshaped(joined_by_places(both), rows.shape)
+    return joined_by_places(both, rows.shape)
 
 
 def _are_paired(shape: Sequence[int]) -> bool:
     """Whether rows of a piece go by pairs, in such a matrix."""
     count, width = shape
     return width in PAIRED and count % 2 == 0 and not is_little(shape)
-
-
-def joined_by_places(rows: Sequence[jax.Array]) -> jax.Array:
-    """Matrices side by side, by a loop over the places of a row, which LLVM makes vectors of.
-
-    Each is padded to the whole row, and a place's number says whose it is: loads what a mask tells.
-    Of two LLVM would make one load, from either, and no vector: the wider goes as two. 2 cores, jax
-    0.10.2, ms, of 100 and 37 columns, 153600 rows, FLOAT32 6.0, 5.1; FLOAT16 6.0, 2.8; UINT8 7.2,
-    1.4.
-    """
-    widest = max(range(len(rows)), key=lambda i: rows[i].shape[1])
-    width = rows[widest].shape[1]
-    if len(rows) == 2 and width > 1:
-        halves = lax.split(rows[widest], (width // 2, width - width // 2), 1)
-        rows = [*rows[:widest], *halves, *rows[widest + 1 :]]
-    ends = [*itertools.accumulate(x.shape[1] for x in rows)]
-    shape = rows[0].shape[0], ends[-1]
-    place = lax.broadcasted_iota(np.int32, shape, 1)
-    *others, joined = map(_padded, rows, ends, itertools.repeat(ends[-1]))
-    # The first outermost: ms, five pieces of UINT8 2.1, as a tree 2.4, the last outermost 13.
-    for x, end in zip(reversed(others), reversed(ends[:-1]), strict=True):
-        joined = lax.select(place < end, x, joined)
-    return written_by_all_cores(joined)
-
-
-def _padded(rows: jax.Array, end: int, width: int) -> jax.Array:
-    """In rows of this width, of which they are what ends there."""
-    around = end - rows.shape[1], width - end, 0
-    return lax.pad(rows, rows.dtype.type(0), ((0, 0, 0), around))
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
@@ -235,57 +209,3 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
         return False
     long = axis < len(shape) - 1 and min(math.prod(x.shape[axis:]) for x in types) > LONG
     return long or long_rows(shape, axis) is not None
-
-
-def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` on a CPU of what is computed, by a loop over blocks of one size.
-
-    An axis's number says which block it is, and LLVM makes a loop of each. 2 cores, jax 0.10.2, ms,
-    SPLIT, CLIPs, and JOIN along the last axis of 33554432 elements, as a concatenation and so, a
-    copy:
-
-        pieces       2, of 128       4, of 64      8, of 16
-        FLOAT32   21, 4.8, 5.0   26, 8.5, 9.0   20, 5.1, 6.2
-        FLOAT16   16, 4.0, 3.8   13, 3.9, 4.0   45, 4.1, 4.0
-        UINT8    6.7, 1.9, 1.9  5.8, 2.1, 2.1   23, 2.1, 2.0
-
-    Of 16777216 elements two of 524288 FLOAT32 5.0, 2.4; FLOAT16 2.2, 0.9; UINT8 0.8, 0.4.
-    """
-    size = _common(xs, axis)
-    blocks = [b for x in xs for b in lax.split(x, [size] * (x.shape[axis] // size), axis)]
-    shape = [*xs[0].shape]
-    shape[axis : axis + 1] = len(blocks), size
-    kept = [d for d in range(len(shape)) if d != axis]
-    number = lax.broadcasted_iota(np.int32, shape, axis)
-    joined, *others = (lax.broadcast_in_dim(block, shape, kept) for block in blocks)
-    # The first innermost: ms, four of FLOAT16 in reverse order 4.6, the last innermost 8.3.
-    for i, block in enumerate(others, 1):
-        joined = lax.select(number == i, block, joined)
-    shape[axis : axis + 2] = [len(blocks) * size]
-    return reshaped(written_by_all_cores(joined), shape)
-
-
-# Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
-# of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
-UNROLLED = 8
-# Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
-# CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
-# 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5.
-WIDE, FEW_BLOCKS = 40, 3
-
-
-def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
-    """Whether a CPU gains by `join_blocks`, of what has these types."""
-    shape, size = [*types[0].shape], _common(types, axis)
-    count = sum(x.shape[axis] for x in types) // size
-    shape[axis] = size
-    row, width = shape[-1], types[0].dtype.itemsize
-    if count * math.prod(shape) < CACHED:
-        return False
-    is_wide = width >= 4 or row >= WIDE or count > FEW_BLOCKS
-    return row > UNROLLED and is_wide and count <= MOST_AT_ONCE
-
-
-def _common(xs: Sequence[Any], axis: int) -> int:
-    """The largest size that divides all of theirs along the axis."""
-    return math.gcd(*(x.shape[axis] for x in xs))
