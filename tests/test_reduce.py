@@ -20,7 +20,16 @@ from samples import FUNCTION_TYPES, SAMPLES, arg, reduce, reduced
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 from dml_jax.lowering import loops_cpu, reduction
-from dml_jax.lowering.folds import cpu, gpu, index, log_sum_exp, packed, placed
+from dml_jax.lowering.folds import (
+    cpu,
+    extreme,
+    gpu,
+    index,
+    log_sum_exp,
+    one_value,
+    packed,
+    placed,
+)
 from dml_jax.lowering.slopes import slope_sum, slopes
 
 TYPES = {function: types for functions, types in FUNCTION_TYPES.items() for function in functions}
@@ -624,6 +633,36 @@ def test_two_things_are_kept_in_one_loop_on_a_cpu(
 def test_columns_that_are_not_cut_for_one_loop(kind: Any, shape: tuple[int, ...], axes: list[int]):
     """Large primes are in the way, and pairs of single elements take longer than another look."""
     assert cpu._in_one_loop(kind, jnp.zeros(shape), axes) is None
+
+
+@pytest.mark.parametrize("form", [cpu.fold, gpu.fold])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        extreme.MAX,
+        one_value.SUM,
+        slopes.EXP_SUM,
+        slopes.COUNTED[True],
+        index.arg_fold(True, False, np.dtype(np.int32), np.dtype(np.int32)),
+    ],
+)
+@pytest.mark.parametrize(("kept", "axes"), [([1], [0]), ([0], [1]), ([0, 2], [1])])
+def test_axes_of_one_element_change_nothing(form: Any, kind: Any, kept: list[int], axes: list[int]):
+    """Wherever they are, reduced or not."""
+    sizes = [64, 2048, 3][: len(kept) + 1]
+
+    def steps(at: int | None, is_reduced: bool = False) -> list[str]:
+        shape, over = [*sizes], [*axes]
+        if at is not None:
+            shape.insert(at, 1)
+            over = [a + (a >= at) for a in axes] + [at] * is_reduced
+        x = jax.ShapeDtypeStruct(shape, jnp.float32)
+        program = jax.make_jaxpr(lambda x: form(kind, x, tuple(over)))(x)
+        moves = ("reshape", "squeeze", "broadcast_in_dim")
+        return [name for eqn in program.eqns if (name := eqn.primitive.name) not in moves]
+
+    for at in range(len(sizes) + 1):
+        assert steps(at, True) == steps(at) == steps(None)
 
 
 def test_axes_of_one_element_are_not_in_the_way_of_one_loop():

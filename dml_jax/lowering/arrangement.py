@@ -114,9 +114,9 @@ def _of_copies(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
     *_, last = repeated
     outer = [d for d in repeated if math.prod(repeats[d:]) <= COPIES] or [last]
     are_few = math.prod(repeats[d] for d in outer) < COPIES
-    behind = 0 if last == x.ndim - 1 and are_few else last
+    inner = x.ndim if last == x.ndim - 1 and are_few else x.ndim - last
     reads = min(math.prod(repeats), 4 * COPIES)  # which each are operations to compile
-    copies = wide(transposed_by_other_loops(x, behind, reads))
+    copies = wide(transposed_by_other_loops(x, inner, reads))
     for d in repeated[: -len(outer)]:
         copies = _repeated(copies, d, repeats[d])
     return _copies(copies, repeats, outer, x.dtype)

@@ -13,11 +13,11 @@ from dml_jax.lowering.stored_cpu import reshaped
 SHORT_ROW = 16
 
 
-def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
+def by_other_loops(x: jax.Array, inner: int = 0) -> jax.Array:
     """Gives x, computed on a CPU by a loop that cores share and LLVM vectorises.
 
     That is one over rows where cores could not share the last axis, or, of narrow elements, over
-    one axis in place of the short ones from `behind` on, if what computes x has them side by side.
+    one axis in place of the last `inner`, if what computes x has them side by side.
 
     For results only, since XLA fuses nothing that comes after it. 2 cores, jax 0.10.2, ms, before
     and so, of [3, 11184813] over 0 and [13, 2581113]: SUM FLOAT32 25, 6.9; 10, 6.6; MAX FLOAT16 26,
@@ -32,38 +32,37 @@ def by_other_loops(x: jax.Array, behind: int | None = None) -> jax.Array:
         MAX  FLOAT16  34, 28; 3.0, 19     43, 47; 3.0, 26     22, 37; 2.5, 19     41, 44; 14, 24
         MAX  UINT8    13, 35; 2.2, 21     50, 52; 2.3, 57     35, 38; 2.4, 39     44, 45; 11, 39
     """
-    behind = x.ndim if behind is None else behind
-    return BY_OTHER_LOOPS.bind(x, behind=behind, reads=0) if _loops(x, behind) else x
+    return BY_OTHER_LOOPS.bind(x, inner=inner, reads=0) if _loops(x, inner) else x
 
 
-def transposed_by_other_loops(x: jax.Array, behind: int, reads: int) -> jax.Array:
+def transposed_by_other_loops(x: jax.Array, inner: int, reads: int) -> jax.Array:
     """Gives x, whose cotangent is computed by such a loop, of so many arrays, by all cores.
 
     16 cores (jax 0.11.2), ms, TILE's of FLOAT32 [8, 64, 256, 256] by 2 along the last axis 10,
     4.0; of [2, 64, 256, 256] by 2 along each 9.9, 5.3; jax.numpy's 4.0, 5.7.
     """
-    return _TRANSPOSED.bind(x, behind=behind, reads=reads)
+    return _TRANSPOSED.bind(x, inner=inner, reads=reads)
 
 
-def _loops(x: Any, behind: int) -> tuple[int, ...] | None:
+def _loops(x: Any, inner: int) -> tuple[int, ...] | None:
     """The axes that are looped over in place of those of x, if others are."""
     if loops := even_loops(x.shape):
         return loops
-    inner = [n for n in x.shape[behind:] if n > 1]
-    if is_narrow(x) and not is_little(x.shape) and len(inner) > 1 and inner[-1] <= SHORT_ROW:
-        return (*x.shape[:behind], -1)
+    outer = x.ndim - inner
+    sizes = [n for n in x.shape[outer:] if n > 1]
+    if is_narrow(x) and not is_little(x.shape) and len(sizes) > 1 and sizes[-1] <= SHORT_ROW:
+        return (*x.shape[:outer], -1)
     return None
 
 
-def _looped(x: jax.Array, behind: int, reads: int) -> jax.Array:
+def _looped(x: jax.Array, inner: int, reads: int) -> jax.Array:
     """By all cores, of so many arrays; by as many as XLA has it, of none."""
-    loops = _loops(x, behind)
+    loops = _loops(x, inner)
     y = x if loops is None else x.reshape(loops)
     y = written_by_all_cores(y, reads) if reads else y
     return y if loops is None else reshaped(y, x.shape)
 
 
-# (A batch has other axes before those of x, and so does the result.)
 BY_OTHER_LOOPS = identity("dml_by_other_loops", _looped)
 
 _TRANSPOSED = identity("dml_transposed_by_other_loops", lambda x, **_: x, BY_OTHER_LOOPS)

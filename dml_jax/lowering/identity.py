@@ -24,8 +24,8 @@ def identity(
 
     On other devices, on several, and where it is called with no program around it, it is the
     operand; on meshes with explicit axes too, of which JAX merges none that are sharded. It has the
-    operand's derivative; in a batch the parameters stay as they are. A cotangent goes through
-    `transpose`, another of these, with the same parameters, if there is one.
+    operand's derivative, and its batches, with the same parameters, whichever axis is the batch's.
+    A cotangent goes through `transpose`, another of these, with them too, if there is one.
     """
 
     def form(ctx: Any, **how: Any) -> Callable[[jax.Array], jax.Array]:
@@ -38,10 +38,13 @@ def identity(
             return [cotangent]
         return [transpose.bind(cotangent, **how)]
 
+    def batched(xs: Any, dims: Any, **how: Any) -> tuple[Any, Any]:
+        return primitive.bind(*xs, **how), *dims
+
     primitive = placed_primitive(name, form)
     primitive.def_impl(lambda x, **_: jnp.asarray(x))
     primitive.def_abstract_eval(lambda x, **_: x)
     ad.primitive_jvps[primitive] = lambda xs, dxs, **how: (primitive.bind(*xs, **how), *dxs)
     ad.primitive_transposes[primitive] = transposed
-    batching.primitive_batchers[primitive] = lambda xs, dims, **_: (*xs, *dims)
+    batching.primitive_batchers[primitive] = batched
     return primitive

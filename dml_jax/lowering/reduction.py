@@ -47,10 +47,11 @@ FEW_ROWS = 8
 def _returned(y: jax.Array, x: jax.Array, axes: Axes, dtype: Any = None) -> jax.Array:
     """What an operator gives of y, which is left of x: of its type, if not told otherwise."""
     y = lax.convert_element_type(y, dtype or x.dtype)
-    if ends_in_rows(y.shape, axes):
+    if ends_in_rows(x.shape, axes):
         return y
     rows = math.prod(x.shape[a] for a in axes)
-    return by_other_loops(y, None if rows < FEW_ROWS else max(axes) + 1)
+    last = max(a for a in axes if x.shape[a] > 1)
+    return by_other_loops(y, 0 if rows < FEW_ROWS else y.ndim - last - 1)
 
 
 def _with_slopes(

@@ -77,7 +77,7 @@ def _in_one_loop(kind: Fold, x: jax.Array, axes: Axes) -> Parts | None:
     256] over 0 24, 18; 28, 26; over 1 20, 16; 23, 20; over (1, 2) 19, 14; 22, 21; [200000, 16, 4]
     over 1 15, 6; 31, 13; [8388608, 3] over 0 24, 12; 69, 14. It compiles in 0.5 to 0.8 of it.
     """
-    cuts = [_cuts(n) for n, reduced in runs_of(x.shape, axes) if reduced and n > 1]
+    cuts = [_cuts(n) for n, reduced in runs_of(x.shape, axes) if reduced]
     if not all(cuts) or cuts[-1][0][1] == 1:
         return None
 
@@ -157,7 +157,7 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     each other (SUM of FLOAT16 [174762, 12, 4] 11, 1.5; [104856, 40, 2] 0.5, 0.8), others do not
     (SUM of FLOAT32 [1048576, 2, 4] 1.9, 2.6).
     """
-    first = min(axes)
+    first = min(a for a in axes if x.shape[a] > 1)
     before = [size for size in x.shape[:first] if size > 1]
     behind = [n for a, n in enumerate(x.shape) if n > 1 and a > first and a not in axes]
     k, c = math.prod(before), math.prod(behind)

@@ -19,8 +19,7 @@ from dml_jax.lowering.folds.fold import (
     InTurn,
     at_once,
     by_pairs,
-    ends_in_rows,
-    runs_of,
+    last_run,
 )
 from dml_jax.lowering.folds.one_value import SUM, Reduction, of_one, pairwise
 from dml_jax.lowering.folds.packed import Packing
@@ -173,7 +172,8 @@ def _extreme_fold(largest: bool) -> Fold:
 
     def default(parts: Parts, axes: Axes) -> Parts:
         (x,) = parts
-        is_short = ends_in_rows(x.shape, axes) and runs_of(x.shape, axes)[-1][0] < SHORT_ROW
+        n, behind = last_run(x.shape, axes)
+        is_short = behind == 1 and n < SHORT_ROW
         if x.dtype == jnp.int32 and is_short:
             return ((lax.reduce_max if largest else lax.reduce_min)(x, axes),)
         return kind.default(parts, axes)

@@ -4,6 +4,7 @@ Neighbouring axes of one fate are one run: what is reduced is the columns of [k,
 of [k, n].
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -162,8 +163,8 @@ def run_by_run(
 
 
 def ends_in_rows(shape: Sequence[int], axes: Axes) -> bool:
-    """Whether the last of the axes has neighbours in memory: what `run_by_run` begins with."""
-    return math.prod(shape[max(axes) + 1 :]) == 1
+    """Whether the last run has neighbours in memory: what `run_by_run` begins with."""
+    return last_run(shape, axes)[1] == 1
 
 
 def at_once(axes: Axes) -> Callable[[Fold, Parts, Combine], Parts]:
@@ -216,12 +217,20 @@ def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
 
 
 def runs_of(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
-    """Neighbouring axes of one fate as one: their size, and whether they are reduced."""
-    runs: list[tuple[int, bool]] = []
-    for a, n in enumerate(shape):
-        reduced = a in axes
-        if runs and (runs[-1][1] == reduced or n == 1):
-            runs[-1] = (runs[-1][0] * n, runs[-1][1])
-        else:
-            runs.append((n, reduced))
-    return runs
+    """Neighbouring axes of one fate as one: their size, and whether they are reduced.
+
+    Axes of one element are in none.
+    """
+    fates = [(n, a in axes) for a, n in enumerate(shape) if n > 1]
+    runs = itertools.groupby(fates, lambda fate: fate[1])
+    return [(math.prod(n for n, _ in run), reduced) for reduced, run in runs]
+
+
+def last_run(shape: Sequence[int], axes: Axes) -> tuple[int, int]:
+    """The elements of the last run that is reduced, and how many are behind each; else (1, 1)."""
+    behind = 1
+    for n, reduced in reversed(runs_of(shape, axes)):
+        if reduced:
+            return n, behind
+        behind *= n
+    return 1, 1

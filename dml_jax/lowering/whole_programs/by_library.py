@@ -29,7 +29,6 @@ Its sums are as close as the others: of 4096 uniform numbers within 1.6 ulp alon
 columns, the others within 2.2.
 """
 
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ import numpy as np
 from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.folds.extreme import MAX, MIN
-from dml_jax.lowering.folds.fold import runs_of
+from dml_jax.lowering.folds.fold import last_run
 from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import Folded
 from dml_jax.lowering.stored_cpu import in_memory
@@ -106,11 +105,7 @@ def _is_faster(what: Any, x: Any, axes: Sequence[int]) -> bool:
     """As the last of the axes tell, which the elements of a row or a column are along."""
     if not isinstance(what, Folded) or loops_cpu.is_little(x.shape):
         return False
-    runs = runs_of(x.shape, axes)
-    reduced = [i for i, (_, is_reduced) in enumerate(runs) if is_reduced]
-    if not reduced:
-        return False
-    n, c = runs[reduced[-1]][0], math.prod(size for size, _ in runs[reduced[-1] + 1 :])
+    n, c = last_run(x.shape, axes)
     are_few = loops_cpu.CORES <= 2
     if what.kind is SUM and x.dtype == np.float32:
         if c > 1:

@@ -17,7 +17,7 @@ from jax.extend.core import Literal
 from dml_jax.lowering.by_other_loops import BY_OTHER_LOOPS
 from dml_jax.lowering.devices.along import ALONG
 from dml_jax.lowering.epilogue import epilogue
-from dml_jax.lowering.folds.fold import ends_in_rows, runs_of
+from dml_jax.lowering.folds.fold import last_run
 from dml_jax.lowering.whole_programs.equations import (
     bound,
     evaluated,
@@ -72,5 +72,5 @@ def _is_reduction(eqn: Any) -> bool:
     if eqn is None or eqn.primitive is not ALONG:
         return False
     x, axes = eqn.invars[0].aval, eqn.params["axes"]
-    runs = [n for n, reduced in runs_of(x.shape, axes) if reduced]  # none of single elements
-    return bool(runs) and (ends_in_rows(x.shape, axes) or runs[-1] >= LONG_COLUMN)
+    n, behind = last_run(x.shape, axes)
+    return n >= (LONG_COLUMN if behind > 1 else 2)
