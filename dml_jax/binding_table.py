@@ -14,7 +14,16 @@ from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
 from dml_jax.operator import Operator, compiler_options, whole_program
-from dml_jax.tensor import X64_RULE, TensorDesc, is_array, is_uint, needs_x64, shown_array
+from dml_jax.tensor import (
+    IS_PLAIN,
+    X64_RULE,
+    TensorDesc,
+    is_array,
+    is_plain,
+    is_uint,
+    needs_x64,
+    shown_array,
+)
 
 IS_DEVICE = "be a jax.Device"
 IS_LOST = (
@@ -89,10 +98,8 @@ def checked_type(array: Any, place: str) -> TensorDataType:
     """That of an array. Raises `DmlError` for what is none whose bytes are as DirectML's."""
     if not is_array(array):
         raise DmlError([Fault("", place, "be an array", shown_array(array))])
-    is_plain = isinstance(array, (jax.Array, np.ndarray, np.generic))
-    if not is_plain or isinstance(array, np.ma.MaskedArray):
-        got = Unquoted(with_article(type(array)))
-        raise DmlError([Fault("", place, "be one of JAX or NumPy", got)])
+    if not is_plain(array):
+        raise DmlError([Fault("", place, IS_PLAIN, Unquoted(with_article(type(array))))])
     try:
         data_type = TensorDataType.of_dtype(array.dtype)
     except DmlError as error:

@@ -453,5 +453,14 @@ def is_array(value: Any) -> bool:
     return is_there and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
+def is_plain(array: Any) -> bool:
+    """Whether it is one of JAX or NumPy; without a mask, which JAX does not have."""
+    of_either = isinstance(array, (jax.Array, np.ndarray, np.generic))
+    return of_either and not isinstance(array, np.ma.MaskedArray)
+
+
+IS_PLAIN = "be one of JAX or NumPy"
+
+
 def _joined(sizes: Iterable[int]) -> str:
     return ",".join(map(str, sizes))

@@ -280,6 +280,19 @@ def test_constants_are_kept_as_they_were():
     assert len({*zeros, ConstantNode(np.zeros((1, 1), "f4"))}) == 6  # -0 is 0 as an integer
 
 
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [
+        (np.ma.masked_array(KEPT, np.isfinite(KEPT)), "a MaskedArray"),
+        (jax.ShapeDtypeStruct(KEPT.shape, KEPT.dtype), "a ShapeDtypeStruct"),
+    ],
+)
+@pytest.mark.parametrize("take", [ConstantNode, GraphBuilder().constant])
+def test_what_is_no_constant(take: Any, array: Any, got: str):
+    with pytest.raises(DmlError, match=f"expected Array to be one of JAX or NumPy, got {got}"):
+        take(array)
+
+
 def test_strides_differ_along_an_edge_and_stay_in_memory():
     padded = tensor(2, 4, strides=[8, 1])
     turned = tensor(2, 4, strides=[1, 2])
