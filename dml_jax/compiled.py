@@ -79,7 +79,7 @@ class Compiled:
 
     @property
     def name(self) -> str:
-        return getattr(self._function, "c_name", getattr(self._function, "__name__", "function"))
+        return getattr(self._function, "__name__", "function")
 
     @functools.cached_property
     def inputs(self) -> tuple[TensorDesc, ...]:

@@ -61,6 +61,16 @@ def _field_of(name: str, annotation: Any, default: Any) -> Field:
     return Field(name, c_name_of(name), kind, optional, default, count, shown)
 
 
+class _OfConstructor:
+    """A class's `__signature__`: that of its constructor; of an instance it is `__call__`'s."""
+
+    def __init__(self, signature: inspect.Signature):
+        self._signature = signature
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature | None:
+        return self._signature if instance is None else None  # then `inspect` asks `__call__`
+
+
 @dataclass_transform(
     kw_only_default=True, frozen_default=True, eq_default=False, field_specifiers=(field,)
 )
@@ -107,7 +117,7 @@ class Descriptor:
             )
             for f in cls.fields
         ]
-        cls.__signature__ = inspect.Signature(parameters)
+        cls.__signature__ = _OfConstructor(inspect.Signature(parameters))
 
     def __init__(self, /, *positional: Any, **values: Any):
         if positional:

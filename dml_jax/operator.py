@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
@@ -68,6 +68,15 @@ class Bindable:
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """All results, in their order, of arrays that are not checked; without `jax.jit`."""
         raise NotImplementedError
+
+    if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
+        __name__: ClassVar[str]
+    else:
+
+        @property
+        def __name__(self) -> str:
+            """By which JAX calls a program of it alone, and profiles show that."""
+            return self.c_name
 
     @functools.cached_property
     def returns_tuple(self) -> bool:

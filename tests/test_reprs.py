@@ -1,6 +1,7 @@
 """What is shown of each public object: on one line, and what can be, as one would type it."""
 
 import inspect
+import pickle
 import pydoc
 import re
 from collections.abc import Callable, Sequence
@@ -132,6 +133,16 @@ def test_operators_say_their_fields():
     clip = inspect.signature(ElementWiseClip).parameters["scale_bias"]
     assert (clip.annotation, clip.default) == (ScaleBias | None, None)
     assert inspect.signature(InputEdge).bind(0, "clip", 0).args == (0, "clip", 0)
+
+
+@pytest.mark.parametrize("function", [CLIP, _graph()], ids=["operator", "graph"])
+def test_what_is_called_says_what_it_takes(function: Operator | Graph):
+    """Its class says what it is made of."""
+    assert str(inspect.signature(function)).startswith("(*arrays: ")
+    assert function.__name__ == function.c_name
+    assert type(function).__name__ in ("ElementWiseClip", "Graph")
+    again = pickle.loads(pickle.dumps(function))
+    assert (again, repr(again)) == (function, repr(function))
 
 
 def test_any_operator_from_json():

@@ -147,6 +147,27 @@ def test_an_operator_is_a_static_argument_of_jit():
     assert len(traces) == 1
 
 
+def graph(sizes: list[int]) -> dml_jax.Graph:
+    builder = dml_jax.GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", sizes))
+    return builder.build(dml_jax.clip(x, -1, 1))
+
+
+@pytest.mark.parametrize("make", [clip, graph])
+def test_what_asks_for_name_and_arguments(make: Callable[..., Callable[..., jax.Array]]):
+    function, x = make([3]), jnp.arange(3, dtype=jnp.float32)
+    named = f"module @jit_{function.__name__} "
+    assert jax.jit(function).lower(x).as_text().startswith(named)
+    by_vjp, by_jvp = jax.custom_vjp(function), jax.custom_jvp(function)
+    by_vjp.defvjp(lambda x: (function(x), None), lambda _, given: (given * 3,))
+    by_jvp.defjvp(lambda xs, tangents: (function(*xs), tangents[0] * 5))
+    assert jax.grad(lambda x: by_vjp(x).sum())(x).tolist() == [3, 3, 3]
+    assert jax.grad(lambda x: by_jvp(x).sum())(x).tolist() == [5, 5, 5]
+    assert jax.named_call(function)(x).tolist() == [0, 1, 1]
+    assert jax.jit(function, donate_argnums=0)(x).tolist() == [0, 1, 1]
+    assert x.is_deleted()
+
+
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP"])
 def test_shard_map(function: str):
     """The descriptor says what one device holds."""
