@@ -1,11 +1,14 @@
 """`python -m dml_jax`: the command line."""
 
 import _thread
+import contextlib
 import io
 import os
 import signal
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -20,32 +23,62 @@ def main(ready: Callable[[], Any] = lambda: None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        try:
-            import click  # noqa: F401
-        except ImportError:
-            sys.exit('dml-jax: the command line needs its extra: pip install "dml-jax[cli]"')
-        from dml_jax.cli import cli
-
-        ready()
-        cli(prog_name="dml-jax")
+        _run(ready)
     except KeyboardInterrupt:  # before there was a command
         print("Interrupted.", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        _end(_INTERRUPTED)
     except OSError as error:
         sys.exit(f"The report cannot be written: {error.strerror or error}")
+    except SystemExit as ending:
+        if ending.code in (_INTERRUPTED, _TERMINATED):
+            _end(ending.code)
+        raise
+
+
+_INTERRUPTED, _TERMINATED = 130, 143  # 128 + SIGINT, 128 + SIGTERM
+
+
+def _run(ready: Callable[[], Any]) -> None:
+    try:
+        import click  # noqa: F401
+    except ImportError:
+        sys.exit('dml-jax: the command line needs its extra: pip install "dml-jax[cli]"')
+    from dml_jax.cli import cli
+
+    ready()
+    cli(prog_name="dml-jax")
+
+
+def _end(status: int) -> None:
+    """Ends at once: XLA may still be at work, which crashes where Python shuts down."""
+    for file in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # nobody reads it
+            file.flush()
+    os._exit(status)
 
 
 def _terminate(*_: Any) -> None:
-    """Ends as Ctrl-C does, so that a file half written is taken away; 128 + SIGTERM."""
-    sys.exit(143)
+    """Ends as Ctrl-C does, so that a file half written is taken away."""
+    sys.exit(_TERMINATED)
 
 
 def _not_lost(lost: Any) -> None:
     """Interrupts once more, where Ctrl-C fell into a callback (JAX has one of the collector)."""
     if lost.exc_type is KeyboardInterrupt:
-        threading.Timer(0.01, _thread.interrupt_main).start()
+        threading.Thread(target=_interrupt_again, daemon=True).start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _interrupt_again() -> None:
+    """Once `_not_lost` is left, in which it would be lost again."""
+    main_thread = threading.main_thread().ident
+    while any(
+        frame.f_code is _not_lost.__code__
+        for frame, _ in traceback.walk_stack(sys._current_frames()[main_thread])
+    ):
+        time.sleep(0.001)
+    _thread.interrupt_main()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The command line in a process of its own, under limits, and measured."""
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,8 +38,9 @@ class Ended:
     Attributes:
         status: its exit status; negative is the signal that killed it.
         out, err: what it wrote.
-        seconds: of processor time, which is the same on a busy machine, unlike the clock's.
-        peak: bytes of memory that it held at most.
+        seconds: of processor time, which is the same on a busy machine, unlike the clock's; NaN of
+            one that a signal ended.
+        peak: bytes of memory that it held at most; 0 of such.
     """
 
     status: int
@@ -73,7 +75,10 @@ def dml_jax(
         *map(str, arguments),
     ]
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, timeout=120, check=False)
-    err, found, measured = done.stderr.decode().rpartition("MEASURED ")
+    out, err = done.stdout.decode(), done.stderr.decode()
+    if done.returncode in (130, 143):  # at once
+        return Ended(done.returncode, out, err, math.nan, 0)
+    err, found, measured = err.rpartition("MEASURED ")
     assert found, f"status {done.returncode}: {done.stderr.decode()}"
     seconds, peak = measured.split()[:2]
-    return Ended(done.returncode, done.stdout.decode(), err, float(seconds), int(peak))
+    return Ended(done.returncode, out, err, float(seconds), int(peak))

@@ -338,6 +338,12 @@ def half(file, _):
 numpy.lib.format.write_array_header_1_0 = half
 """
 
+# Python shuts down, beside which XLA may still be at work.
+SHUT_DOWN = """
+import atexit
+atexit.register(lambda: print("Python shuts down.", file=sys.stderr))
+"""
+
 # Is interrupted while the command line is still being imported.
 EARLY = """
 class Finder:
@@ -363,6 +369,16 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 """
 
+# Threads start so slowly that what they do is done before.
+SLOW_THREADS = """
+import threading
+start = threading.Thread.start
+def slowly(thread):
+    start(thread)
+    time.sleep(0.2)
+threading.Thread.start = slowly
+"""
+
 STATUS = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -372,7 +388,7 @@ STATUS = {"SIGINT": 130, "SIGTERM": 143}
 def test_interrupted_while(when: str, name: str, tmp_path: Path):
     (tmp_path / "a.npy").write_bytes(b"old")
     path = saved(tmp_path, model("a.npy"))
-    done = dml_jax("run", path, cwd=tmp_path, before=when.format(signal=name))
+    done = dml_jax("run", path, cwd=tmp_path, before=SHUT_DOWN + when.format(signal=name))
     assert done.status == STATUS[name], done
     assert done.err == ("Interrupted.\n" if name == "SIGINT" else "")
     assert (tmp_path / "a.npy").read_bytes() == b"old"
@@ -380,9 +396,10 @@ def test_interrupted_while(when: str, name: str, tmp_path: Path):
 
 
 @linux
-def test_interrupted_in_a_callback(tmp_path: Path):
+@pytest.mark.parametrize("before", ["", SLOW_THREADS], ids=["", "slow"])
+def test_interrupted_in_a_callback(before: str, tmp_path: Path):
     path = saved(tmp_path, model("a.npy"))
-    done = dml_jax("run", path, "-t", "60000", cwd=tmp_path, before=IN_A_CALLBACK)
+    done = dml_jax("run", path, "-t", "60000", cwd=tmp_path, before=before + IN_A_CALLBACK)
     assert (done.status, done.err) == (130, "Interrupted.\n")
     assert names(tmp_path) == ["model.json"]
 
@@ -448,18 +465,25 @@ def test_interrupted_while_measuring(tmp_path: Path):
     assert f"{len(cells)} cells, bound: " in out
 
 
-def test_interrupted_before_anything_is_measured(tmp_path: Path):
-    """An earlier file stays."""
+@pytest.mark.parametrize(
+    ("measured", "target"), [("run", "bench.json"), ("run", "-"), ("bandwidth", "-")]
+)
+def test_interrupted_before_anything_is_measured(measured: str, target: str, tmp_path: Path):
+    """An earlier file stays; who reads stdout is told."""
     pytest.importorskip("rich")
     (tmp_path / "bench.json").write_text("old")
     program = "import dml_jax.bench.roofline as r, sys\n"
-    program += "def run(*args):\n  raise KeyboardInterrupt\n  yield\n"
-    program += "r.Bench.run = run\n"
-    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", "bench.json"]
+    program += "def measure(*args):\n  raise KeyboardInterrupt\n"
+    program += f"r.Bench.{measured} = measure\n"
+    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", target]
     program += f"sys.argv = ['dml-jax', *{command}]\nfrom dml_jax.__main__ import main; main()"
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
     assert result.returncode == 130
     assert (tmp_path / "bench.json").read_text() == "old"
+    if target == "-":
+        written = json.loads(result.stdout)
+        assert (written["interrupted"], written["cells"]) == (True, [])
+        assert (written["bandwidth"] is None) == (measured == "bandwidth")
 
 
 # Files that change between the check and the run.

@@ -167,14 +167,14 @@ def bench(
         to_stdout = json_file != "-"
         if to_stdout:
             click.echo(f"{name_of(chosen)}, {known['cpu']}, jax {known['jax']}")
-        bandwidth = run.bandwidth(cells)
-        if to_stdout:
-            say_table(report.bandwidth_table(bandwidth))
         is_table = model is None and not shapes
         kinds = {cell.kind for cell in cells} if overhead is not False and is_table else ()
         few = [cell for cell in small_cells() if cell.kind in kinds][:: 3 if quick else 1]
-        measured, small, interrupted = [], [], False
+        bandwidth, measured, small, interrupted = None, [], [], False
         try:
+            bandwidth = run.bandwidth(cells)
+            if to_stdout:
+                say_table(report.bandwidth_table(bandwidth))
             _each(run.run(cells), measured, len(cells), "Measuring")
             _each(measure_overhead(few, chosen, min(seconds, 0.3)), small, len(few), "Calling")
         except KeyboardInterrupt:  # what is measured is reported
@@ -190,13 +190,13 @@ def bench(
                 json_file,
                 {
                     "environment": known,
-                    "bandwidth": bandwidth.to_json(),
+                    "bandwidth": bandwidth and bandwidth.to_json(),
                     "cells": [m.to_json() for m in measured],
                     "overhead": [o.to_json() for o in small],
                     **({"interrupted": True} if interrupted else {}),
                 },
             )
-        if output is not None and measured:
+        if output is not None and bandwidth is not None and measured:
             report.draw(known, bandwidth, measured, output)
             click.echo(f"Drawn to '{output}'", err=not to_stdout)
         if interrupted:
