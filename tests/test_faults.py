@@ -324,6 +324,26 @@ def test_names_that_the_terminal_cannot_show(tmp_path: Path):
     assert "Resource '\\u65e5': 1, 2, 3" in done.out
 
 
+@linux
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_names_that_the_locale_has_not(command: str, tmp_path: Path):
+    value = model("日.npy")
+    value["resources"]["r"] = {"initialValues": {"sourcePath": "ä.npy"}}
+    path = saved(tmp_path, value)
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    env = {**os.environ, **locale, "PYTHONIOENCODING": "utf-8"}
+    done = dml_jax(command, path, cwd=tmp_path, env=env)
+    (read,) = done.err.splitlines()
+    rule = "be in ascii, as names of files are in this locale (see LC_ALL and PYTHONUTF8)"
+    assert f"initialValues.sourcePath 'ä.npy' to {rule}" in read
+    value["resources"]["r"] = model("")["resources"]["r"]
+    saved(tmp_path, value)
+    done = dml_jax(command, path, cwd=tmp_path, env=env)
+    (written,) = done.err.splitlines()
+    assert f"expected targetPath to {rule}, got '日.npy'" in written
+    assert (done.status, done.out) == (1, "")
+
+
 # Interruptions.
 
 # Writes a half of a .npy file, and is interrupted there.

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,15 @@ def _placed(message: str, text: bytes) -> str:
 def path_of(text: str) -> Path:
     """A path as a model has it, which may have been written on Windows.
 
-    Raises `DmlError` where it names a drive, or another machine, and this one has none.
+    Raises `DmlError` where it names a drive, or another machine, and this one has none, or cannot
+    be a name in this locale.
     """
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        encoding = sys.getfilesystemencoding()
+        rule = f"be in {encoding}, as names of files are in this locale (see LC_ALL and PYTHONUTF8)"
+        raise refused(rule, text) from None
     if os.sep != "\\" and re.match(r"[A-Za-z]:[\\/]|\\\\", text):
         raise refused("be a path of this machine", text)
     return Path(text.replace("\\", "/"))
