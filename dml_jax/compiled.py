@@ -74,6 +74,10 @@ class Compiled:
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._executable = jitted.lower(*self._shapes).compile()
 
+    def __reduce__(self) -> Any:
+        then = "copy or send what it is made of, and compile that"
+        raise TypeError(f"a Compiled is of one process and device: {then}")
+
     def __repr__(self) -> str:
         return f"<Compiled {self.name}: {described(self.inputs, self.outputs)}>"
 

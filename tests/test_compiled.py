@@ -1,6 +1,8 @@
 """Compiled operators: call, cost, export, and tables of bound memory."""
 
+import copy
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -530,6 +532,12 @@ def test_what_is_compiled_is_not_transformed(transformed: Callable[..., Any]):
     x = on(0, (2, 3, 4)) if transformed is jax.vmap else on(0)
     with pytest.raises(DmlError, match=r"InputTensor to be there: .*got an array that is traced"):
         transformed(compile(BOUNDED))(x)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_is_compiled_stays_where_it_is(copied: Callable[..., Any]):
+    with pytest.raises(TypeError, match="send what it is made of, and compile that"):
+        copied(compile(BOUNDED))
 
 
 def test_what_was_compiled_with_64_bits():

@@ -1,6 +1,7 @@
 """DxDispatch models from Python: `load_model`, `run_model`."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,28 @@ def test_other_values(shape: tuple[int, ...], guide: Model):
         np.testing.assert_array_equal(found["output"].ravel(), sums)
         np.testing.assert_array_equal(found["input"].ravel(), x.ravel())
     assert run_model(guide)["output"].ravel().tolist() == [6, 15, 24]  # the model is as it was
+
+
+def test_a_model_is_pickled(guide: Model, tmp_path: Path):
+    again = pickle.loads(pickle.dumps(guide))
+    np.testing.assert_array_equal(run_model(again)["output"], run_model(guide)["output"])
+    pixels = np.full((2, 2, 3), 51, np.uint8)
+    pytest.importorskip("PIL.Image").fromarray(pixels).save(tmp_path / "v.png")
+    values = np.arange(6, dtype=np.float32)
+    np.save(tmp_path / "v.npy", values)
+    (tmp_path / "v.bin").write_bytes(values.tobytes())
+    made: dict[str, Any] = {
+        "listed": [1, 2],
+        "full": {"valueCount": 3, "value": 7},
+        "steps": {"valueCount": 3, "valueStart": 1, "valueDelta": 2},
+        **{kind: {"sourcePath": f"v.{kind}"} for kind in ("npy", "bin", "png")},
+    }
+    typed = {k: {"initialValuesDataType": "FLOAT32", "initialValues": v} for k, v in made.items()}
+    mixed = {"initialValues": [{"type": "INT32", "value": 5}]}
+    model = resources(tmp_path, mixed=mixed, **typed)
+    again = pickle.loads(pickle.dumps(model))
+    for name, resource in model.resources.items():
+        np.testing.assert_array_equal(again.resources[name].bytes(), resource.bytes())
 
 
 def test_files_are_written_where_a_folder_is_given(guide: Model, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Resource:
         data_type: what it is printed and offset by; UNKNOWN for a list of mixed types.
         given_size: `sizeInBytes`, if the model has it.
         initial_size: bytes that `make` gives.
-        make: makes the initial values; raises `DmlError` where a file has become unreadable.
+        make: makes the initial values; raises `DmlError` where a file has become unreadable. No
+            closure, so that it can be pickled.
     """
 
     name: str
@@ -162,8 +164,7 @@ def _parse_values(
         if not value:
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
-        array.flags.writeable = False  # each buffer begins with these
-        return _Values(data_type, array.nbytes, lambda: array)
+        return _Values(data_type, array.nbytes, functools.partial(_kept, array))
     if value == "deferred":
         raise refused("be values (deferred ones are for ONNX models)", value)
     if not isinstance(value, Mapping):
@@ -181,6 +182,11 @@ def _parse_values(
     raise refused("have valueCount and value, valueStart and valueDelta, or sourcePath", value)
 
 
+def _kept(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False  # each buffer begins with these
+    return array
+
+
 def _typed(data_type: TensorDataType) -> TensorDataType:
     if data_type.element_size == 0:
         if data_type == UNKNOWN:
@@ -195,7 +201,8 @@ def _constant(value: Any, data_type: TensorDataType) -> _Values:
     with Reader(value, ("valueCount", "value"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         element = fields.take("value", lambda v: number(v, data_type))
-    return _Values(data_type, count * dtype.itemsize, lambda: np.full(count, element, dtype))
+    make = functools.partial(np.full, count, element, dtype)
+    return _Values(data_type, count * dtype.itemsize, make)
 
 
 def _sequence(value: Any, data_type: TensorDataType) -> _Values:
@@ -204,15 +211,16 @@ def _sequence(value: Any, data_type: TensorDataType) -> _Values:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         start = fields.take("valueStart", lambda v: number(v, data_type))
         delta = fields.take("valueDelta", lambda v: number(v, data_type))
-
-    def make() -> np.ndarray:
-        # Accumulated in the type, as DxDispatch does: floats round at each step, integers wrap.
-        steps = np.full(count, delta, dtype)
-        steps[0] = start
-        with np.errstate(all="ignore"):
-            return np.add.accumulate(steps, dtype=dtype, out=steps)
-
+    make = functools.partial(_accumulated, count, start, delta, dtype)
     return _Values(data_type, count * dtype.itemsize, make)
+
+
+def _accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.ndarray:
+    # In the type, as DxDispatch does: floats round at each step, integers wrap.
+    steps = np.full(count, delta, dtype)
+    steps[0] = start
+    with np.errstate(all="ignore"):
+        return np.add.accumulate(steps, dtype=dtype, out=steps)
 
 
 def number(value: Any, data_type: TensorDataType) -> int | float:
@@ -283,12 +291,13 @@ def _file(
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
     with reading(source, kind or "raw"):
         parsed = parse(find_file(folder, source), data_type, resample)
-
-    def make() -> np.ndarray:
-        with reading(source, kind or "raw"):
-            return parsed.make()
-
+    make = functools.partial(_read, source, kind or "raw", parsed.make)
     return dataclasses.replace(parsed, make=make)
+
+
+def _read(source: str, kind: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+    with reading(source, kind):
+        return make()
 
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
@@ -303,16 +312,16 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
         raise refused(f"hold {data_type}, as initialValuesDataType says", stored.shown())
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
-    shape = array.shape
-
-    def make() -> np.ndarray:
-        values = _numeric(read_npy(path))
-        if (values.shape, values.dtype) != (shape, stored.dtype):
-            rule = f"hold {stored} {list(shape)}, as it did"
-            raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
-        return values
-
+    make = functools.partial(_read_npy, path, stored, array.shape)
     return _Values(stored, array.nbytes, make)
+
+
+def _read_npy(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.ndarray:
+    values = _numeric(read_npy(path))
+    if (values.shape, values.dtype) != (shape, stored.dtype):
+        rule = f"hold {stored} {list(shape)}, as it did"
+        raise refused(rule, Unquoted(f"{values.dtype} {list(values.shape)}"))
+    return values
 
 
 def _numeric(array: np.ndarray) -> np.ndarray:
@@ -326,14 +335,14 @@ def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     if size == 0 or size % element:
         rule = f"hold a positive multiple of {element} bytes ({data_type})"
         raise refused(rule, Unquoted(f"{size} bytes"))
+    return _Values(data_type, size, functools.partial(_read_raw, path, size))
 
-    def make() -> np.ndarray:
-        data = np.fromfile(path, np.uint8, count=size)
-        if data.size != size:
-            raise refused(f"hold {size} bytes, as it did", Unquoted(f"{data.size} bytes"))
-        return data
 
-    return _Values(data_type, size, make)
+def _read_raw(path: Path, size: int) -> np.ndarray:
+    data = np.fromfile(path, np.uint8, count=size)
+    if data.size != size:
+        raise refused(f"hold {size} bytes, as it did", Unquoted(f"{data.size} bytes"))
+    return data
 
 
 def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> _Values:
@@ -346,24 +355,27 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
         channels, height, width = resample or (3, header.height, header.width)
     if most is not None and pixels > most:  # of which Pillow itself only warns
         raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
-
-    def make() -> np.ndarray:
-        with image_class.open(path) as opened:
-            image = opened
-            if opened.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
-                deep = np.asarray(opened).astype(np.float32)
-                image = image_class.fromarray(np.rint(deep / 257).astype(np.uint8))
-            image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
-        if image.size != (width, height):
-            image = image.resize((width, height), image_class.Resampling.BICUBIC)
-        pixels = np.asarray(image).reshape(height, width, channels)
-        planes = np.empty((channels, height, width), data_type.dtype)
-        for index in range(channels):  # a plane at a time, so that little memory is needed
-            plane = pixels[..., index]
-            planes[index] = plane if planes.dtype == np.uint8 else plane / np.float32(255)
-        return planes
-
+    make = functools.partial(_read_image, path, data_type.dtype, (channels, height, width))
     return _Values(data_type, channels * height * width * data_type.element_size, make)
+
+
+def _read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:
+    channels, height, width = sizes
+    image_class = pillow()
+    with image_class.open(path) as opened:
+        image = opened
+        if opened.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
+            deep = np.asarray(opened).astype(np.float32)
+            image = image_class.fromarray(np.rint(deep / 257).astype(np.uint8))
+        image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
+    if image.size != (width, height):
+        image = image.resize((width, height), image_class.Resampling.BICUBIC)
+    pixels = np.asarray(image).reshape(height, width, channels)
+    planes = np.empty((channels, height, width), dtype)
+    for index in range(channels):  # a plane at a time, so that little memory is needed
+        plane = pixels[..., index]
+        planes[index] = plane if planes.dtype == np.uint8 else plane / np.float32(255)
+    return planes
 
 
 def pillow() -> Any:
