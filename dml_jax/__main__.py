@@ -65,14 +65,14 @@ def _terminate(*_: Any) -> None:
 def _not_lost(lost: Any) -> None:
     """Interrupts once more, where Ctrl-C fell into a callback (JAX has one of the collector)."""
     if lost.exc_type is KeyboardInterrupt:
-        threading.Thread(target=_interrupt_again, daemon=True).start()
+        here = threading.get_ident()
+        threading.Thread(target=_interrupt_again, args=[here], daemon=True).start()
     else:
         sys.__unraisablehook__(lost)
 
 
-def _interrupt_again() -> None:
+def _interrupt_again(main_thread: int) -> None:
     """Once `_not_lost` is left, in which it would be lost again."""
-    main_thread = threading.main_thread().ident
     while any(
         frame.f_code is _not_lost.__code__
         for frame, _ in traceback.walk_stack(sys._current_frames()[main_thread])

@@ -7,10 +7,11 @@ functions add a node. Each raises `DmlError` for what its operator does not take
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
@@ -30,10 +31,16 @@ from dml_jax.operators import (
     Split,
     Tile,
 )
-from dml_jax.tensor import TensorDesc, is_array, shown_array
+from dml_jax.tensor import Integers, TensorDesc, is_array, shown_array
 
-# What goes in comes out: arrays for arrays, expressions for expressions.
-Value = TypeVar("Value", jax.Array, Expression)
+# What goes in comes out: arrays for arrays (of NumPy, too), expressions for expressions.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose default Python has from 3.13 on
+
+    Value = TypeVar("Value", jax.Array, Expression, default=jax.Array)
+else:
+    Value = TypeVar("Value", jax.Array, Expression)
+Given = Value | ArrayLike
 
 
 @functools.lru_cache(maxsize=4096)
@@ -86,7 +93,7 @@ def _listed(operator: type[Operator], field: str, values: Any, of: str = "") -> 
         raise DmlError(error.moved(operator.c_name, field)) from None
 
 
-def split(input: Value, axis: int, output_axis_sizes: Sequence[int]) -> tuple[Value, ...]:
+def split(input: Given[Value], axis: int, output_axis_sizes: Integers) -> tuple[Value, ...]:
     """The consecutive pieces of `input` along `axis`, of these sizes, which add up to its own.
 
     DML_OPERATOR_SPLIT.
@@ -114,7 +121,7 @@ def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
     return Split(input_tensor=tensor, output_tensors=outputs, axis=axis)
 
 
-def join(inputs: Sequence[Value], axis: int) -> Value:
+def join(inputs: Sequence[Given[Value]], axis: int) -> Value:
     """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
     if is_array(inputs):  # or its slices would be joined
         got = shown_array(inputs)
@@ -124,13 +131,13 @@ def join(inputs: Sequence[Value], axis: int) -> Value:
     return _kept(Join.infer, input_tensors=tensors, axis=axis)(*inputs)
 
 
-def tile(input: Value, repeats: Sequence[int]) -> Value:
+def tile(input: Given[Value], repeats: Integers) -> Value:
     """`input` repeated so many times along each of its dimensions. DML_OPERATOR_TILE."""
     repeats = _listed(Tile, "Repeats", repeats)
     return _kept(Tile.infer, input_tensor=_desc(Tile, input), repeats=repeats)(input)
 
 
-def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
+def clip(input: Given[Value], min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
     """`g(input)` within [`min`, `max`]; `g(x)` is `x * scale + bias`, or x without `scale_bias`.
 
     Its gradient is 0 outside of the bounds and at them. DML_OPERATOR_ELEMENT_WISE_CLIP.
@@ -139,7 +146,7 @@ def clip(input: Value, min: float, max: float, scale_bias: ScaleBias | None = No
     return _kept(ElementWiseClip.infer, input_tensor=_desc(ElementWiseClip, input), **fields)(input)
 
 
-def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Value:
+def clip_grad(input: Given[Value], input_gradient: Given[Value], min: float, max: float) -> Value:
     """`input_gradient` where `input` is strictly within the bounds, else 0.
 
     DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD.
@@ -153,7 +160,7 @@ def clip_grad(input: Value, input_gradient: Value, min: float, max: float) -> Va
 
 
 def depth_to_space(
-    input: Value,
+    input: Given[Value],
     block_size: int,
     order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
 ) -> Value:
@@ -167,7 +174,7 @@ def depth_to_space(
 
 
 def space_to_depth(
-    input: Value,
+    input: Given[Value],
     block_size: int,
     order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
 ) -> Value:
@@ -180,7 +187,7 @@ def space_to_depth(
 
 
 def reduce(
-    input: Value, function: ReduceFunction | str, axes: Sequence[int] | None = None
+    input: Given[Value], function: ReduceFunction | str, axes: Integers | None = None
 ) -> Value:
     """`function` over `axes` (None or empty: all), which stay as size 1. DML_OPERATOR_REDUCE.
 
@@ -197,8 +204,8 @@ def _axes(operator: type[Operator], axes: Any, tensor: TensorDesc) -> tuple[Any,
 
 
 def argmax(
-    input: Value,
-    axes: Sequence[int] | None = None,
+    input: Given[Value],
+    axes: Integers | None = None,
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str = TensorDataType.UINT32,
 ) -> Value:
@@ -212,8 +219,8 @@ def argmax(
 
 
 def argmin(
-    input: Value,
-    axes: Sequence[int] | None = None,
+    input: Given[Value],
+    axes: Integers | None = None,
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str = TensorDataType.UINT32,
 ) -> Value:

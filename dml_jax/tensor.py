@@ -28,6 +28,7 @@ from dml_jax.files import is_note
 from dml_jax.lowering import memory
 
 Sizes = tuple[int, ...]
+Integers = Sequence[int] | np.ndarray
 
 DIMENSION_COUNT_MAX = 8
 UINT_MAX = 2**32 - 1
@@ -41,7 +42,7 @@ _SIZE_OF = "DMLCalcBufferTensorSize"
 
 
 def calc_buffer_tensor_size(
-    data_type: TensorDataType | str, sizes: Sequence[int], strides: Sequence[int] | None = None
+    data_type: TensorDataType | str, sizes: Integers, strides: Integers | None = None
 ) -> int:
     """The least bytes that a buffer needs to hold a tensor (DMLCalcBufferTensorSize).
 
@@ -134,8 +135,8 @@ class TensorDesc:
     def __init__(
         self,
         data_type: TensorDataType | str,
-        sizes: Sequence[int],
-        strides: Sequence[int] | None = None,
+        sizes: Integers,
+        strides: Integers | None = None,
         flags: TensorFlags | str | list[str] = TensorFlags.NONE,
         total_tensor_size_in_bytes: int | None = None,
         guaranteed_base_offset_alignment: int = 0,

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_type
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, ScaleBias, TensorDesc, functional
+from dml_jax import OPERATORS, DmlError, Expression, ScaleBias, TensorDesc, functional
 from dml_jax.lowering import reduction
 
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
@@ -141,6 +141,24 @@ def test_arrays_of_numpy_are_arrays_too():
     np.testing.assert_array_equal(result, np.clip(N, 0, 1))
     with pytest.raises(DmlError, match="or an Expression, got a list"):
         wrong.clip([1.0], 0, 1)
+
+
+def test_types_of_functions():
+    """For pyright, which reads this file: arrays of either give JAX's, expressions expressions."""
+    axes, sizes = np.array([1]), np.array(N.shape)
+    assert_type(dml_jax.clip(N, 0, 1), jax.Array)
+    assert_type(dml_jax.clip(input=X, min=0, max=1), jax.Array)
+    assert_type(dml_jax.split(N, 1, [3, 5]), tuple[jax.Array, ...])
+    assert_type(dml_jax.join([X, N], 1), jax.Array)
+    assert_type(dml_jax.join([N, N], 1), jax.Array)
+    assert_type(dml_jax.clip_grad(N, X, 0, 1), jax.Array)
+    assert_type(dml_jax.reduce(N, "SUM", axes), jax.Array)
+    x = dml_jax.GraphBuilder().input_tensor("x", TensorDesc("FLOAT32", sizes))
+    assert_type(dml_jax.clip(x, 0, 1), Expression)
+    assert_type(dml_jax.split(x, 1, [3, 5]), tuple[Expression, ...])
+    assert_type(dml_jax.join([x, x], 1), Expression)
+    assert_type(dml_jax.clip_grad(x, x, 0, 1), Expression)
+    assert dml_jax.calc_buffer_tensor_size("FLOAT32", sizes) == 4 * N.size
 
 
 def test_floats_are_kept_by_their_bits():

@@ -67,7 +67,7 @@ class Expression(Placeholder):
 class GraphBuilder:
     """Makes a graph an operator at a time, in the manner of DirectMLX and PyDirectML."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._inputs: list[str] = []
         self._nodes: list[OperatorNode | ConstantNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # what is read, by which node's which slot
