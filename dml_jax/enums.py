@@ -63,6 +63,11 @@ class Enumeration(enum.IntEnum):
     def __str__(self) -> str:
         return self.suffix
 
+    def __format__(self, spec: str) -> str:
+        """The name, unless the spec ends in the type of a number ("d", "#x")."""
+        is_number = spec.endswith(tuple("bcdeEfFgGnoxX%"))
+        return format(int(self) if is_number else str(self), spec)
+
     def shown(self) -> Unquoted:
         return Unquoted(self.suffix)
 

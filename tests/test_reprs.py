@@ -80,6 +80,14 @@ def test_a_repr_can_be_pasted_back(value: Any):
     assert again == value
 
 
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [("", "3_1"), (">6", "   3_1"), ("*^5s", "*3_1*"), ("d", "12544"), ("#x", "0x3100")],
+)
+def test_a_member_is_formatted_by_its_name(spec: str, shown: str):
+    assert f"{FeatureLevel.LEVEL_3_1:{spec}}" == shown
+
+
 def test_an_error_can_be_pasted_back():
     with pytest.raises(DmlError) as raised:
         TensorDesc("FLOAT32", [])
