@@ -18,6 +18,8 @@ from dml_jax.tensor import (
     IS_PLAIN,
     X64_RULE,
     TensorDesc,
+    check_untraced,
+    deleted,
     is_array,
     is_plain,
     is_uint,
@@ -52,6 +54,7 @@ class Buffer:
     @array.setter
     def array(self, array: ArrayLike) -> None:
         _check_type(checked_type(array, "a buffer's array"))
+        check_untraced(array, "a buffer's array")
         self._array = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
 
     @classmethod
@@ -354,10 +357,6 @@ def ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[
     except (TypeError, ValueError, RuntimeError):
         check()
         raise
-
-
-def deleted(array: jax.Array) -> Unquoted:
-    return Unquoted(f"a deleted {shown_array(array)}")
 
 
 def _shown(array: jax.Array) -> str:

@@ -15,7 +15,6 @@ from dml_jax.binding_table import (
     Buffer,
     BufferBinding,
     bound_to,
-    deleted,
     devices_of,
     ran,
     text_of,
@@ -27,6 +26,7 @@ from dml_jax.operator import (
     array_faults,
     compiler_options,
     described,
+    unusable,
     whole_program,
 )
 from dml_jax.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
@@ -113,12 +113,13 @@ class Compiled:
                 yield Fault(self.name, path, rule, Unquoted("an array that is traced"))
             elif needs_x64(tensor.data_type):
                 yield Fault(self.name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
-            elif isinstance(array, jax.Array):
-                if array.is_deleted():
-                    yield Fault(self.name, path, "be there", deleted(array))
-                elif sharding and array.committed and array.devices() != sharding.device_set:
-                    rule = f"lie on {devices_of(sharding.device_set)}, for which it is compiled"
-                    yield Fault(self.name, path, rule, Unquoted(devices_of(array.devices())))
+            elif fault := unusable(self.name, path, array):
+                yield fault
+            elif isinstance(array, jax.Array) and sharding and array.committed:
+                own, lies = sharding.device_set, array.devices()
+                rule = f"lie on {devices_of(own)}, for which it is compiled"
+                if lies != own:
+                    yield Fault(self.name, path, rule, Unquoted(devices_of(lies)))
 
     def cost(self) -> Cost:
         """What XLA says that one call takes."""

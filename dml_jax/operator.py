@@ -9,22 +9,37 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
+import numpy as np
 from jax import lax
 from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
+from numpy.ma import MaskedArray
 
 from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, field_of, nearest
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    field_of,
+    nearest,
+    with_article,
+)
 from dml_jax.fields import Field, Scalar
 from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
+    IS_PLAIN,
     X64_RULE,
     Placeholder,
     TensorDesc,
+    deleted,
+    is_deleted,
+    is_plain,
     needs_x64,
     shown_array,
 )
@@ -90,10 +105,14 @@ class Bindable:
         Raises `DmlError` where shapes or types are not those of the tensors.
         """
         self._check_arrays(arrays)
-        # Of arrays that are there, but inside of another program, it is a part of that.
-        if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():
-            return _part(self, *arrays)
-        return _program(self._told)(self, *arrays)
+        try:
+            # Of arrays that are there, but inside of another program, it is a part of that.
+            if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():
+                return _part(self, *arrays)
+            return _program(self._told)(self, *arrays)
+        except (TypeError, ValueError, RuntimeError):
+            self._check_usable(arrays)
+            raise
 
     def whole(self, *arrays: ArrayLike) -> Any:
         """What a call gives, in the form that is fastest as all that a program does.
@@ -101,7 +120,11 @@ class Bindable:
         It is not fused with what stands around it, and has no derivative or vmap.
         """
         self._check_arrays(arrays)
-        return _whole(self, *arrays)
+        try:
+            return _whole(self, *arrays)
+        except (TypeError, ValueError, RuntimeError):
+            self._check_usable(arrays)
+            raise
 
     @property
     def compiler_options(self) -> Mapping[str, Any]:
@@ -154,6 +177,14 @@ class Bindable:
             tensors = [(path, tensor) for path, _, tensor in self.tensors(output=False)]
             raise DmlError(array_faults(self.c_name, tensors, arrays))
 
+    def _check_usable(self, arrays: Sequence[Any]) -> None:
+        """Raises the error that JAX did not take what fits the tensors, if that is so."""
+        paths = (path for path, _, _ in self.tensors(output=False))
+        found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
+        faults = [fault for fault in found if fault]
+        if faults:
+            raise DmlError(faults)
+
     @functools.cached_property
     def _widest(self) -> TensorDataType | None:
         types = (tensor.data_type for _, tensor in self._described())
@@ -176,8 +207,9 @@ def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
 
 def _is_described(tensor: TensorDesc, array: Any) -> bool:
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    is_there = not isinstance(array, Placeholder)
-    return is_there and shape == tensor.sizes and dtype == tensor.dtype
+    # A program that has run before takes what is masked, without its mask (jax 0.10.2).
+    is_one = not isinstance(array, (Placeholder, MaskedArray))
+    return is_one and shape == tensor.sizes and dtype == tensor.dtype
 
 
 def array_faults(
@@ -191,6 +223,13 @@ def array_faults(
         if not _is_described(tensor, array):
             rule = f"be an array {_array_of(tensor)}{_remedy(tensor, array)}"
             yield Fault(name, path, rule, shown_array(array))
+
+
+def unusable(name: str, path: str, array: Any) -> Fault | None:
+    """Why JAX does not take an array that is of the right sizes and type, if it does not."""
+    if not is_plain(array):
+        return Fault(name, path, IS_PLAIN, Unquoted(with_article(type(array))))
+    return Fault(name, path, "be there", deleted(array)) if is_deleted(array) else None
 
 
 def _array_of(tensor: TensorDesc) -> str:
@@ -236,11 +275,18 @@ def _remedy(tensor: TensorDesc, array: Any) -> str:
     shape = getattr(array, "shape", None)
     if isinstance(array, Placeholder):
         return " (only operators take these)"
+    if isinstance(array, MaskedArray):
+        return " without a mask (x.filled() makes one)"
     if shape is None or not hasattr(array, "dtype"):
         return " (jax.numpy.asarray makes one)"
     if shape == tensor.sizes:
-        return f" (x.astype({tensor.dtype.name!r}) converts)"
+        return f" (x.astype({tensor.dtype.name!r}) converts)" if _is_of_numbers(array) else ""
     return " (jax.vmap maps over a dimension more)" if shape[1:] == tensor.sizes else ""
+
+
+def _is_of_numbers(array: Any) -> bool:
+    numbers = (np.number, np.bool_)
+    return is_plain(array) and any(jax.numpy.issubdtype(array.dtype, kind) for kind in numbers)
 
 
 Result = TypeVar("Result", covariant=True)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
@@ -461,6 +462,29 @@ def is_plain(array: Any) -> bool:
 
 
 IS_PLAIN = "be one of JAX or NumPy"
+
+
+def is_deleted(array: Any) -> bool:
+    """Whether it was one of JAX, whose memory is another's by now."""
+    is_one = isinstance(array, jax.Array) and not isinstance(array, Tracer)
+    return is_one and array.is_deleted()
+
+
+def deleted(array: Any) -> Unquoted:
+    return Unquoted(f"a deleted {shown_array(array)}")
+
+
+def check_untraced(array: Any, place: str) -> None:
+    """Raises `DmlError` where an array has no elements yet."""
+    if isinstance(array, Tracer):
+        raise DmlError([Fault("", place, "be there", Unquoted(f"a traced {shown_array(array)}"))])
+
+
+def check_there(array: Any, place: str) -> None:
+    """Raises `DmlError` where an array has no elements yet, or no more."""
+    check_untraced(array, place)
+    if is_deleted(array):
+        raise DmlError([Fault("", place, "be there", deleted(array))])
 
 
 def _joined(sizes: Iterable[int]) -> str:

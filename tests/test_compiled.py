@@ -21,6 +21,7 @@ from dml_jax import (
     Argmax,
     Buffer,
     BufferBinding,
+    ConstantNode,
     DmlError,
     ElementWiseClip,
     Join,
@@ -573,6 +574,16 @@ def test_without_jit():
 def test_what_is_no_memory(array: Any, got: str):
     with pytest.raises(DmlError, match=f"a buffer's array to be {got}"):
         Buffer(array)
+
+
+def test_what_is_not_there_is_no_memory():
+    x = on(0)
+    for take in (Buffer, ConstantNode):  # the one's array, the other's Array
+        with pytest.raises(DmlError, match=r"rray to be there, got a traced float32\[3,4\]"):
+            jax.jit(lambda x, take=take: take(x) and x)(x)
+    x.delete()
+    with pytest.raises(DmlError, match=r"Array to be there, got a deleted float32\[3,4\]"):
+        ConstantNode(x)  # pyright: ignore[reportArgumentType]
 
 
 def test_memory_of_a_type_that_is_not_directmls():

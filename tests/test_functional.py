@@ -175,6 +175,44 @@ def test_numbers_of_numpy_are_kept_by_their_bits_too():
         assert np.signbit(result).all() == np.signbit(zero)
 
 
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (jax.ShapeDtypeStruct(N.shape, N.dtype), "one of JAX or NumPy, got a ShapeDtypeStruct"),
+        (
+            np.ma.masked_array(N, N > 0),
+            "an array float32[2,8,4,6] without a mask (x.filled() makes one), got float32[2,8,4,6]",
+        ),
+        ("deleted", "there, got a deleted float32[2,8,4,6]"),
+    ],
+)
+def test_what_jax_does_not_take(array: Any, message: str):
+    op = dml_jax.ElementWiseClip.infer(input_tensor=DESC, min=0, max=1)
+    if isinstance(array, str):
+        array = X.copy()
+        array.delete()
+    for call in (op, op.whole, dml_jax.compile(op), lambda x: wrong.clip(x, 0, 1)):
+        call(N)  # JAX is less strict with programs that have run
+        with pytest.raises(DmlError) as refused:
+            call(array)
+        assert str(refused.value) == f"{op.c_name}: expected InputTensor to be {message}"
+
+
+@pytest.mark.parametrize(
+    ("array", "remedy"),
+    [
+        (N.astype(">f4"), " (x.astype('float32') converts)"),
+        (N > 0, " (x.astype('float32') converts)"),
+        (jax.random.split(jax.random.key(0), N.shape), ""),
+        (np.zeros(N.shape, [("field", "f4")]), ""),
+    ],
+)
+def test_the_remedy_of_another_type(array: Any, remedy: str):
+    op = dml_jax.ElementWiseClip.infer(input_tensor=DESC, min=0, max=1)
+    with pytest.raises(DmlError, match=re.escape(f"be an array float32[2,8,4,6]{remedy}, got")):
+        op(array)
+
+
 @pytest.mark.parametrize("axis", [1, np.int64(1), np.array(1), jnp.int32(1)], ids=repr)
 def test_an_axis_is_any_integer(axis: Any):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)

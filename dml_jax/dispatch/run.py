@@ -9,14 +9,14 @@ import numpy as np
 from jax.core import Tracer
 
 from dml_jax.binding import Bound
-from dml_jax.binding_table import IS_DEVICE, checked_type, deleted
+from dml_jax.binding_table import IS_DEVICE, checked_type
 from dml_jax.dispatch.executor import Executor, bounds_of, shaped, typed
 from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.files import path_given
-from dml_jax.tensor import shown_array
+from dml_jax.tensor import check_there, shown_array
 
 Array = jax.Array | np.ndarray | np.generic
 
@@ -111,10 +111,7 @@ def _initial(
 def _bytes_of(array: Array, resource: Resource, used: slice, place: str) -> np.ndarray:
     """A whole resource that holds an array: where its initial values lie, or all that is used."""
     checked_type(array, place)
-    if isinstance(array, Tracer):
-        raise DmlError([Fault("", place, "be there", Unquoted(f"a traced {shown_array(array)}"))])
-    if isinstance(array, jax.Array) and array.is_deleted():
-        raise DmlError([Fault("", place, "be there", deleted(array))])
+    check_there(array, place)
     data, takes = np.array(array).reshape(-1), list[str]()
     for part in (resource.initialised, used):
         expected = typed(np.empty(part.stop - part.start, np.uint8), resource)

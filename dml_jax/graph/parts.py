@@ -15,7 +15,7 @@ from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused,
 from dml_jax.fields import UINT, Kind, UInt
 from dml_jax.files import read_npy
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import IS_PLAIN, TensorDesc, is_plain, shown_array
+from dml_jax.tensor import IS_PLAIN, TensorDesc, check_there, is_array, is_plain, shown_array
 
 Slots = list[tuple[str, TensorDesc | None]]
 """(path, tensor) of what edges may join, by its index; no tensor where an optional one is left out,
@@ -60,10 +60,11 @@ class _Constant(Kind):
     """
 
     def convert(self, value: Any) -> np.ndarray:
-        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        if not is_array(value):
             raise refused("be an array", shown_array(value))
         if not is_plain(value):
             raise refused(IS_PLAIN, Unquoted(with_article(type(value))))
+        check_there(value, "")
         array = np.array(value, TensorDesc.of(value).dtype, order="C")
         array.setflags(write=False)
         return array
