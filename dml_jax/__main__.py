@@ -17,9 +17,9 @@ def main(ready: Callable[[], Any] = lambda: None) -> None:
     """Runs the command line, or says how to install it; calls `ready` when all is imported."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _not_lost
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the shell closed it
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -97,6 +97,14 @@ def read_parsed(path: Path, what: str, parse: Callable[[bytes], Any]) -> Any:
             rule += nearest(path.name, (p.name for p in path.parent.glob("*.json")))
         fault = Fault("", f"the {what.lower()}", rule, Unquoted(error.strerror), (where,))
         raise DmlError([fault]) from None
+    return parsed(data, where, parse)
+
+
+def parsed(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
+    """What `parse` makes of JSON. Raises `DmlError` with all that is wrong with it, within `where`.
+
+    That is what it is, and where it is from ("Model 'model.json'").
+    """
     try:
         return parse(data)
     except UnicodeDecodeError as error:

@@ -287,6 +287,21 @@ def test_files_are_read_and_written_where_the_options_say(model: str):
     assert invoke("run", model, "--input_path", "data", "-v", "3").exit_code == 0
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("words", [["run"], ["run", "-m"], ["check"], ["show"]])
+def test_a_model_on_standard_input(words: list[str], name: str, model: str):
+    def of(text: str) -> Result:
+        return CliRunner().invoke(cli, [*words, name], input=text)
+
+    done = of(Path(model).read_text())
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "clip" in done.stdout
+    assert Path("y.npy").exists() == (words[0] == "run")
+    refused = of("{")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Model '-': expected the text to be JSON, got Missing a name")
+
+
 def test_a_device_that_fails_is_said_in_one_line(model: str, monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise MemoryError

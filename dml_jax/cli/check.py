@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.terminal import (
-    FILE,
+    INPUT,
+    STDIN,
     as_values,
     json_option,
     level_option,
+    read_stdin,
     reporting,
     say_json,
     show_table,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", metavar="MODEL...", type=FILE, nargs=-1, required=True)
+@click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
 @level_option
 @json_option
 def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json: bool) -> None:
@@ -35,6 +37,7 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
     dml-jax check model.json
     dml-jax check models/*.json                    all of a folder
     dml-jax check model.json --feature-level 2_1   would a driver of that level take it?
+    cat model.json | dml-jax check -               that of standard input
     dml-jax check model.json --json                with the reasons that lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
@@ -53,9 +56,10 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
 
 def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = None) -> "Model":
     """The model of a file; refused where the feature level does not take all of its operators."""
-    from dml_jax.dispatch.model import load_model
+    from dml_jax.dispatch.model import load_model, parse_model
 
-    model = load_model(path, folder)
+    stdin = path == STDIN
+    model = parse_model(read_stdin(), folder or Path()) if stdin else load_model(path, folder)
     if feature_level is not None:
         faults: list[Fault] = []
         for dispatchable in model.dispatchables.values():

@@ -8,7 +8,7 @@ import click
 
 from dml_jax.cli.check import load, show_model
 from dml_jax.cli.terminal import (
-    FILE,
+    INPUT,
     Finite,
     devices,
     find_device,
@@ -25,12 +25,12 @@ from dml_jax.tensor import UINT_MAX
 
 
 @click.command()
-@click.argument("model", type=FILE, required=False)
+@click.argument("model", type=INPUT, required=False)
 @click.option(
     "-m",
     "--model",
     "named",
-    type=FILE,
+    type=INPUT,
     help="The same as MODEL.",
 )
 @click.option(
@@ -124,6 +124,7 @@ def run(
     dml-jax run model.json -i 100 -v 1    100 iterations of each dispatch, with statistics
     dml-jax run model.json -a cuda -t 500 on the first CUDA device, half a second a dispatch
     dml-jax run model.json --hlo          the optimised programs, instead of running them
+    cat model.json | dml-jax run -        of standard input; files are in the current folder
     dml-jax run model.json --json         values and timings, for machines
     """  # noqa: D301
     with reporting(as_json):

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.check import show_model
-from dml_jax.cli.terminal import FILE, as_values, json_option, reporting, say_json, show_table
+from dml_jax.cli.terminal import (
+    FILE,
+    INPUT,
+    STDIN,
+    as_values,
+    json_option,
+    read_stdin,
+    reporting,
+    say_json,
+    show_table,
+)
 from dml_jax.errors import DmlError
 
 if TYPE_CHECKING:
@@ -14,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=INPUT)
 @click.option(
     "-o",
     "--output",
@@ -40,7 +50,7 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        value = read_json(file)
+        value = read_stdin() if file == STDIN else read_json(file)
         if isinstance(value, dict) and "Nodes" in value:
             try:
                 shown = Graph.from_json(value, file.parent)

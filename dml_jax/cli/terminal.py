@@ -15,6 +15,7 @@ import jax
 
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate, printable
+from dml_jax.files import parsed
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.executor import Device
@@ -62,6 +63,28 @@ def _plain(fault: Fault) -> dict[str, Any]:
 
 # Whether it can be read or written says who does so: that is no wrong command line.
 FILE = click.Path(readable=False, path_type=Path)
+
+
+class _Input(click.Path):
+    """A file that is read; `-` is standard input, by whatever name."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return STDIN if str(value) == "/dev/stdin" else super().convert(value, param, ctx)
+
+
+STDIN = Path("-")
+INPUT = _Input()
+
+
+def read_stdin() -> Any:
+    """The JSON value on standard input. Raises `DmlError` with what is wrong with it."""
+    from dml_jax.dispatch.reading import parse_json
+
+    return parsed(sys.stdin.buffer.read(), "Model '-'", parse_json)
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 

@@ -21,7 +21,12 @@ from dml_jax.files import distinct_keys, is_note, read_parsed
 
 
 def read_json(path: Path) -> Any:
-    """The value that a file holds. Raises `DmlError`, with line and column where it is broken.
+    """The value that a file holds. Raises `DmlError`, with line and column where it is broken."""
+    return read_parsed(path, "Model", parse_json)
+
+
+def parse_json(text: bytes) -> Any:
+    """The value of a text.
 
     The parser is RapidJSON, DxDispatch's own, with the same leniencies, and with NaN and Infinity:
     python-rapidjson refuses trailing commas where it refuses these.
@@ -38,15 +43,12 @@ def read_json(path: Path) -> Any:
         def end_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             return distinct_keys(pairs)
 
-    def parse(data: bytes) -> Any:
-        text = data.removeprefix(b"\xef\xbb\xbf")
-        try:
-            return Decoder(parse_mode=flags)(text.decode("utf-8"))
-        except rapidjson.JSONDecodeError as error:
-            raise ValueError(_placed(str(error), text)) from None
-
     flags = rapidjson.PM_COMMENTS | rapidjson.PM_TRAILING_COMMAS
-    return read_parsed(path, "Model", parse)
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return Decoder(parse_mode=flags)(text.decode("utf-8"))
+    except rapidjson.JSONDecodeError as error:
+        raise ValueError(_placed(str(error), text)) from None
 
 
 def _placed(message: str, text: bytes) -> str:
