@@ -41,6 +41,19 @@ class Kind:
         """What it is called where a field is described."""
         return self.c_type
 
+    def _made_of(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "c_type"}
+
+    def __repr__(self) -> str:
+        parts = ((k, v.__name__ if isinstance(v, type) else v) for k, v in self._made_of().items())
+        return f"{type(self).__name__}({', '.join(f'{name}={part}' for name, part in parts)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._made_of().values()))
+
     def convert(self, value: Any) -> Any:
         raise NotImplementedError
 

@@ -56,6 +56,14 @@ class Support:
         self.groups: dict[Enumeration | None, tuple[Row, ...]] = {}
         self.introduced = FeatureLevel.LEVEL_1_0
 
+    def __repr__(self) -> str:
+        count = sum(map(len, self.groups.values()))
+        groups = f" by {self.by}" if self.by else ""
+        return f"<Support{groups} from {self.introduced} on: {count} rows>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Support) and vars(other) == vars(self)
+
     def resolved(self, fields: list[str]) -> "Support":
         """The same for an operator with these tensor fields; a row that misses one fails."""
 

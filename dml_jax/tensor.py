@@ -233,6 +233,18 @@ class TensorDesc:
             raise DmlError([Fault(_STRUCT, "", "be an array", shown_array(array))])
         return cls(TensorDataType.of_dtype(array.dtype), array.shape)
 
+    def replace(self, /, **changes: Any) -> "TensorDesc":
+        """The description with some fields changed, checked as a new one is.
+
+        Where `total_tensor_size_in_bytes` is what the others need, it stays so.
+        """
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        if self.total_tensor_size_in_bytes == self.implied_size_in_bytes:
+            del fields["total_tensor_size_in_bytes"]
+        return TensorDesc(**{**fields, **changes})
+
+    __replace__ = replace  # `copy.replace`
+
     @property
     def dimension_count(self) -> int:
         return len(self.sizes)

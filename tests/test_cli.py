@@ -1,5 +1,6 @@
 """The manners of the command line: help, JSON, colours, typos, completion. Models: test_models."""
 
+import importlib
 import json
 import os
 import re
@@ -14,7 +15,17 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 from facts import DOCUMENTED
 
-from dml_jax import DmlError, FeatureLevel, Graph, GraphBuilder, TensorDesc, clip, join, reduce
+from dml_jax import (
+    OPERATORS,
+    DmlError,
+    FeatureLevel,
+    Graph,
+    GraphBuilder,
+    TensorDesc,
+    clip,
+    join,
+    reduce,
+)
 from dml_jax.cli import cli
 
 COMMANDS = list(cli.commands)
@@ -222,6 +233,23 @@ def test_an_operator_by_any_of_its_names(name: str):
         assert words in shown
 
 
+@pytest.mark.parametrize("width", [30, 40, 60, 80])
+def test_the_catalogue_on_a_narrow_terminal(width: int, monkeypatch: pytest.MonkeyPatch):
+    """No column of single letters, and names can be copied."""
+    from rich.console import Console
+
+    module = importlib.import_module("dml_jax.cli.operators")
+    monkeypatch.setattr(module, "console", lambda: Console(width=width, highlight=False))
+    listed = invoke("operators").stdout
+    assert {f"DML_OPERATOR_{word}" for word in listed.split()} >= set(DOCUMENTED)
+    for op in OPERATORS.values():
+        shown = invoke("operators", op.short_name).stdout
+        assert {name for f in op.fields for name in (f.name, f.c_name)} <= {*shown.split()}
+        listed += shown
+    assert "…" not in listed
+    assert not re.search(r"(?m)^ *\S *\n *\S *$", listed)
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -387,6 +415,9 @@ def test_nobody_reads_the_report(model: str):
         (["operators"], "joi", ["JOIN"]),
         (["check", "--feature-level"], "6_4", ["6_4"]),
         (["run"], "--hl", ["--hlo"]),
+        (["run", "-a"], "cpu:0", ["cpu:0"]),
+        (["bench", "--device"], "CPU:0", ["cpu:0"]),
+        (["bench", "--dtype"], "float1", ["FLOAT16"]),
     ],
 )
 def test_completion(words: list[str], incomplete: str, expected: list[str]):

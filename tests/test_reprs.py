@@ -215,6 +215,32 @@ def any_operator(operator: Operator, x: jax.Array) -> Any:
     return assert_type(operator(x), Any)
 
 
+def test_what_a_declaration_is_made_of():
+    assert repr(Split.support) == "<Support from 1_0 on: 4 rows>"
+    assert repr(Reduce.support) == "<Support by function from 1_0 on: 38 rows>"
+    shown = {f.name: repr(f.kind) for f in Reduce.fields}
+    assert shown["function"] == "Choice(enumeration=ReduceFunction)"
+    assert shown["axes"] == "Array(element=Integer(least=0, most=4294967295))"
+    for op in OPERATORS.values():
+        assert pickle.loads(pickle.dumps(op.support)) == op.support
+        kinds = [f.kind for f in op.fields]
+        again = pickle.loads(pickle.dumps(kinds))
+        assert (again, {*again}) == (kinds, {*kinds})
+    assert Reduce.support != Split.support
+    assert Reduce.fields[1].kind != Reduce.fields[2].kind  # an input's and an output's
+
+
+@pytest.mark.parametrize("change", ["replace", "__replace__"])
+def test_a_part_of_a_tensor_is_replaced(change: str):
+    tensor = TensorDesc("FLOAT32", [2, 4])
+    assert getattr(tensor, change)(sizes=[3, 4]) == TensorDesc("FLOAT32", [3, 4])
+    assert getattr(DESC, change)(flags="NONE") == TensorDesc(
+        "FLOAT32", [2, 3], [4, 1], "NONE", 64, 256
+    )
+    with pytest.raises(DmlError, match=r"Sizes\[0\] to be in"):
+        tensor.replace(sizes=[0])
+
+
 @pytest.mark.parametrize("change", ["replace", "__replace__"])
 def test_a_field_is_replaced(change: str):
     tensor = TensorDesc("FLOAT32", [2, 4])

@@ -11,6 +11,7 @@ import click
 from dml_jax.cli.terminal import (
     FILE,
     Finite,
+    device_names,
     find_device,
     name_of,
     progress,
@@ -30,6 +31,11 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     from dml_jax.bench.cells import named_kinds
 
     return [name for name in named_kinds() if name.startswith(incomplete.upper())]
+
+
+def _type_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    names = (t.name for t in TensorDataType if t.element_size)
+    return [name for name in names if name.startswith(incomplete.upper())]
 
 
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
@@ -66,7 +72,13 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     help="Only this operator, or CHAINS, BACKWARD, VMAP; may stand several times.",
 )
 @click.option(
-    "--dtype", "types", multiple=True, metavar="TYPE", callback=_types, help="FLOAT32, UINT8, ..."
+    "--dtype",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    callback=_types,
+    shell_complete=_type_names,
+    help="FLOAT32, UINT8, ...",
 )
 @click.option(
     "--shape",
@@ -81,7 +93,12 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     type=FILE,
     help="Measure the dispatchables of a DxDispatch model in place of the table.",
 )
-@click.option("--device", default="", help="Substring of the name of the device to use.")
+@click.option(
+    "--device",
+    default="",
+    shell_complete=device_names,
+    help="Substring of the name of the device to use.",
+)
 @click.option("--quick", is_flag=True, help="One cell in nine.")
 @click.option(
     "--seconds",

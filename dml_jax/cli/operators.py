@@ -1,11 +1,12 @@
 """`dml-jax operators`: the catalogue, read from the declarations."""
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import console, json_option, say_json, say_table
+from dml_jax.cli.terminal import console, json_option, say_json
 from dml_jax.operator import OPERATORS, Operator
 
 
@@ -66,23 +67,41 @@ def operators(name: str | None, as_json: bool) -> None:
 
 
 def _list() -> None:
-    from rich.table import Table
-
     from dml_jax.documentation import Documentation
 
-    table = Table("Operator", "Level", "In place", "What it does", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    rows = []
     for name, op in _names().items():
         in_place = "yes" if op.in_place else ""
         summary = Documentation.of(op).summary.replace("`", "")
-        level = op.support.introduced.suffix
-        table.add_row(name, level, in_place, summary)
-    say_table(table)
+        rows.append((name, op.support.introduced.suffix, in_place, summary))
+    _say_rows(console(), ("Operator", "Level", "In place", "What it does"), rows)
     click.echo("\nEach from its level on. More of one: dml-jax operators NAME")
 
 
-def _describe(op: type[Operator]) -> None:
+def _say_rows(out: Any, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table, whose last column is wrapped; where that leaves no room, line by line."""
+    from rich.padding import Padding
     from rich.table import Table
+
+    *fixed, last = zip(head, *rows, strict=True)
+    word = max(len(word) for cell in last for word in cell.split())
+    room = max(word, min(12, max(map(len, last))))
+    if sum(max(map(len, column)) + 2 for column in fixed) + room > out.width:
+        for name, *cells in rows:
+            out.print(name)
+            for title, cell in zip(head[1:], cells, strict=True):
+                if cell:
+                    out.print(Padding(f"{title}: {cell}", (0, 0, 0, 2)))
+        return
+    table = Table(*head, box=None, pad_edge=False)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def _describe(op: type[Operator]) -> None:
     from rich.text import Text
 
     from dml_jax.documentation import Documentation, matrices, shown_ranks, takes
@@ -95,25 +114,26 @@ def _describe(op: type[Operator]) -> None:
         for line in lines:
             out.print(Text(line.replace("`", "")), width=min(out.width, 100))
 
-    def table(title: str, *head: str) -> Any:
+    def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         out.print(Text(f"\n{title}", "bold"))
-        return Table(*head, box=None, pad_edge=False)
+        _say_rows(out, head, rows)
 
     out.print(Text(f"{op.short_name}: {text.summary.replace('`', '')}", "bold"))
     out.print(f"dml_jax.{op.__name__}, from feature level {op.support.introduced} on")
     say("Formula", *text.formula)
-    fields = table("Fields", "Field", "DirectML.h", "Takes", "What it is")
+    fields = []
     for f in op.fields:
         counted = f"{f.c_name} ({f.count})" if f.count else f.c_name
-        fields.add_row(f.name, counted, takes(f), text.fields.get(f.name, "").replace("`", ""))
-    out.print(fields)
+        fields.append((f.name, counted, takes(f), text.fields.get(f.name, "").replace("`", "")))
+    table("Fields", ("Field", "DirectML.h", "Takes", "What it is"), fields)
     for matrix in matrices(op):
         title = f"Ranks by feature level{matrix.title and ', ' + matrix.title}"
-        ranks = table(title, "Type", *(level.suffix for level in matrix.ranks))
+        levels = [level.suffix for level in matrix.ranks]
+        rows = []
         for data_type in matrix.types:
             cells = (shown_ranks(r.get(data_type)) or "-" for r in matrix.ranks.values())
-            ranks.add_row(data_type.name, *cells)
-        out.print(ranks)
+            rows.append((data_type.name, *cells))
+        table(title, ("Type", *levels), rows)
     say("In place", "An output may be an input's own memory." if op.in_place else "No.")
     say("Gradient", text.gradient[:1].upper() + text.gradient[1:])
     if text.choices:

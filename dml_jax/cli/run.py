@@ -10,6 +10,7 @@ from dml_jax.cli.check import load, show_model
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
+    device_names,
     devices,
     find_device,
     json_option,
@@ -48,7 +49,13 @@ from dml_jax.tensor import UINT_MAX
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option
-@click.option("-a", "--adapter", default="", help="Substring of the name of the device to use.")
+@click.option(
+    "-a",
+    "--adapter",
+    default="",
+    shell_complete=device_names,
+    help="Substring of the name of the device to use.",
+)
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
 @click.option(

@@ -209,6 +209,14 @@ def name_of(device: "Device") -> str:
     return f"{device.platform}:{device.id}{kind}"
 
 
+def device_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes a device's name, as far as it has no spaces."""
+    with contextlib.suppress(DmlError):
+        names = (f"{device.platform}:{device.id}" for device in devices())
+        return [name for name in names if name.startswith(incomplete.casefold())]
+    return []
+
+
 def find_device(substring: str, option: str) -> "Device":
     """The first whose name holds the substring. Raises `DmlError` that names the option."""
     known = devices()
