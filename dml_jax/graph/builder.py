@@ -59,7 +59,8 @@ class Expression(Placeholder):
         )
         raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
 
-    __array__ = __jax_array__ = __neg__ = _as_array
+    __jax_array__ = property(_as_array)  # JAX asks for it, and does not call it
+    __array__ = __neg__ = _as_array
     __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = _as_array
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rpow__ = _as_array
 
