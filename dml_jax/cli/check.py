@@ -55,7 +55,7 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
 
 
 def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = None) -> "Model":
-    """The model of a file; refused where the feature level does not take all of its operators."""
+    """The model of a file, or `STDIN`; refused where the level does not take all its operators."""
     from dml_jax.dispatch.model import load_model, parse_model
 
     stdin = path == STDIN
