@@ -1,10 +1,10 @@
 """Whole programs in which pieces are joined last, each mapped by itself before.
 
 What is mapped behind a concatenation is mapped before it, piece by piece, and they are joined where
-the program ends, in a form of the platform: by a CPU's loop over short rows (`places_cpu`) or over
-blocks (`pieces_cpu.join_blocks`), by rows or quarters of a GPU (`pieces_gpu.join_computed`). 2
-cores, jax 0.10.2, ms, JOIN along the last axis of two of [8, 64, 256, 128] and CLIP, as XLA has it
-and by blocks: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5; over axis 2 7.3, 5.0; 5.8, 3.6;
+the program ends, in a form of the platform: by a CPU's loop over the places of a row (`places_cpu`)
+or over blocks (`blocks_cpu`), by rows or quarters of a GPU (`pieces_gpu.join_computed`). 2 cores,
+jax 0.10.2, ms, JOIN along the last axis of two of [8, 64, 256, 128] and CLIP, as XLA has it and by
+blocks: FLOAT32 15, 7.4; FLOAT16 8.4, 2.2; UINT8 3.8, 1.5; over axis 2 7.3, 5.0; 5.8, 3.6;
 2.1, 1.1.
 """
 
