@@ -96,7 +96,7 @@ def test_they_answer_what_the_function_does(
         by_many_cores(),
         mock.patch.multiple(loops_cpu, LITTLE=0, UNROLLED=range(2, 6), VECTORISED=9, LONG=3),
         mock.patch.multiple(threads_gpu, LITTLE=0),
-        mock.patch.multiple(blocks_cpu, CACHED=0, UNROLLED=0, WIDE=0),
+        mock.patch.multiple(blocks_cpu, CACHED=0, UNROLLED_BLOCK=0, WIDE=0),
         mock.patch.multiple(pieces_cpu, CACHED=0),
         mock.patch.multiple(places_cpu, SHORTEST=2, VECTORISED=3),
     ):

@@ -161,7 +161,7 @@ def halved(x: jax.Array) -> jax.Array:
 )
 def test_what_is_mapped_behind_a_join(monkeypatch, function: Callable[..., Any], by_loops: int):
     monkeypatch.setattr(pieces_cpu, "CACHED", 0)
-    for name in ("CACHED", "UNROLLED", "WIDE"):
+    for name in ("CACHED", "UNROLLED_BLOCK", "WIDE"):
         monkeypatch.setattr(blocks_cpu, name, 0)
     join_blocks, loops = pieces_cpu.join_blocks, []
     monkeypatch.setattr(pieces_cpu, "join_blocks", lambda *of: loops.append(1) or join_blocks(*of))
@@ -303,7 +303,7 @@ def test_what_is_mapped_apart_from_short_loops(
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
     program = jax.make_jaxpr(graph.compute)(x)
-    apart = mapped_apart.apart(inlined(program, "cpu"))
+    apart = mapped_apart.with_maps_stored(inlined(program, "cpu"))
     assert (apart is not None) == (gains and dtype != "FLOAT32")
     results = jax.tree.leaves(jax.jit(in_form("cpu", graph.compute))(x))
     for result, expected in zip(results, jax.tree.leaves(graph(x)), strict=True):
@@ -323,7 +323,7 @@ def test_a_long_chain_is_mapped_apart(dtype: str):
         y = clip(y)
     graph = builder.build(functional.split(y, 3, [6, 7]))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
-    program = mapped_apart.apart(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
+    program = mapped_apart.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert program is not None
     of_arrays = [eqn for eqn in program.jaxpr.eqns if eqn.outvars[0].aval.shape]
     assert [eqn.primitive.name for eqn in of_arrays] == ["reshape", "jit", "reshape", "split"]
@@ -345,7 +345,7 @@ def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bo
     tensor, builder = TensorDesc(dtype, [2, 40, 13, 65]), GraphBuilder()
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 3, tensor.sizes).astype(tensor.dtype)
-    apart = mapped_apart.apart(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
+    apart = mapped_apart.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert (apart is not None) == (gains and dtype == "FLOAT16")
     with jax.disable_jit():
         expected = graph(x)
@@ -684,7 +684,7 @@ def test_short_rows_are_joined_by_their_places(
 ):
     monkeypatch.setattr(loops_cpu, "LITTLE", 0)
     monkeypatch.setattr(pieces_cpu, "CACHED", 0)
-    for name in ("CACHED", "UNROLLED", "WIDE"):
+    for name in ("CACHED", "UNROLLED_BLOCK", "WIDE"):
         monkeypatch.setattr(blocks_cpu, name, 0)
     join, loops = places_cpu.join_computed, []
     monkeypatch.setattr(places_cpu, "join_computed", lambda *of: loops.append(1) or join(*of))

@@ -36,6 +36,11 @@ def unsigned_type(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"uint{dtype.itemsize * 8}")
 
 
+def signed_type(dtype: np.dtype) -> np.dtype:
+    """The signed ones."""
+    return np.dtype(f"int{dtype.itemsize * 8}")
+
+
 def alike(x: jax.Array, count: int) -> list[jax.Array]:
     """Copies of an array that XLA does not know to be equal, or it would broadcast one of them."""
     bits = lax.bitcast_convert_type(x, unsigned(x))

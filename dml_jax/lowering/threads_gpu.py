@@ -26,6 +26,8 @@ from dml_jax.lowering.elementwise import alike
 
 # Elements below which the launch is what counts.
 LITTLE = 2**20
+# Bytes that are joined or split as one; and that a thread writes at once.
+WORD, LONG_WORD = 4, 8
 # Pieces of a concatenation; more are written element by element.
 MOST_PIECES = 4
 # Elements that a piece is a multiple of. H100, us of a CLIP of 2**27 + 2 FLOAT16 where it is 4, 16,

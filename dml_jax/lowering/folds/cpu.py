@@ -112,7 +112,7 @@ def _read(some: Parts, whole: Parts) -> Parts:
 # turn 12 ms, of 64 at once 57), and so many of these by pairs, which LLVM unrolls (the gradient of
 # LOG_SUM_EXP of 11 28 ms, of 13 150). Not single elements, as pairs take more exponentials (of 5 in
 # turn 27 ms, by pairs 32).
-AT_ONCE, UNROLLED = 24, 11
+AT_ONCE, MOST_SETS = 24, 11
 
 
 def _cuts(n: int) -> list[tuple[int, int]]:
@@ -120,7 +120,7 @@ def _cuts(n: int) -> list[tuple[int, int]]:
     cuts: list[tuple[int, int]] = []
     while n > 1:
         size = next((size for size in range(AT_ONCE, 1, -1) if n % size == 0), 1)
-        sets = next((sets for sets in range(2, UNROLLED + 1) if size % sets == 0), None)
+        sets = next((sets for sets in range(2, MOST_SETS + 1) if size % sets == 0), None)
         if sets is None:
             return []
         cuts.append((sets, size // sets))
@@ -141,7 +141,7 @@ def _in_turn(two: InTurn, x: jax.Array, axes: Axes) -> Parts:
 # Up to so many columns a loop goes over all elements of a block, since LLVM vectorises the
 # innermost one alone: LOG_SUM_EXP of [4228, 256, 31] 27 ms, 8.3. Of more it gains less (47 36, 8.8;
 # 256 nothing), and what repeats along the axis takes longer so: x - m of [259, 64, 1009] 9, 46.
-NARROW = 32
+SHORT_LOOP = 32
 
 
 def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
@@ -153,9 +153,9 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9. LLVM unrolls a loop over two or three columns of
     exponentials: [524288, 8, 2] over 1 21, 3.3, [246723, 17, 2] 21, 12, [246723, 17, 3] 8, 6.
 
-    Where cores share rows evenly, narrow elements gain by it if fewer than `NARROW` rows are behind
-    each other (SUM of FLOAT16 [174762, 12, 4] 11, 1.5; [104856, 40, 2] 0.5, 0.8), others do not
-    (SUM of FLOAT32 [1048576, 2, 4] 1.9, 2.6).
+    Where cores share rows evenly, narrow elements gain by it if fewer than `SHORT_LOOP` rows are
+    behind each other (SUM of FLOAT16 [174762, 12, 4] 11, 1.5; [104856, 40, 2] 0.5, 0.8), others do
+    not (SUM of FLOAT32 [1048576, 2, 4] 1.9, 2.6).
     """
     first = min(a for a in axes if x.shape[a] > 1)
     before = [size for size in x.shape[:first] if size > 1]
@@ -164,10 +164,10 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     n = x.size // (k * c)
     if kind.logarithm and c in (2, 3) and k * c % loops_cpu.CORES == 0:
         flat = (k * c,)
-    elif len(behind) > 1 and kind.reads_twice and behind[-1] < NARROW:
+    elif len(behind) > 1 and kind.reads_twice and behind[-1] < SHORT_LOOP:
         flat = (k, c)
     elif not behind and len(before) > 1 and n <= _short_row(kind):
-        is_long = before[-1] >= NARROW or not (kind.reads_twice or x.dtype.itemsize < 4)
+        is_long = before[-1] >= SHORT_LOOP or not (kind.reads_twice or x.dtype.itemsize < 4)
         if k % loops_cpu.CORES == 0 and is_long:
             return parts
         flat = (k,)
@@ -259,7 +259,7 @@ def _columns(kind: Fold, parts: Parts, combine: Combine) -> Parts:
         return packing.through(_columns, parts[0])
     k, n, c = parts[0].shape
     is_located, step, rows = kind.is_started(parts), 1, even_rows((k, c))
-    if c < NARROW:
+    if c < SHORT_LOOP:
         parts, step = shaped(parts, (k, n * c)), c
     elif rows:
         parts = shaped(parts, (k, n, rows, c // rows))

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts, restored
-from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.elementwise import signed_type, where
 from dml_jax.lowering.folds.fold import (
     LITTLE,
     Fold,
@@ -43,7 +43,7 @@ def _ordered(largest: bool, reduce: Callable[[jax.Array], jax.Array]):
         if not is_float(x):
             return reduce(x)
         y = wide(x)
-        integer = jnp.dtype(f"int{y.dtype.itemsize * 8}")
+        integer = signed_type(y.dtype)
         limits = jnp.iinfo(integer)
         nan = limits.max if largest else limits.min
         key = reduce(where(x != x, nan, _flipped(lax.bitcast_convert_type(y, integer))))

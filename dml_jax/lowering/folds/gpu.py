@@ -85,7 +85,7 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
 # row in a thread has 0.9 to 1.0 of FLOAT32; two rows in a thread FLOAT16 33 2.3, 49 2.1, 81 1.5.
 # MAX by `Fold.combine`, which has NaN apart, is as fast but behind a clip: maps of 7 by 7 1.0, 1.3;
 # by XLA's own maximum 2.3.)
-SHORT_ROW, SHORT_ROW_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
+PIECED_ROWS, PIECED_ROWS_OF_BYTES, PIECES = range(17, 129), range(33, 129), 4
 
 
 def _by_xla(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
@@ -106,8 +106,8 @@ def _by_xla(kind: Fold, x: jax.Array, axes: Axes) -> Parts:
 
 def _is_short(row: int, itemsize: int) -> bool:
     if itemsize == 1:
-        return row in SHORT_ROW_OF_BYTES
-    return itemsize <= 4 and row in SHORT_ROW and row % 4 != 0
+        return row in PIECED_ROWS_OF_BYTES
+    return itemsize <= 4 and row in PIECED_ROWS and row % 4 != 0
 
 
 # Columns up to this are combined at once; longer ones by threads that loop, which compiles in 0.1 s

@@ -38,13 +38,13 @@ def _exp_sum_pair(a: Parts, b: Parts) -> Parts:
 _summed_asked = one_pass_of(lax.add, lambda dtype: dtype.type(0))
 
 
-# Rows whose loop LLVM unrolls wholly, as `one_value.UNROLLED`: ms, as they are and in halves, of
+# Rows whose loop LLVM unrolls wholly, as `one_value.HALVED_ROWS`: ms, as they are and in halves, of
 # 512 15.8, 7.4, of 576 15.4, 10.4, of 600 11.2, 8.2; of 544 nothing is gained.
-UNROLLED = range(512, 641, 2)
+HALVED_ROWS = range(512, 641, 2)
 
 
 def _sum_of_exponentials(x: jax.Array, axes: Axes) -> jax.Array:
-    return _summed_asked(*halved((x,), axes, UNROLLED))[0]
+    return _summed_asked(*halved((x,), axes, HALVED_ROWS))[0]
 
 
 def _logarithm(top: jax.Array, total: jax.Array) -> Parts:

@@ -12,7 +12,7 @@ from jax import lax
 
 from dml_jax.lowering.axes import Axes, Parts
 from dml_jax.lowering.devices import across
-from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.elementwise import signed_type, where
 from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds.fold import Fold, ends_in_rows, shaped
 from dml_jax.lowering.wide import is_float
@@ -60,7 +60,7 @@ def _by_bits(reduce: Reduction, ordered: bool) -> Reduction:
 # Rows whose loop LLVM unrolls wholly, and then vectorises badly or not. 2 cores, jax 0.10.2, of
 # 33554432 elements, ms, as they are and in halves: MAX FLOAT32 of 224 7.9, 4.9; of 256 8.8, 4.4; of
 # 320 12.5, 4.5. Of 192, 352 and 1024 nothing is gained, nor for SUM.
-UNROLLED = (224, 256, 288, 320)
+HALVED_ROWS = (224, 256, 288, 320)
 
 
 def halved(parts: Parts, axes: Axes, lengths: Sequence[int]) -> tuple[Parts, Axes]:
@@ -88,7 +88,7 @@ BY_BITS = (range(21, 65), range(97, 99), range(513, 768))
 
 def _magnitude(x: jax.Array) -> jax.Array:
     """A float's bits without the sign, as a signed integer: NaN is above infinity."""
-    integer = np.dtype(f"int{x.dtype.itemsize * 8}")
+    integer = signed_type(x.dtype)
     return lax.bitcast_convert_type(x, integer) & integer.type(np.iinfo(integer).max)
 
 
@@ -127,7 +127,7 @@ def one_pass_of(
             value, largest = both((x, _magnitude(x)), axes, lax.max)
             return (where(largest > _magnitude(lax.full_like(value, np.inf)), np.nan, value),)
         is_nan = x != x if asked else lax.full_like(x, False, np.bool_)
-        lengths = UNROLLED if x.dtype == jnp.float32 and asked else ()
+        lengths = HALVED_ROWS if x.dtype == jnp.float32 and asked else ()
         value, any_ = both(*halved((x, is_nan), axes, lengths))
         return (where(any_, np.nan if is_float(x) else 0, value),)
 

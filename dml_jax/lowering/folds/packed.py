@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Parts
-from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.elementwise import signed_type, where
 from dml_jax.lowering.epilogue import epilogue
 from dml_jax.lowering.folds.fold import Combine, Fold
 
@@ -104,10 +104,6 @@ def _lowest(dtype: np.dtype) -> np.int32:
     return np.int32(-1 << (8 * dtype.itemsize - 1))
 
 
-def _signed(dtype: np.dtype) -> np.dtype:
-    return np.dtype(f"int{8 * dtype.itemsize}")
-
-
 def _ordered(x: jax.Array, largest: bool, zeros_tie: bool) -> jax.Array:
     """As int32, in as many bits as an element has."""
     lowest = _lowest(x.dtype)
@@ -115,10 +111,10 @@ def _ordered(x: jax.Array, largest: bool, zeros_tie: bool) -> jax.Array:
         return lax.convert_element_type(x, np.int32) + lowest
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
         return lax.convert_element_type(x, np.int32)
-    bits = lax.convert_element_type(lax.bitcast_convert_type(x, _signed(x.dtype)), np.int32)
+    bits = lax.convert_element_type(lax.bitcast_convert_type(x, signed_type(x.dtype)), np.int32)
     magnitude, sign = bits & ~lowest, bits >> np.int32(31)
     # By the bits: with x != x, XLA takes negative denormals for NaN on a GPU (jax 0.11.2, H200).
-    infinite = np.int32(x.dtype.type(np.inf).view(_signed(x.dtype)))
+    infinite = np.int32(x.dtype.type(np.inf).view(signed_type(x.dtype)))
     is_nan = magnitude > infinite if x.dtype.itemsize < 4 else x != x
     value = (magnitude ^ sign) - sign if zeros_tie else magnitude ^ sign
     return where(is_nan, ~lowest if largest else -~lowest, value)
@@ -132,4 +128,4 @@ def _element(value: jax.Array, dtype: np.dtype, zeros_tie: bool) -> jax.Array:
     if jnp.issubdtype(dtype, jnp.signedinteger):
         return lax.convert_element_type(value, dtype)
     bits = where(value < 0, lowest - value if zeros_tie else value ^ ~lowest, value)
-    return lax.bitcast_convert_type(lax.convert_element_type(bits, _signed(dtype)), dtype)
+    return lax.bitcast_convert_type(lax.convert_element_type(bits, signed_type(dtype)), dtype)

@@ -27,6 +27,7 @@ from dml_jax.lowering.axes import ranks
 from dml_jax.lowering.elementwise import alike, opaque_zeros, unsigned
 from dml_jax.lowering.threads_gpu import (
     EVEN,
+    LONG_WORD,
     MOST_PIECES,
     elements_of,
     in_quarters,
@@ -36,8 +37,6 @@ from dml_jax.lowering.threads_gpu import (
 from dml_jax.lowering.whole_programs.exchanged_gpu import exchanged
 from dml_jax.lowering.whole_programs.pending import Factor, Pending
 
-# Bytes that a thread writes at once.
-WORD = 8
 # Elements of a word are read this far apart at most. H100, us of a clip, DEPTH_TO_SPACE by 2, TILE
 # of [32, 64, 256, 256], at most 1 and 8, FLOAT16 816, 463; UINT8 727, 232; of a clip,
 # SPACE_TO_DEPTH by 4, TILE of half of it, at most 8 and 64, FLOAT16 252, 283.
@@ -64,7 +63,7 @@ def _in_words(x: Pending) -> jax.Array | None:
 def _words_of(x: Pending) -> Pending | None:
     """[words, elements of each], where that is faster."""
     width = x.array.dtype.itemsize
-    count, size = WORD // width, math.prod(x.shape)
+    count, size = LONG_WORD // width, math.prod(x.shape)
     if not x.moves or size % count or not (width == 1 or x.repeats):
         return None
     words = x.reshape([size // count, count])

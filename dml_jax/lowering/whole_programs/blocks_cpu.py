@@ -48,7 +48,7 @@ def join_blocks(xs: Sequence[jax.Array], axis: int) -> jax.Array:
 
 # Rows of no more elements LLVM unrolls in such a loop: ms, as a concatenation and so, CLIPs joined
 # of 8388608 elements, FLOAT32 in 8 of 8 3.6, 12; FLOAT16 2.5, 29.
-UNROLLED = 8
+UNROLLED_BLOCK = 8
 # Narrow elements that are joined so: in rows of so many, or of more blocks than that. ms, SPLIT,
 # CLIPs, and JOIN of 16777216 elements, FLOAT16; UINT8, 2 of 33 13, 20; 9.2, 9.7; 2 of 40 3.2, 1.7;
 # 1.4, 0.8; 3 of 16 20, 20; 12, 4.9; 4 of 16 21, 17; 9.6, 1.0; 5 of 16 20, 1.8; 11, 1.5; of half as
@@ -65,7 +65,7 @@ def are_few_blocks(types: Sequence[Any], axis: int) -> bool:
     if count * math.prod(shape) < CACHED:
         return False
     is_wide = width >= 4 or row >= WIDE or count > FEW_BLOCKS
-    return row > UNROLLED and is_wide and count <= MOST_AT_ONCE
+    return row > UNROLLED_BLOCK and is_wide and count <= MOST_AT_ONCE
 
 
 def _common(xs: Sequence[Any], axis: int) -> int:

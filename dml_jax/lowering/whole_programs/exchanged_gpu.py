@@ -24,14 +24,14 @@ import jax
 from jax import lax
 
 from dml_jax.lowering.axes import ranks
-from dml_jax.lowering.threads_gpu import MOST_PIECES, elements_of, words_of
+from dml_jax.lowering.threads_gpu import LONG_WORD, MOST_PIECES, WORD, elements_of, words_of
 from dml_jax.lowering.whole_programs.pending import Pending
 
 # Elements that a block is wide. (SPACE_TO_DEPTH FLOAT32: of 12 1.0, 3.1.)
 WIDEST = 3 * MOST_PIECES
-# Bytes of a word; and of one of a block up to `NARROW` wide, where rows are a multiple of it (block
-# 2 of UINT8 with 4 bytes 3.2; block 8 with 8 1.9), and of 64-bit elements.
-WORD, LONG_WORD, NARROW = 4, 8, 3
+# Up to which width a block goes by long words where rows are a multiple of these (block 2 of UINT8
+# with 4 bytes 3.2; block 8 with 8 1.9); others do so of 64-bit elements.
+NARROW_BLOCK = 3
 
 # Of the q-th word written the e-th element: in which of the words that are read, and where.
 _Source = Callable[[int, int], Sequence[int]]
@@ -80,7 +80,7 @@ def _elements_of_word(x: Pending, n: int, block: int) -> int:
     if block > WIDEST or not _pieces(block):
         return 0
     width = x.array.dtype.itemsize
-    sizes = (LONG_WORD, WORD) if block <= NARROW or width > WORD else (WORD,)
+    sizes = (LONG_WORD, WORD) if block <= NARROW_BLOCK or width > WORD else (WORD,)
     return next((size // width for size in sizes if n % (size // width) == 0), 0)
 
 

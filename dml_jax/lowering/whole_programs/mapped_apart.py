@@ -57,7 +57,7 @@ class _Mapped:
         return self.eqn.outvars[0].aval
 
 
-def apart(program: Any) -> Any | None:
+def with_maps_stored(program: Any) -> Any | None:
     """The traced program with what is narrow mapped in passes of its own; None without a gain."""
     little = all(is_little(x.shape) for x in program.in_avals + program.out_avals)
     if little or not any(map(is_narrow, program.out_avals)):

@@ -21,6 +21,7 @@ from dml_jax.lowering.elementwise import alike
 from dml_jax.lowering.threads_gpu import (
     EVEN,
     MOST_PIECES,
+    WORD,
     are_even,
     elements_of,
     flattened,
@@ -33,10 +34,6 @@ from dml_jax.lowering.threads_gpu import (
     written_at_once,
 )
 from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
-
-# Bytes that are joined or split as one.
-WORD = 4
-
 
 # Elements of which a second kernel for a few costs less than it saves: H100, us of CLIPs, quarters
 # and so, of 2**22 + 1 FLOAT32 18.8, 19.9, FLOAT16 15.1, 15.7; of 2**23 + 1 25.9, 25.7; 16.3, 14.3;

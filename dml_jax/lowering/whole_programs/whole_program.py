@@ -239,7 +239,7 @@ _FORMS = {
         _in_long_rows,
         mapped.in_even_rows,
         _split_last,
-        _as_another(mapped_apart.apart),
+        _as_another(mapped_apart.with_maps_stored),
         functools.partial(joined_last.rewritten, pieces_cpu),
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
