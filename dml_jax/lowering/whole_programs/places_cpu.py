@@ -45,23 +45,24 @@ from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of
 # FLOAT16; UINT8, in the forms until then and so, of 10 7, 24; 5.5, 14; of 12 8.7, 2.4; 6.1, 1.5.
 SHORTEST = 12
 # And to which, by the bytes of one. ms, rows of 521 FLOAT32 7.3, 2.3; FLOAT16 2.8, 2.4; UINT8 1.4,
-# 1.5; of 4100 5.1, 2.3; 3.1, 1.9; of 12544 14.7, 11.4; 8.7, 12.8; of 131072 10.8, 14.4; two arrays
-# in rows of 800 FLOAT16 12, 15. (Of eight bytes in as much memory as of four.)
-LONGEST = {1: 2**9, 2: 2**9, 4: 2**14, 8: 2**13}
+# 1.5; of 4100 5.1, 2.3; 3.1, 1.9; of 12544 14.7, 11.4; 8.7, 12.8; of 131072 10.8, 14.4; SPLIT,
+# CLIPs and JOIN of 521 FLOAT16 7.9, 4.3, of 2048 14, 9.0, but CLIPs of two arrays in rows of 800
+# 12, 15. (Of eight bytes in as much memory as of four.)
+LONGEST = {1: 2**9, 2: 2**12, 4: 2**14, 8: 2**13}
 # Pieces that go by blocks. ms of 16000000 elements, as XLA has them, by `blocks_cpu`, and so, CLIPs
 # of five of 100 FLOAT32 8.9, 2.4, 2.9; FLOAT16 9.2, 1.8, 3.1; UINT8 2.3, 0.7, 1.2; of six 7.7, 2.4,
 # 4.8; 6.6, 1.7, 4.4; 2.6, 0.7, 1.5. (Of four of 64 a SPLIT, CLIPs and JOIN FLOAT16 11, 4.0, 3.8;
 # but on 16 cores of an Intel 2.1, 4.6, FLOAT32 3.5, 5.4, so that few blocks are left to those.)
-FEW = 4
+MOST_IN_BLOCKS = 4
 # Rows that LLVM unrolls wholly, up to five pieces of which go by places also where they are few
 # blocks. ms of 8000000 elements, by these and so, 14 and 42 FLOAT16 23, 0.7; UINT8 7.1, 0.5; 32 and
 # 96 24, 1.9; 0.8, 0.9; five of 30 9.2, 2.1; 1.9, 0.9; 96 and 160 1.9, 5.1; 0.7, 0.9; of half as
 # many FLOAT32 28 and 28 1.4, 1.1; 16 and 48 1.1, 0.9; 32 and 96 2.6, 3.3.
-UNROLLED_TO, FIVE = {1: 160, 2: 160, 4: 74, 8: 74}, 5
+UNROLLED_TO, MOST_UNROLLED = {1: 160, 2: 160, 4: 74, 8: 74}, 5
 
 
 def join_computed(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """`arrangement.join` on a CPU, of few pieces in short rows."""
+    """`arrangement.join` on a CPU, of few pieces, by the places of a row or of its blocks."""
     rows = [rows_of(x, axis) for x in xs]
     return joined_by_places(rows, joined_shape(xs, axis), _block(xs, axis))
 
@@ -70,33 +71,32 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
     """Whether a CPU gains by `join_computed`, of what has these types and may be mapped."""
     shape, first = joined_shape(types, axis), types[0]
     rows = math.prod(shape[:axis]), math.prod(shape[axis:])
-    if not 1 < len(types) <= MOST_AT_ONCE or is_little(shape) or is_uneven(rows):
-        return False
-    if rows[0] == 1:  # which XLA joins by loops
+    one_row = rows[0] == 1  # of which XLA's own concatenation is a loop
+    if one_row or is_little(shape) or is_uneven(rows) or not 1 < len(types) <= MOST_AT_ONCE:
         return False
     width, are_few = first.dtype.itemsize, are_few_blocks(types, axis)
-    if _block(types, axis) > 1 and len(types) <= FEW and not are_few:
+    if _block(types, axis) > 1 and len(types) <= MOST_IN_BLOCKS and not are_few:
         return True
     if rows[1] < (SHORTEST if is_narrow(first) else 2) or width not in LONGEST:
         return False
     if are_few:
-        return rows[1] <= UNROLLED_TO[width] and len(types) <= FIVE
-    return rows[1] <= LONGEST[width] or _are_long_for_few(first)
+        return rows[1] <= UNROLLED_TO[width] and len(types) <= MOST_UNROLLED
+    return rows[1] <= LONGEST[width] or _gains_in_rows_of_any_length(first)
 
 
 def gains_given(types: Sequence[Any], axis: int) -> bool:
     """Whether it does of what a program is given, which XLA copies, by few of many cores.
 
     2 cores, jax 0.10.2, GB/s moved, JOIN of 23, 32 and 22 along the last axis as XLA copies it and
-    so, FLOAT32 18, 26; FLOAT16 21, 28; UINT8 23, 32; of 65, 228 and 228 16, 27; 27, 17; 33, 14. (It
-    is not measured that more cores do as much each; of 16 XLA has four copy.)
+    so, FLOAT32 18, 26; FLOAT16 21, 28; UINT8 23, 32; of 65, 228 and 228 16, 27; 27, 17; 33, 14. 16
+    cores (Intel, jax 0.11.2) 14, 66; 12, 84; 21, 94; of the others 28, 71; 25, 61; 27, 28.
     """
     has_short_rows = min(math.prod(x.shape[axis:]) for x in types) < VECTORISED
     return (has_short_rows or leave_cores_idle()) and gains_computed(types, axis)
 
 
-def _are_long_for_few(x: Any) -> bool:
-    """Whether also the longest rows gain, since XLA would leave cores idle.
+def _gains_in_rows_of_any_length(x: Any) -> bool:
+    """Whether all cores are worth more than plain loads, where XLA would leave some idle.
 
     16 cores (Intel, jax 0.11.2), ms as XLA has it and so, a JOIN of 3003 and 4997, and with CLIPs;
     of 300003 and 499997: FLOAT32 7.8, 3.0; 16, 3.7; 8.0, 4.7; 13, 3.8; FLOAT16 3.6, 1.7; 6.4, 1.9;
