@@ -10,18 +10,15 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
 from dml_jax.operator import Operator, compiler_options, whole_program
 from dml_jax.tensor import (
-    IS_PLAIN,
     X64_RULE,
     TensorDesc,
-    check_untraced,
-    deleted,
     is_array,
-    is_plain,
     is_uint,
     needs_x64,
     shown_array,

@@ -9,6 +9,7 @@ import jax
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
+from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -22,11 +23,8 @@ from dml_jax.binding_table import (
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
 from dml_jax.operator import (
     Bindable,
-    are_described,
-    array_faults,
     compiler_options,
     described,
-    unusable,
     whole_program,
 )
 from dml_jax.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array

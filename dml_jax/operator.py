@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
 
 import jax
-import numpy as np
 from jax import lax
 from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from numpy.ma import MaskedArray
 
+from dml_jax.arrays import are_described, array_faults, array_of, unusable
 from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import (
@@ -26,20 +25,15 @@ from dml_jax.errors import (
     Unquoted,
     field_of,
     nearest,
-    with_article,
 )
 from dml_jax.fields import Field, Scalar
 from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
-    IS_PLAIN,
     X64_RULE,
     Placeholder,
     TensorDesc,
-    deleted,
-    is_deleted,
-    is_plain,
     needs_x64,
     shown_array,
 )
@@ -200,43 +194,6 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
     return " -> ".join(", ".join(t.shown() for t in ts) for ts in (inputs, outputs))
 
 
-def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
-    """Whether there is an array for each tensor, of its sizes and type."""
-    return len(arrays) == len(tensors) and all(map(_is_described, tensors, arrays))
-
-
-def _is_described(tensor: TensorDesc, array: Any) -> bool:
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    # A program that has run before takes what is masked, without its mask (jax 0.10.2).
-    is_one = not isinstance(array, (Placeholder, MaskedArray))
-    return is_one and shape == tensor.sizes and dtype == tensor.dtype
-
-
-def array_faults(
-    name: str, tensors: Sequence[tuple[str, TensorDesc]], arrays: Sequence[Any]
-) -> Iterator[Fault]:
-    """Why arrays are not what (path, tensor) of each says."""
-    if len(arrays) != len(tensors):
-        rule = f"be {len(tensors)}, one for each input tensor"
-        yield Fault(name, "the number of arrays", rule, len(arrays))
-    for (path, tensor), array in zip(tensors, arrays, strict=False):
-        if not _is_described(tensor, array):
-            rule = f"be an array {_array_of(tensor)}{_remedy(tensor, array)}"
-            yield Fault(name, path, rule, shown_array(array))
-
-
-def unusable(name: str, path: str, array: Any) -> Fault | None:
-    """Why JAX does not take an array that is of the right sizes and type, if it does not."""
-    if not is_plain(array):
-        return Fault(name, path, IS_PLAIN, Unquoted(with_article(type(array))))
-    return Fault(name, path, "be there", deleted(array)) if is_deleted(array) else None
-
-
-def _array_of(tensor: TensorDesc) -> str:
-    """`float32[2,3]`, as `shown_array` has it of an array that a tensor describes."""
-    return shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
-
-
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
 def _part(function: Bindable, *arrays: Any) -> Any:
     return _given(function, function.compute(*arrays))
@@ -268,25 +225,6 @@ def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
 def _for_cpu(options: Mapping[str, Any]) -> dict[str, Any]:
     # Other compilers need not know a CPU's.
     return dict(options) if jax.default_backend() == "cpu" else {}
-
-
-def _remedy(tensor: TensorDesc, array: Any) -> str:
-    """What most likely helps where an array is not what a tensor says."""
-    shape = getattr(array, "shape", None)
-    if isinstance(array, Placeholder):
-        return " (only operators take these)"
-    if isinstance(array, MaskedArray):
-        return " without a mask (x.filled() makes one)"
-    if shape is None or not hasattr(array, "dtype"):
-        return " (jax.numpy.asarray makes one)"
-    if shape == tensor.sizes:
-        return f" (x.astype({tensor.dtype.name!r}) converts)" if _is_of_numbers(array) else ""
-    return " (jax.vmap maps over a dimension more)" if shape[1:] == tensor.sizes else ""
-
-
-def _is_of_numbers(array: Any) -> bool:
-    numbers = (np.number, np.bool_)
-    return is_plain(array) and any(jax.numpy.issubdtype(array.dtype, kind) for kind in numbers)
 
 
 Result = TypeVar("Result", covariant=True)
@@ -574,7 +512,7 @@ class Operator(Descriptor, Bindable):
             results = jax.tree.leaves(self.lower(*self._placed(strong)))
         if not are_described(self.outputs, results):
             made = ", ".join(map(shown_array, results))
-            needed = ", ".join(map(_array_of, self.outputs))
+            needed = ", ".join(map(array_of, self.outputs))
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
 

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
@@ -465,38 +464,6 @@ def is_array(value: Any) -> bool:
     """Whether it has a shape and a type, and is there."""
     is_there = not isinstance(value, Placeholder)
     return is_there and hasattr(value, "shape") and hasattr(value, "dtype")
-
-
-def is_plain(array: Any) -> bool:
-    """Whether it is one of JAX or NumPy; without a mask, which JAX does not have."""
-    of_either = isinstance(array, (jax.Array, np.ndarray, np.generic))
-    return of_either and not isinstance(array, np.ma.MaskedArray)
-
-
-IS_PLAIN = "be one of JAX or NumPy"
-
-
-def is_deleted(array: Any) -> bool:
-    """Whether it was one of JAX, whose memory is another's by now."""
-    is_one = isinstance(array, jax.Array) and not isinstance(array, Tracer)
-    return is_one and array.is_deleted()
-
-
-def deleted(array: Any) -> Unquoted:
-    return Unquoted(f"a deleted {shown_array(array)}")
-
-
-def check_untraced(array: Any, place: str) -> None:
-    """Raises `DmlError` where an array has no elements yet."""
-    if isinstance(array, Tracer):
-        raise DmlError([Fault("", place, "be there", Unquoted(f"a traced {shown_array(array)}"))])
-
-
-def check_there(array: Any, place: str) -> None:
-    """Raises `DmlError` where an array has no elements yet, or no more."""
-    check_untraced(array, place)
-    if is_deleted(array):
-        raise DmlError([Fault("", place, "be there", deleted(array))])
 
 
 def _joined(sizes: Iterable[int]) -> str:

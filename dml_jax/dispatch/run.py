@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from dml_jax.arrays import check_there
 from dml_jax.binding import Bound
 from dml_jax.binding_table import IS_DEVICE, checked_type
 from dml_jax.dispatch.executor import Executor, bounds_of, shaped, typed
@@ -16,7 +17,7 @@ from dml_jax.dispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.files import path_given
-from dml_jax.tensor import check_there, shown_array
+from dml_jax.tensor import shown_array
 
 Array = jax.Array | np.ndarray | np.generic
 

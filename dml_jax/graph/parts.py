@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
 from dml_jax.fields import UINT, Kind, UInt
 from dml_jax.files import read_npy
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import IS_PLAIN, TensorDesc, check_there, is_array, is_plain, shown_array
+from dml_jax.tensor import TensorDesc, is_array, shown_array
 
 Slots = list[tuple[str, TensorDesc | None]]
 """(path, tensor) of what edges may join, by its index; no tensor where an optional one is left out,

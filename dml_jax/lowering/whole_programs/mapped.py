@@ -33,6 +33,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import jaxpr_as_fun
 
 from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.all_cores_cpu import written_by_all_cores
@@ -89,25 +90,29 @@ def in_long_rows(program: Any) -> Any | None:
     are_joined = any(eqn.primitive.name == "concatenate" for eqn in program.jaxpr.eqns)
     if behind is None and row < loops_cpu.UNROLLED[0] and are_wide and are_joined:
         return None
-    shaped = functools.partial(_rows, starts=starts)
-    return of_other_shapes(program, functools.partial(_step, shaped=shaped), shaped)
+    return _merged(program, functools.partial(_rows, starts=starts))
 
 
 def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[jax.Array]:
     """The results of a traced program that only maps elements, over these axes in place of theirs.
 
-    Or over rows, where cores could not share them. In a call that XLA does not inline.
+    Or over rows, where cores could not share them.
     """
     loops = loops_cpu.even_loops(loops) or loops
+    merged = _merged(program, lambda shape: loops if shape else ())
+    return in_axes_of(merged, jaxpr_as_fun(merged), program, xs)
 
-    def shaped(shape: Sequence[int]) -> Sequence[int]:
-        return loops if shape else ()
 
-    def mapped(*xs: jax.Array) -> list[jax.Array]:
-        return _mapped(program, [*map(written_by_all_cores, xs)], shaped)
+def in_axes_of(
+    merged: Any, form: Callable[..., Sequence[jax.Array]], program: Any, xs: Sequence[Any]
+) -> list[jax.Array]:
+    """A program's results by a form of `merged`, the program of arrays that have other axes.
 
-    given = (jnp.reshape(x, shaped(jnp.shape(x))) for x in xs)
-    return all_reshaped(in_a_call(mapped, *given), [y.shape for y in program.out_avals])
+    In a call that XLA does not inline, or it would loop over the axes that there are around it.
+    """
+    given = (jnp.reshape(x, aval.shape) for x, aval in zip(xs, merged.in_avals, strict=True))
+    results = in_a_call(lambda *xs: form(*map(written_by_all_cores, xs)), *given)
+    return all_reshaped(results, [y.shape for y in program.out_avals])
 
 
 def _rows(shape: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
@@ -169,6 +174,11 @@ def _shape_of_all(program: Any, xs: Sequence[jax.Array]) -> tuple[int, ...] | No
         return None
     (shape,) = shapes - {()}
     return shape
+
+
+def _merged(program: Any, shaped: _Shaped) -> Any:
+    """The program of such arrays, which have another shape in place of each."""
+    return of_other_shapes(program, functools.partial(_step, shaped=shaped), shaped)
 
 
 def _mapped(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:

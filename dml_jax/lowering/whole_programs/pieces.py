@@ -12,6 +12,11 @@ def rows_of(x: jax.Array, axis: int) -> jax.Array:
     return x.reshape(math.prod(x.shape[:axis]), -1)
 
 
+def row_lengths(xs: Sequence[Any], axis: int) -> list[int]:
+    """The elements of such a row of each, of arrays or their types."""
+    return [math.prod(x.shape[axis:]) for x in xs]
+
+
 def shapes_of(x: jax.Array, sizes: Sequence[int], axis: int) -> list[tuple[int, ...]]:
     """Of the pieces of `sizes` along an axis."""
     return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]

@@ -27,7 +27,7 @@ from dml_jax.lowering.whole_programs.blocks_cpu import (
     are_few_blocks,
     join_blocks,
 )
-from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of, shapes_of
+from dml_jax.lowering.whole_programs.pieces import joined_shape, row_lengths, rows_of, shapes_of
 from dml_jax.lowering.whole_programs.places_cpu import joined_by_places
 
 
@@ -170,7 +170,7 @@ def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
         return _joined_by_all_cores(xs, axis)
     if leave_cores_idle() and are_few_blocks(xs, axis):
         return join_blocks(xs, axis)
-    if min(math.prod(x.shape[axis:]) for x in xs) < VECTORISED:
+    if min(row_lengths(xs, axis)) < VECTORISED:
         return lax.concatenate(xs, axis)
     if behind is None or math.prod(shape[:axis]) > 1:
         return lax.concatenate([rows_of(x, axis) for x in xs], 1).reshape(shape)
@@ -208,5 +208,5 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
     shape = joined_shape(types, axis)
     if math.prod(shape) < CACHED or len(types) > MOST_AT_ONCE or is_uneven(shape):
         return False
-    long = axis < len(shape) - 1 and min(math.prod(x.shape[axis:]) for x in types) > LONG
+    long = axis < len(shape) - 1 and min(row_lengths(types, axis)) > LONG
     return long or long_rows(shape, axis) is not None

@@ -39,7 +39,7 @@ from dml_jax.lowering.all_cores_cpu import leave_cores_idle, written_by_all_core
 from dml_jax.lowering.loops_cpu import VECTORISED, is_little, is_narrow, is_uneven
 from dml_jax.lowering.stored_cpu import reshaped
 from dml_jax.lowering.whole_programs.blocks_cpu import MOST_AT_ONCE, are_few_blocks
-from dml_jax.lowering.whole_programs.pieces import joined_shape, rows_of
+from dml_jax.lowering.whole_programs.pieces import joined_shape, row_lengths, rows_of
 
 # Elements of a row from which on narrow ones gain: LLVM unrolls rows of 9 to 11. ms, 800000 of
 # FLOAT16; UINT8, in the forms until then and so, of 10 7, 24; 5.5, 14; of 12 8.7, 2.4; 6.1, 1.5.
@@ -91,7 +91,7 @@ def gains_given(types: Sequence[Any], axis: int) -> bool:
     so, FLOAT32 18, 26; FLOAT16 21, 28; UINT8 23, 32; of 65, 228 and 228 16, 27; 27, 17; 33, 14. 16
     cores (Intel, jax 0.11.2) 14, 66; 12, 84; 21, 94; of the others 28, 71; 25, 61; 27, 28.
     """
-    has_short_rows = min(math.prod(x.shape[axis:]) for x in types) < VECTORISED
+    has_short_rows = min(row_lengths(types, axis)) < VECTORISED
     return (has_short_rows or leave_cores_idle()) and gains_computed(types, axis)
 
 
@@ -107,7 +107,7 @@ def _gains_in_rows_of_any_length(x: Any) -> bool:
 
 def _block(xs: Sequence[Any], axis: int) -> int:
     """The elements of blocks that make up a row of each piece; 1, if LLVM would unroll them."""
-    size = math.gcd(*(math.prod(x.shape[axis:]) for x in xs))
+    size = math.gcd(*row_lengths(xs, axis))
     return size if size >= VECTORISED else 1
 
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from dml_jax.lowering.all_cores_cpu import written_by_all_cores
 from dml_jax.lowering.by_other_loops import by_other_loops
 from dml_jax.lowering.devices.placement import (
     by_platform,
@@ -28,7 +27,6 @@ from dml_jax.lowering.devices.placement import (
     platforms_of,
 )
 from dml_jax.lowering.loops_cpu import even_rows
-from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
 from dml_jax.lowering.whole_programs import (
     arranged_last,
     joined_last,
@@ -198,7 +196,7 @@ def _as_runs(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | Non
 
 
 def _in_long_rows(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
-    """In a call that XLA does not inline, or it would loop over the axes that there are around.
+    """By the form that there is over these.
 
     2 cores, jax 0.10.2, ms, SPLIT, CLIPs and JOIN of [64, 8000, 64] in halves over 1 as XLA has it,
     by long rows alone, and by the form of these: FLOAT32 13, 37, 11; FLOAT16 7.4, 14, 6.7; UINT8
@@ -208,12 +206,8 @@ def _in_long_rows(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] 
     if merged is None:
         return None
 
-    def form(*xs: jax.Array) -> Sequence[jax.Array]:
-        shared = map(written_by_all_cores, xs)
-        return _in_a_form("cpu", merged, *shared, excluding=_in_long_rows)
-
-    results = in_a_call(form, *_in_shapes_of(merged.in_avals, xs))
-    return all_reshaped(results, [y.shape for y in program.out_avals])
+    form = functools.partial(_in_a_form, "cpu", merged, excluding=_in_long_rows)
+    return mapped.in_axes_of(merged, form, program, xs)
 
 
 def _in_shapes_of(types: Sequence[Any], xs: Sequence[jax.Array]) -> list[jax.Array]:

@@ -1,0 +1,99 @@
+"""Which arrays are taken: of JAX or NumPy, there, and as their tensors describe them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from numpy.ma import MaskedArray
+
+from dml_jax.errors import DmlError, Fault, Unquoted, with_article
+from dml_jax.tensor import Placeholder, TensorDesc, shown_array
+
+IS_PLAIN = "be one of JAX or NumPy"
+
+
+def is_plain(array: Any) -> bool:
+    """Whether it is one of JAX or NumPy; without a mask, which JAX does not have."""
+    of_either = isinstance(array, (jax.Array, np.ndarray, np.generic))
+    return of_either and not isinstance(array, MaskedArray)
+
+
+def is_deleted(array: Any) -> bool:
+    """Whether it was one of JAX, whose memory is another's by now."""
+    is_one = isinstance(array, jax.Array) and not isinstance(array, Tracer)
+    return is_one and array.is_deleted()
+
+
+def deleted(array: Any) -> Unquoted:
+    return Unquoted(f"a deleted {shown_array(array)}")
+
+
+def check_untraced(array: Any, place: str) -> None:
+    """Raises `DmlError` where an array has no elements yet."""
+    if isinstance(array, Tracer):
+        raise DmlError([Fault("", place, "be there", Unquoted(f"a traced {shown_array(array)}"))])
+
+
+def check_there(array: Any, place: str) -> None:
+    """Raises `DmlError` where an array has no elements yet, or no more."""
+    check_untraced(array, place)
+    if is_deleted(array):
+        raise DmlError([Fault("", place, "be there", deleted(array))])
+
+
+def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
+    """Whether there is an array for each tensor, of its sizes and type."""
+    return len(arrays) == len(tensors) and all(map(_is_described, tensors, arrays))
+
+
+def _is_described(tensor: TensorDesc, array: Any) -> bool:
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    # A program that has run before takes what is masked, without its mask (jax 0.10.2).
+    is_one = not isinstance(array, (Placeholder, MaskedArray))
+    return is_one and shape == tensor.sizes and dtype == tensor.dtype
+
+
+def array_faults(
+    name: str, tensors: Sequence[tuple[str, TensorDesc]], arrays: Sequence[Any]
+) -> Iterator[Fault]:
+    """Why arrays are not what (path, tensor) of each says."""
+    if len(arrays) != len(tensors):
+        rule = f"be {len(tensors)}, one for each input tensor"
+        yield Fault(name, "the number of arrays", rule, len(arrays))
+    for (path, tensor), array in zip(tensors, arrays, strict=False):
+        if not _is_described(tensor, array):
+            rule = f"be an array {array_of(tensor)}{_remedy(tensor, array)}"
+            yield Fault(name, path, rule, shown_array(array))
+
+
+def unusable(name: str, path: str, array: Any) -> Fault | None:
+    """Why JAX does not take an array that is of the right sizes and type, if it does not."""
+    if not is_plain(array):
+        return Fault(name, path, IS_PLAIN, Unquoted(with_article(type(array))))
+    return Fault(name, path, "be there", deleted(array)) if is_deleted(array) else None
+
+
+def array_of(tensor: TensorDesc) -> str:
+    """`float32[2,3]`, as `shown_array` has it of an array that a tensor describes."""
+    return shown_array(jax.ShapeDtypeStruct(tensor.sizes, tensor.dtype))
+
+
+def _remedy(tensor: TensorDesc, array: Any) -> str:
+    """What most likely helps where an array is not what a tensor says."""
+    shape = getattr(array, "shape", None)
+    if isinstance(array, Placeholder):
+        return " (only operators take these)"
+    if isinstance(array, MaskedArray):
+        return " without a mask (x.filled() makes one)"
+    if shape is None or not hasattr(array, "dtype"):
+        return " (jax.numpy.asarray makes one)"
+    if shape == tensor.sizes:
+        return f" (x.astype({tensor.dtype.name!r}) converts)" if _is_of_numbers(array) else ""
+    return " (jax.vmap maps over a dimension more)" if shape[1:] == tensor.sizes else ""
+
+
+def _is_of_numbers(array: Any) -> bool:
+    numbers = (np.number, np.bool_)
+    return is_plain(array) and any(jax.numpy.issubdtype(array.dtype, kind) for kind in numbers)
