@@ -22,13 +22,13 @@ from dml_jax.lowering.folds.one_value import SUM
 from dml_jax.lowering.folds.placed import fold
 from dml_jax.lowering.whole_programs import (
     blocks_cpu,
-    mapped,
-    mapped_apart,
+    mapped_apart_cpu,
+    mapped_cpu,
     pieces_cpu,
     pieces_gpu,
     places_cpu,
 )
-from dml_jax.lowering.whole_programs.by_library import by_library, is_there
+from dml_jax.lowering.whole_programs.by_library_cpu import by_library, is_there
 from dml_jax.lowering.whole_programs.equations import inlined
 
 X = np.random.default_rng(3).integers(0, 200, (6, 8, 12)).astype(np.uint8)
@@ -266,7 +266,7 @@ def test_narrow_rows_are_merged_behind_what_is_joined(
     expected = np.concatenate(arrays, axis).clip(2, 7)
     np.testing.assert_array_equal(graph(*arrays), expected)
     program = inlined(jax.make_jaxpr(graph.compute)(*arrays), "cpu")
-    merged = mapped.in_long_rows(program)
+    merged = mapped_cpu.in_long_rows(program)
     if rows is None:
         assert merged is None
     else:
@@ -303,7 +303,7 @@ def test_what_is_mapped_apart_from_short_loops(
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
     program = jax.make_jaxpr(graph.compute)(x)
-    apart = mapped_apart.with_maps_stored(inlined(program, "cpu"))
+    apart = mapped_apart_cpu.with_maps_stored(inlined(program, "cpu"))
     assert (apart is not None) == (gains and dtype != "FLOAT32")
     results = jax.tree.leaves(jax.jit(in_form("cpu", graph.compute))(x))
     for result, expected in zip(results, jax.tree.leaves(graph(x)), strict=True):
@@ -323,7 +323,7 @@ def test_a_long_chain_is_mapped_apart(dtype: str):
         y = clip(y)
     graph = builder.build(functional.split(y, 3, [6, 7]))
     x = np.random.default_rng(0).integers(0, 9, tensor.sizes).astype(tensor.dtype)
-    program = mapped_apart.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
+    program = mapped_apart_cpu.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert program is not None
     of_arrays = [eqn for eqn in program.jaxpr.eqns if eqn.outvars[0].aval.shape]
     assert [eqn.primitive.name for eqn in of_arrays] == ["reshape", "jit", "reshape", "split"]
@@ -345,7 +345,7 @@ def test_what_is_clipped_apart_from_sums(function: Callable[..., Any], gains: bo
     tensor, builder = TensorDesc(dtype, [2, 40, 13, 65]), GraphBuilder()
     graph = builder.build(function(builder.input_tensor("x", tensor)))
     x = np.random.default_rng(0).integers(0, 3, tensor.sizes).astype(tensor.dtype)
-    apart = mapped_apart.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
+    apart = mapped_apart_cpu.with_maps_stored(inlined(jax.make_jaxpr(graph.compute)(x), "cpu"))
     assert (apart is not None) == (gains and dtype == "FLOAT16")
     with jax.disable_jit():
         expected = graph(x)
@@ -487,7 +487,7 @@ def test_one_axis_that_cores_cannot_share(
     op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=2, max=7)
     np.testing.assert_array_equal(op(x), np.clip(x, 2, 7))
     program = jax.make_jaxpr(op.lower)(x)
-    text = str(jax.make_jaxpr(lambda x: mapped.in_even_rows(program, [x]) or [])(x))
+    text = str(jax.make_jaxpr(lambda x: mapped_cpu.in_even_rows(program, [x]) or [])(x))
     if made == "concatenate" and dtype == "uint8":
         made = None
     assert made in text if made else "reshape" not in text and "concatenate" not in text
@@ -658,7 +658,7 @@ def test_wide_elements_of_small_maps_are_joined_as_they_are(dtype: str, in_rows:
 
     for function, expected in ((cut, True), (lambda x: lax.concatenate(cut(x), 1), in_rows)):
         program = jax.make_jaxpr(function)(x)
-        assert (mapped.in_long_rows(program) is not None) == expected
+        assert (mapped_cpu.in_long_rows(program) is not None) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 Nothing fuses with such a form, so that it may choose what its loops and kernels are over. The
 program is traced, and takes the first of `_FORMS` that there is for it: of what reduces what it is
-given (`by_library`), is cut or joined last (`pieces_cpu`, `places_cpu`, `pieces_gpu`,
-`joined_last`), only maps elements (`mapped`), or does so besides (`mapped_apart`), or reduces what
-it maps (`as_runs`), is reduced last (`reduced_last`), moves and repeats elements last
-(`arranged_last`, which has a form of anything). What these make of it may be another program, which
-is then asked like the first.
+given (`by_library_cpu`), is cut or joined last (`pieces_cpu`, `places_cpu`, `pieces_gpu`,
+`joined_last`), only maps elements (`mapped_cpu`, `mapped_gpu`), or does so besides
+(`mapped_apart_cpu`), or reduces what it maps (`as_runs_gpu`), is reduced last (`reduced_last_gpu`),
+moves and repeats elements last (`arranged_last`, which has a form of anything). What these make of
+it may be another program, which is then asked like the first.
 """
 
 import functools
@@ -30,16 +30,18 @@ from dml_jax.lowering.loops_cpu import even_rows
 from dml_jax.lowering.whole_programs import (
     arranged_last,
     joined_last,
-    mapped,
-    mapped_apart,
+    mapped_apart_cpu,
+    mapped_cpu,
+    mapped_gpu,
     pieces_cpu,
     pieces_gpu,
     places_cpu,
-    reduced_last,
+    reduced_last_gpu,
 )
-from dml_jax.lowering.whole_programs.as_runs import as_runs
-from dml_jax.lowering.whole_programs.by_library import by_library
+from dml_jax.lowering.whole_programs.as_runs_gpu import as_runs
+from dml_jax.lowering.whole_programs.by_library_cpu import by_library
 from dml_jax.lowering.whole_programs.equations import bound, evaluated, inlined
+from dml_jax.lowering.whole_programs.mapping import Survey
 
 Function = Callable[..., Sequence[jax.Array]]
 _FormOf = Callable[[Any], Function | None]  # of an equation
@@ -130,7 +132,7 @@ def _joined_by_places(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Arr
     of [8, 64, 60, 60] and [8, 64, 60, 70] FLOAT32 3.7, 3.7; FLOAT16 2.0, 4.5; UINT8 1.1, 2.0; TILE
     of CLIPs of [40000, 7] by 5 and [40000, 5] by 3 0.5, 2.6; 0.4, 4.5; 0.5, 3.1.
     """
-    if len(program.out_avals) > 1 or not mapped.does_no_more(program):
+    if len(program.out_avals) > 1 or Survey.of(program) is None:
         return None
     return joined_last.rewritten(places_cpu, program, xs)
 
@@ -162,7 +164,7 @@ def _split_given(eqn: Any) -> Function | None:
 def _split_last(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] | None:
     """By pairs of rows nothing that is moved or repeated before, as in `_joined_by_places`."""
     gains = pieces_cpu.gains_by_pairs_mapped
-    by_pairs = gains if mapped.does_no_more(program) else lambda *_: False
+    by_pairs = gains if Survey.of(program) else lambda *_: False
     return _last(functools.partial(_split_by_loops, by_pairs=by_pairs), program, xs)
 
 
@@ -202,12 +204,12 @@ def _in_long_rows(program: Any, xs: Sequence[jax.Array]) -> Sequence[jax.Array] 
     by long rows alone, and by the form of these: FLOAT32 13, 37, 11; FLOAT16 7.4, 14, 6.7; UINT8
     4.6, 8.7, 2.0.
     """
-    merged = mapped.in_long_rows(program)
+    merged = mapped_cpu.in_long_rows(program)
     if merged is None:
         return None
 
     form = functools.partial(_in_a_form, "cpu", merged, excluding=_in_long_rows)
-    return mapped.in_axes_of(merged, form, program, xs)
+    return mapped_cpu.in_axes_of(merged, form, program, xs)
 
 
 def _in_shapes_of(types: Sequence[Any], xs: Sequence[jax.Array]) -> list[jax.Array]:
@@ -231,18 +233,18 @@ _FORMS = {
         functools.partial(_only, _split_given),
         _joined_by_places,
         _in_long_rows,
-        mapped.in_even_rows,
+        mapped_cpu.in_even_rows,
         _split_last,
-        _as_another(mapped_apart.with_maps_stored),
+        _as_another(mapped_apart_cpu.with_maps_stored),
         functools.partial(joined_last.rewritten, pieces_cpu),
         functools.partial(arranged_last.rewritten, "cpu"),
     ),
     "cuda": (
         functools.partial(_only, _in_words),
         _as_runs,
-        mapped.in_pieces,
+        mapped_gpu.in_pieces,
         functools.partial(_last, _split_computed),
-        reduced_last.rewritten,
+        reduced_last_gpu.rewritten,
         functools.partial(joined_last.rewritten, pieces_gpu),
         functools.partial(arranged_last.rewritten, "cuda"),
     ),

@@ -1,4 +1,4 @@
-"""Whole programs that map each element by itself, cut and join: on a CPU over long rows.
+"""Whole programs that map each element by itself, cut and join: on a CPU, over long rows.
 
 XLA's loops are over the axes of the result. One over a short last axis LLVM unrolls wholly,
 elements one by one, and does not vectorise then. Here rows are put together until they are long,
@@ -26,7 +26,6 @@ behind it is too short, in rows that begin with it; the other forms are asked ho
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,18 +37,7 @@ from jax.extend.core import jaxpr_as_fun
 from dml_jax.lowering import loops_cpu
 from dml_jax.lowering.all_cores_cpu import written_by_all_cores
 from dml_jax.lowering.stored_cpu import all_reshaped, in_a_call
-from dml_jax.lowering.whole_programs import pieces_gpu
-from dml_jax.lowering.whole_programs.equations import (
-    bound,
-    in_other_shapes,
-    maps_elements,
-    of_other_shapes,
-)
-
-# The shape of a loop for that of an array; a number stays one.
-_Shaped = Callable[[Sequence[int]], Sequence[int]]
-# What cuts and joins, and which parameter says along which axis.
-AXIS = {"split": "axis", "concatenate": "dimension"}
+from dml_jax.lowering.whole_programs.mapping import Survey, mapped, merged, shape_of_all
 
 
 def in_long_rows(program: Any) -> Any | None:
@@ -58,17 +46,18 @@ def in_long_rows(program: Any) -> Any | None:
     That is where it does more, or rows are not so short.
     """
     shape = max((x.shape for x in program.in_avals), key=math.prod, default=())
-    shapes, along = set[tuple[int, ...]](), set[int]()
     before, row = loops_cpu.inner_loops(shape)
     longest = loops_cpu.UNROLLED[-1]
     if loops_cpu.is_little(shape) or not 1 < row <= longest:
         return None
-    if not _survey(program, shapes, along) or any(y.shape == () for y in program.out_avals):
+    survey = Survey.of(program)
+    if survey is None or any(y.shape == () for y in program.out_avals):
         return None
+    along = survey.along
     # Rows that are vectorised with the axis before them: over long ones 1.5 times as long.
     if along and row < loops_cpu.UNROLLED[0] and before > longest:
         return None
-    arrays, same = shapes - {()}, max(along, default=-1) + 1
+    arrays, same = survey.shapes - {()}, max(along, default=-1) + 1
     if any(len(y) != len(shape) or y[same:] != shape[same:] for y in arrays):
         return None
     # What is not cut goes as two axes at most, for both cores and a row, if not of `LONG` elements,
@@ -90,7 +79,7 @@ def in_long_rows(program: Any) -> Any | None:
     are_joined = any(eqn.primitive.name == "concatenate" for eqn in program.jaxpr.eqns)
     if behind is None and row < loops_cpu.UNROLLED[0] and are_wide and are_joined:
         return None
-    return _merged(program, functools.partial(_rows, starts=starts))
+    return merged(program, functools.partial(_rows, starts=starts))
 
 
 def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[jax.Array]:
@@ -99,18 +88,18 @@ def over(program: Any, xs: Sequence[jax.Array], loops: Sequence[int]) -> list[ja
     Or over rows, where cores could not share them.
     """
     loops = loops_cpu.even_loops(loops) or loops
-    merged = _merged(program, lambda shape: loops if shape else ())
-    return in_axes_of(merged, jaxpr_as_fun(merged), program, xs)
+    other = merged(program, lambda shape: loops if shape else ())
+    return in_axes_of(other, jaxpr_as_fun(other), program, xs)
 
 
 def in_axes_of(
-    merged: Any, form: Callable[..., Sequence[jax.Array]], program: Any, xs: Sequence[Any]
+    other: Any, form: Callable[..., Sequence[jax.Array]], program: Any, xs: Sequence[Any]
 ) -> list[jax.Array]:
-    """A program's results by a form of `merged`, the program of arrays that have other axes.
+    """A program's results by a form of the `other`, that of arrays which have other axes.
 
     In a call that XLA does not inline, or it would loop over the axes that there are around it.
     """
-    given = (jnp.reshape(x, aval.shape) for x, aval in zip(xs, merged.in_avals, strict=True))
+    given = (jnp.reshape(x, aval.shape) for x, aval in zip(xs, other.in_avals, strict=True))
     results = in_a_call(lambda *xs: form(*map(written_by_all_cores, xs)), *given)
     return all_reshaped(results, [y.shape for y in program.out_avals])
 
@@ -133,7 +122,7 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
         FLOAT16   70,  6.1,  6.0;  5.7
         UINT8     12,  3.3; 2.5
     """
-    shape = _shape_of_all(program, xs)
+    shape = shape_of_all(program)
     if shape is None or not loops_cpu.is_uneven(shape):
         return None
     if loops_cpu.even_loops(shape):
@@ -144,93 +133,5 @@ def in_even_rows(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | Non
     pieces = list[list[jax.Array]]()
     for begin, end in ((0, size - 1), (size - 1, size)):
         some = [lax.slice_in_dim(x.reshape(-1), begin, end) if x.shape else x for x in xs]
-        pieces.append(_mapped(program, some, lambda s, n=end - begin: (n,) if s else ()))
+        pieces.append(mapped(program, some, lambda s, n=end - begin: (n,) if s else ()))
     return [lax.concatenate(same, 0).reshape(shape) for same in zip(*pieces, strict=True)]
-
-
-def in_pieces(program: Any, xs: Sequence[jax.Array]) -> list[jax.Array] | None:
-    """The result of a traced program, by a GPU's pieces; None where it does more than to map."""
-    if len(program.out_avals) != 1 or any(x.shape == () for x in xs):
-        return None
-    if _shape_of_all(program, xs) is None:
-        return None
-
-    def one(*xs: jax.Array) -> jax.Array:
-        (y,) = _mapped(program, xs, lambda shape: xs[0].shape if shape else ())
-        return y
-
-    return [pieces_gpu.elementwise(one, *xs)]
-
-
-def _shape_of_all(program: Any, xs: Sequence[jax.Array]) -> tuple[int, ...] | None:
-    """The one shape of a traced program's arrays; None where it does more than to map elements."""
-    shapes, along = set[tuple[int, ...]](), set[int]()
-    if not program.jaxpr.eqns or not xs or any(map(jnp.shape, program.consts)):
-        return None
-    # What is cut or joined may be one piece, of the same shape.
-    if not _survey(program, shapes, along) or along:
-        return None
-    if len(shapes - {()}) != 1 or any(y.shape == () for y in program.out_avals):
-        return None
-    (shape,) = shapes - {()}
-    return shape
-
-
-def _merged(program: Any, shaped: _Shaped) -> Any:
-    """The program of such arrays, which have another shape in place of each."""
-    return of_other_shapes(program, functools.partial(_step, shaped=shaped), shaped)
-
-
-def _mapped(program: Any, xs: Sequence[jax.Array], shaped: _Shaped) -> list[jax.Array]:
-    """The results, of arrays that have another shape in place of each."""
-    return in_other_shapes(program, xs, functools.partial(_step, shaped=shaped), shaped)
-
-
-def _step(eqn: Any, operands: Sequence[Any], shaped: _Shaped) -> Sequence[jax.Array]:
-    """What an equation gives of such arrays: cut axes stay apart."""
-    params = eqn.params
-    if eqn.primitive.name == "broadcast_in_dim":
-        return [lax.broadcast(operands[0], shaped(eqn.outvars[0].aval.shape))]
-    if eqn.primitive.name not in ("split", "slice"):
-        return bound(eqn, operands)
-    (x,), sizes = operands, eqn.invars[0].aval.shape
-    times = [merged // size for merged, size in zip(x.shape, sizes, strict=False)]
-    if eqn.primitive.name == "split":
-        axis = params["axis"]
-        return lax.split(x, [size * times[axis] for size in params["sizes"]], axis)
-    # What is not cut starts at 0, however many axes it is of.
-    start = list(map(operator.mul, params["start_indices"], times))
-    ends = map(operator.add, start, shaped(eqn.outvars[0].aval.shape))
-    return [lax.slice(x, start, list(ends))]
-
-
-def does_no_more(program: Any) -> bool:
-    """Whether a traced program maps elements, cuts and joins, and does nothing more."""
-    return _survey(program, set(), set())
-
-
-def _survey(program: Any, shapes: set[tuple[int, ...]], along: set[int]) -> bool:
-    """Whether elements are mapped, and moved along whole axes, and nothing more.
-
-    Adds the shapes of its values, and the axes along which it cuts and joins. Of equations that are
-    calls (`jax.jit`, and so `jnp.where`) it is not known.
-    """
-    variables = [*program.jaxpr.invars, *program.jaxpr.constvars]
-    variables += [var for eqn in program.jaxpr.eqns for var in eqn.outvars]
-    shapes.update(var.aval.shape for var in variables)
-    return all(_is_known(eqn, along) for eqn in program.jaxpr.eqns)
-
-
-def _is_known(eqn: Any, along: set[int]) -> bool:
-    name = eqn.primitive.name
-    if name in AXIS:
-        along.add(eqn.params[AXIS[name]])
-        return True
-    if name == "slice" and eqn.params["strides"] is None:
-        sizes = zip(eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape, strict=True)
-        along.update(axis for axis, (whole, part) in enumerate(sizes) if part != whole)
-        return True
-    if maps_elements(eqn):
-        return True
-    made = [] if name == "broadcast_in_dim" else eqn.outvars
-    return all(var.aval.shape == () for var in (*eqn.invars, *made))

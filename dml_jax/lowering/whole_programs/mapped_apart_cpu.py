@@ -1,8 +1,8 @@
 """Whole programs on a CPU that map narrow elements, and write what they then move by short loops.
 
-LLVM does not vectorise these (`mapped`), and with them not what is mapped in the same loop, which
-takes twenty times as long. So it is mapped before, by itself: over long rows, and stored. 2 cores,
-jax 0.10.2, GB/s moved, a CLIP and what moves in one loop, and apart; a copy 50:
+LLVM does not vectorise these (`mapped_cpu`), and with them not what is mapped in the same loop,
+which takes twenty times as long. So it is mapped before, by itself: over long rows, and stored. 2
+cores, jax 0.10.2, GB/s moved, a CLIP and what moves in one loop, and apart; a copy 50:
 
                                               FLOAT16      UINT8
     split in two over 3   [.., 13, 13]        2.7, 23      1.9, 28
@@ -37,7 +37,7 @@ from dml_jax.lowering.whole_programs.equations import (
     maps_elements,
     variables,
 )
-from dml_jax.lowering.whole_programs.mapped import over
+from dml_jax.lowering.whole_programs.mapped_cpu import over
 
 # Sums of fewer rows are too much to store. GB/s, FLOAT16 [24, 3, 299, 299] over 1 48, 8.6.
 FEW_ROWS = 8
