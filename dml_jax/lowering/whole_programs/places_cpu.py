@@ -54,6 +54,10 @@ LONGEST = {1: 2**9, 2: 2**12, 4: 2**14, 8: 2**13}
 # 4.8; 6.6, 1.7, 4.4; 2.6, 0.7, 1.5. (Of four of 64 a SPLIT, CLIPs and JOIN FLOAT16 11, 4.0, 3.8;
 # but on 16 cores of an Intel 2.1, 4.6, FLOAT32 3.5, 5.4, so that few blocks are left to those.)
 MOST_IN_BLOCKS = 4
+# And the elements of a block to which they gain. ms of 33554432 UINT8, as XLA has them and so, of
+# CLIPs of 1, 6 and 6 blocks of 1001 2.8, 1.7; of 10000 1.8, 1.7; of 65536 1.6, 1.7; of three
+# times as many in blocks of 265189 4.1, 4.6; FLOAT16 of 1001 6.0, 3.8; of 10000 3.9, 3.6.
+LONGEST_BLOCK = 2**15
 # Rows that LLVM unrolls wholly, up to five pieces of which go by places also where they are few
 # blocks. ms of 8000000 elements, by these and so, 14 and 42 FLOAT16 23, 0.7; UINT8 7.1, 0.5; 32 and
 # 96 24, 1.9; 0.8, 0.9; five of 30 9.2, 2.1; 1.9, 0.9; 96 and 160 1.9, 5.1; 0.7, 0.9; of half as
@@ -75,7 +79,8 @@ def gains_computed(types: Sequence[Any], axis: int) -> bool:
     if one_row or is_little(shape) or is_uneven(rows) or not 1 < len(types) <= MOST_AT_ONCE:
         return False
     width, are_few = first.dtype.itemsize, are_few_blocks(types, axis)
-    if _block(types, axis) > 1 and len(types) <= MOST_IN_BLOCKS and not are_few:
+    in_blocks = 1 < _block(types, axis) <= LONGEST_BLOCK and len(types) <= MOST_IN_BLOCKS
+    if in_blocks and not are_few:
         return True
     if rows[1] < (SHORTEST if is_narrow(first) else 2) or width not in LONGEST:
         return False
