@@ -408,7 +408,9 @@ def test_the_command_writes_json_and_pictures(tmp_path: Path):
 
 def test_a_model_s_dispatchables_are_measured():
     model = Path(__file__).parent.parent / "examples" / "models" / "pixel_shuffle.json"
-    result = bench("--model", str(model), "--json", "--seconds", "0.001")
+    result = CliRunner().invoke(
+        cli, ["bench", "--model", "-", "--json", "--seconds", "0.001"], input=model.read_text()
+    )
     assert result.exit_code == 0, result.output
     names = {c["variant"] for c in json.loads(result.stdout)["cells"]}
     assert names == set(load_model(model).dispatchables)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dml_jax.cli.check import load
 from dml_jax.cli.terminal import (
     FILE,
+    INPUT,
     Finite,
     device_names,
     find_device,
@@ -90,7 +92,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
 )
 @click.option(
     "--model",
-    type=FILE,
+    type=INPUT,
     help="Measure the dispatchables of a DxDispatch model in place of the table.",
 )
 @click.option(
@@ -238,9 +240,7 @@ def _cells(
 
     if model is None:
         return cells(operators, types, shapes, limit, every=9 if quick else 1)
-    from dml_jax.dispatch.model import load_model
-
-    found = load_model(model).dispatchables.items()
+    found = load(model).dispatchables.items()
     return [Cell("MODEL", name, dispatchable.operator) for name, dispatchable in found]
 
 

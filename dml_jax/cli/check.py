@@ -54,7 +54,9 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
             raise DmlError(faults)
 
 
-def load(path: Path, feature_level: FeatureLevel | None, folder: Path | None = None) -> "Model":
+def load(
+    path: Path, feature_level: FeatureLevel | None = None, folder: Path | None = None
+) -> "Model":
     """The model of a file, or `STDIN`; refused where the level does not take all its operators."""
     from dml_jax.dispatch.model import load_model, parse_model
 
