@@ -1088,7 +1088,7 @@ def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
     """Each operator last in two of them, behind others."""
     g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
     right, _ = node_by_node(g, list(arrays.values()))
-    results = jax.jit(in_form(platform, g))(*arrays.values())
+    results = compiled_soon(in_form(platform, g))(*arrays.values())
     assert_alike(jax.tree.leaves(results), right)
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from devices import SEVERAL
+from forms import compiled_soon
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -127,7 +128,7 @@ def test_derivatives_of_a_shard_map(function: str, axes: tuple[int, ...]):
     def both_ways(f: Callable[[jax.Array], jax.Array], x: jax.Array) -> tuple[jax.Array, ...]:
         return jax.grad(lambda x: f(x).sum())(x), *jax.jvp(f, (x,), (x,))
 
-    got, expected = (jax.jit(functools.partial(both_ways, f))(x) for f in (mapped, f))
+    got, expected = (compiled_soon(functools.partial(both_ways, f))(x) for f in (mapped, f))
     for result, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(result, other, rtol=2e-5)
 
