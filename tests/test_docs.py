@@ -8,6 +8,7 @@ print what stands below them, where `...` stands for anything.
 import doctest
 import importlib
 import inspect
+import json
 import re
 import shlex
 import sys
@@ -181,3 +182,44 @@ def test_members_of_the_reference_are_there():
         fields = {field for base in cls.__mro__ for field in inspect.get_annotations(base)}
         kept = {"faults", "array"}  # what only __init__ sets
         assert [m for m in members.split() if not hasattr(cls, m) and m not in fields | kept] == []
+
+
+@pytest.mark.parametrize("column, results", [(1, "cpu-2core"), (2, "h200"), (3, "h100")])
+def test_figures_are_those_of_the_results(
+    column: int, results: str, monkeypatch: pytest.MonkeyPatch
+):
+    """In the README, and in the measurements' first table."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import report  # pyright: ignore[reportMissingImports]
+
+    kept = json.loads((ROOT / "benchmarks" / "results" / f"{results}.json").read_text())
+    text = "\n".join(report.lines(kept))
+
+    def found(pattern: str) -> tuple[str, ...]:
+        (match,) = re.findall(pattern, text, re.MULTILINE)
+        return match
+
+    times = r"^{}: (.+) times the best peer .* of (.+) cells\); (.+) slower"
+    (mean, cells, behind), (allocated, _, later) = (
+        found(times.format(way)) for way in ("bound", "allocated")
+    )
+    below = r"^bound, {}: (.+) \(geometric mean of (.+) cells\), (.+) below"
+    like_copies = "copy-like, of the copy" if column == 1 else "all"
+    share, moving, slow = found(below.format(like_copies))
+    of_copy, passes, missed = found(below.format("BACKWARD, target 0.67"))
+    apart, families = found(r"^bound, neighbours .*: (.+) of (.+) families")
+
+    page = (ROOT / "docs" / "measurements.md").read_text().partition("## Where it stands")[2]
+    told = {
+        "CPU": f"bound {mean} ({behind} of {cells}); allocated {allocated} ({later})",
+        "what writes more": f"{share} ({slow} of {moving})",
+        "neighbouring shapes": f"{int(families) - int(apart)} of {families}",
+        "a backward pass": f"{of_copy} ({missed} of {passes})",
+    }
+    for start, expected in told.items():
+        row = re.search(rf"^\| {start}.*", page, re.MULTILINE)
+        assert row and row[0].strip("| ").split(" | ")[column] == expected
+    readme = (ROOT / "README.md").read_text()
+    slower = f"more than 5% slower in {behind}" if column == 1 else behind
+    assert f"{mean} times ({slower})" in readme or f"; {mean} ({behind}) |" in readme
+    assert f"{allocated} times ({later})" in readme or f"; {allocated} ({later}) |" in readme
