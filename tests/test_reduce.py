@@ -946,6 +946,7 @@ def test_a_program_for_several_platforms(function: str):
         ("MAX", (256, 8, 13, 13), "uint8", 1),  # columns of short rows
         ("AVERAGE", (256, 8, 13, 13), "float16", 1),
         ("LOG_SUM_EXP", (65536, 2, 9), "float32", 2),  # short rows
+        ("SUM", (4096, 12, 4), "float16", 2),
     ],
 )
 def test_an_export_of_what_goes_by_other_loops(
@@ -957,6 +958,31 @@ def test_an_export_of_what_goes_by_other_loops(
     program = jax.export.export(jax.jit(op))(x)
     (expected,) = SAMPLES[op.c_name].reference(op, x)
     np.testing.assert_allclose(program.call(x), expected, rtol=1e-3 if dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "dtype", "expected"),
+    [
+        ("SUM", (4096, 12, 4), "float16", True),
+        ("L2", (4096, 3, 5, 2, 2), "float16", True),
+        ("MAX", (4096, 12, 4), "uint8", True),
+        ("SUM", (4096, 12, 4), "float32", False),  # as fast as they are
+        ("SUM", (4096, 12, 16), "float16", False),  # rows in one pass
+        ("SUM", (160, 300, 4), "float16", False),  # a loop that is vectorised as it is
+    ],
+)
+def test_what_short_rows_leave_is_one_loop(
+    function: str, shape: tuple[int, ...], dtype: str, expected: bool
+):
+    """Of narrow elements on a CPU, which LLVM vectorises by no short loop."""
+    axes = range(3 if len(shape) == 5 else 2, len(shape))
+    x = (np.random.default_rng(5).random(shape) * 100).astype(dtype)
+    op = make(function, x, tuple(axes))
+    text = jax.jit(op).trace(x).lower(lowering_platforms=("cpu",)).as_text()
+    (right,) = SAMPLES[op.c_name].reference(op, x)
+    one_axis = "x".join([str(right.size), {"float16": "f16", "uint8": "ui8"}.get(dtype, "f32")])
+    assert (f"tensor<{one_axis}>" in text) == expected
+    np.testing.assert_allclose(op(x), right, rtol=1e-3 if dtype == "float16" else 1e-5)
 
 
 def test_denormals_count_as_they_are_or_as_0():

@@ -17,8 +17,9 @@ from dml_jax.lowering.axes import Axes, restored
 from dml_jax.lowering.by_other_loops import by_other_loops
 from dml_jax.lowering.differentiable import differentiable
 from dml_jax.lowering.elementwise import where
+from dml_jax.lowering.folds.cpu import SHORT_ROW
 from dml_jax.lowering.folds.extreme import MAX, MIN
-from dml_jax.lowering.folds.fold import Fold, ends_in_rows
+from dml_jax.lowering.folds.fold import Fold, ends_in_rows, last_run
 from dml_jax.lowering.folds.index import arg_fold
 from dml_jax.lowering.folds.log_sum_exp import LOG_EXP_SUM
 from dml_jax.lowering.folds.one_value import PRODUCT, SUM, Reduction
@@ -48,7 +49,8 @@ def _returned(y: jax.Array, x: jax.Array, axes: Axes, dtype: Any = None) -> jax.
     """What an operator gives of y, which is left of x: of its type, if not told otherwise."""
     y = lax.convert_element_type(y, dtype or x.dtype)
     if ends_in_rows(x.shape, axes):
-        return y
+        row, _ = last_run(x.shape, axes)  # longer ones are loops of their own
+        return by_other_loops(y, y.ndim) if row <= SHORT_ROW else y
     rows = math.prod(x.shape[a] for a in axes)
     last = max(a for a in axes if x.shape[a] > 1)
     return by_other_loops(y, 0 if rows < FEW_ROWS else y.ndim - last - 1)

@@ -153,9 +153,9 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     4.9, MAX of FLOAT16 3.6, 1.1, ARGMAX 9.0, 3.9. LLVM unrolls a loop over two or three columns of
     exponentials: [524288, 8, 2] over 1 21, 3.3, [246723, 17, 2] 21, 12, [246723, 17, 3] 8, 6.
 
-    Where cores share rows evenly, narrow elements gain by it if fewer than `SHORT_LOOP` rows are
-    behind each other (SUM of FLOAT16 [174762, 12, 4] 11, 1.5; [104856, 40, 2] 0.5, 0.8), others do
-    not (SUM of FLOAT32 [1048576, 2, 4] 1.9, 2.6).
+    Where cores share rows evenly, what does not read twice gains nothing by it (SUM of FLOAT32
+    [1048576, 2, 4] 1.9, 2.6), but by a loop that has what becomes of narrow results, too
+    (`by_other_loops`).
     """
     first = min(a for a in axes if x.shape[a] > 1)
     before = [size for size in x.shape[:first] if size > 1]
@@ -167,7 +167,7 @@ def _in_long_loops(kind: Fold, x: jax.Array, axes: Axes, parts: Parts) -> Parts:
     elif len(behind) > 1 and kind.reads_twice and behind[-1] < SHORT_LOOP:
         flat = (k, c)
     elif not behind and len(before) > 1 and n <= _short_row(kind):
-        is_long = before[-1] >= SHORT_LOOP or not (kind.reads_twice or x.dtype.itemsize < 4)
+        is_long = before[-1] >= SHORT_LOOP or not kind.reads_twice
         if k % loops_cpu.CORES == 0 and is_long:
             return parts
         flat = (k,)

@@ -92,6 +92,7 @@ def forms(program: ClosedJaxpr) -> Mapping[str, Function]:
 def _in_a_form(
     platform: str, program: ClosedJaxpr, *xs: jax.Array, excluding: Any = None
 ) -> Sequence[jax.Array]:
+    """By the first form that there is; `excluding` is the one that made this program of another."""
     made = (form(program, xs) for form in _FORMS[platform] if form is not excluding)
     return next(results for results in made if results is not None)
 
