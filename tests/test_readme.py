@@ -22,10 +22,19 @@ def test_quickstart():
     assert failed == 0
 
 
+def headings(page: Path) -> list[str]:
+    """As links name them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found]
+
+
 def test_links_lead_somewhere():
     for page in (ROOT / "README.md", ROOT / "examples" / "images" / "README.md"):
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
-            assert target.startswith("https://") or (page.parent / target).exists(), target
+        for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            path, _, anchor = target.partition("#")
+            if not target.startswith("https://"):
+                assert (page.parent / path).exists(), target
+                assert not anchor or anchor in headings(page.parent / path), target
 
 
 def photograph(size: int) -> np.ndarray:

@@ -314,7 +314,11 @@ def test_second_derivatives_inside_of_a_loop(name: str):
         return loss(x) + loss(2 * x)
 
     def every_way(f: Callable[[jax.Array], jax.Array], x: jax.Array) -> list[jax.Array]:
-        return [jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x), jax.hessian(f)(x)]
+        return [
+            jax.jvp(jax.grad(f), (x,), (x,))[1],
+            jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x),
+            jax.hessian(f)(x),
+        ]
 
     step = 1e-2
     results, expected, up, down = compiled_soon(
@@ -327,5 +331,4 @@ def test_second_derivatives_inside_of_a_loop(name: str):
     for result, other in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-4)
     if name not in ("CLIP", "CLIP_GRAD"):  # which jump; of others it is the first one's derivative
-        curvature = np.tensordot(results[1], x, x.ndim)
-        np.testing.assert_allclose(curvature, (up - down) / (2 * step), rtol=3e-2, atol=3e-2)
+        np.testing.assert_allclose(results[0], (up - down) / (2 * step), rtol=3e-2, atol=3e-2)

@@ -9,7 +9,8 @@ from dml_jax.lowering.identity import identity
 from dml_jax.lowering.loops_cpu import LONG, even_loops, is_little, is_narrow
 from dml_jax.lowering.stored_cpu import reshaped
 
-# Elements of a row over which a loop is not vectorised with what it reads.
+# Elements of a row over which a loop is not vectorised with what it reads; of odd ones up to `LONG`
+# where all axes go as one, which never loses.
 SHORT_ROW = 16
 
 

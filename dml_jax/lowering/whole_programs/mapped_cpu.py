@@ -53,11 +53,11 @@ def in_long_rows(program: Any) -> Any | None:
     survey = Survey.of(program)
     if survey is None or any(y.shape == () for y in program.out_avals):
         return None
-    along = survey.along
+    arrays, along = survey.shapes, survey.along
     # Rows that are vectorised with the axis before them: over long ones 1.5 times as long.
     if along and row < loops_cpu.UNROLLED[0] and before > longest:
         return None
-    arrays, same = survey.shapes - {()}, max(along, default=-1) + 1
+    same = max(along, default=-1) + 1
     if any(len(y) != len(shape) or y[same:] != shape[same:] for y in arrays):
         return None
     # What is not cut goes as two axes at most, for both cores and a row, if not of `LONG` elements,

@@ -25,7 +25,7 @@ _AXIS = {"split": "axis", "concatenate": "dimension"}
 
 @dataclass(frozen=True)
 class Survey:
-    """The shapes of a program's values, also of numbers, and the axes it cuts and joins along."""
+    """The shapes of a program's arrays, numbers left out, and the axes it cuts and joins along."""
 
     shapes: frozenset[tuple[int, ...]]
     along: frozenset[int]
@@ -44,7 +44,7 @@ class Survey:
                 return None
             along |= cut or set()
             values += eqn.outvars
-        return cls(frozenset(var.aval.shape for var in values), frozenset(along))
+        return cls(frozenset(var.aval.shape for var in values) - {()}, frozenset(along))
 
 
 def _cut(eqn: Any) -> set[int] | None:
@@ -74,8 +74,7 @@ def shape_of_all(program: Any) -> tuple[int, ...] | None:
     # What is cut or joined may be one piece, of the same shape.
     if survey is None or survey.along or any(y.shape == () for y in program.out_avals):
         return None
-    shapes = survey.shapes - {()}
-    return next(iter(shapes)) if len(shapes) == 1 else None
+    return next(iter(survey.shapes)) if len(survey.shapes) == 1 else None
 
 
 def merged(program: Any, shaped: Shaped) -> Any:
