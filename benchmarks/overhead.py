@@ -20,7 +20,7 @@ from dml_jax.bench.cells import MAIN, cells
 from dml_jax.bench.overhead import compile_times
 from dml_jax.bench.plain import expression
 from dml_jax.bench.timing import Contender, interleaved
-from dml_jax.operator import whole_program
+from dml_jax.bindable import whole_program
 
 say = functools.partial(print, flush=True)
 

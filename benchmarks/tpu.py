@@ -26,7 +26,7 @@ from jax.sharding import SingleDeviceSharding
 import dml_jax
 from dml_jax.bench.cells import Cell, cells, named_kinds
 from dml_jax.bench.plain import expression
-from dml_jax.operator import whole_program
+from dml_jax.bindable import whole_program
 
 FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota", "after-all"}
 """Instructions that take no time; the ends of asynchronous copies overlap with others."""

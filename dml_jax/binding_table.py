@@ -11,10 +11,11 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
+from dml_jax.bindable import compiler_options, whole_program
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
-from dml_jax.operator import Operator, compiler_options, whole_program
+from dml_jax.operator import Operator
 from dml_jax.tensor import (
     X64_RULE,
     TensorDesc,

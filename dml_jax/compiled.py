@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import are_described, array_faults, unusable
+from dml_jax.bindable import Bindable, compiler_options, described, whole_program
 from dml_jax.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -21,12 +22,6 @@ from dml_jax.binding_table import (
     text_of,
 )
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
-from dml_jax.operator import (
-    Bindable,
-    compiler_options,
-    described,
-    whole_program,
-)
 from dml_jax.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

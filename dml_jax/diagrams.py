@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dml_jax.bindable import Bindable
 from dml_jax.dispatch.model import Dispatch, Model, Print
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, Graph, Source
-from dml_jax.operator import Bindable, Operator
+from dml_jax.operator import Operator
 from dml_jax.pictures import check_picture, save_picture
 from dml_jax.tensor import TensorDesc
 

@@ -1,20 +1,18 @@
 """The base of all operators: from one declaration, the checks, the support query and the call."""
 
-import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, overload
+from typing import Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
-from jax._src.core import trace_state_clean
-from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from dml_jax.arrays import are_described, array_faults, array_of, unusable
+from dml_jax.arrays import are_described, array_of
+from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import (
@@ -27,14 +25,11 @@ from dml_jax.errors import (
     nearest,
 )
 from dml_jax.fields import Field, Scalar
-from dml_jax.lowering.whole_programs.whole_program import in_its_form
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
-    X64_RULE,
     Placeholder,
     TensorDesc,
-    needs_x64,
     shown_array,
 )
 
@@ -42,189 +37,6 @@ _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
 
 OPERATORS: "dict[str, type[Operator]]" = {}
 """Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
-
-
-class BindPoint(NamedTuple):
-    """A name that memory is bound to: one tensor, or an array of them."""
-
-    name: str
-    tensors: tuple[TensorDesc, ...]
-    output: bool
-    is_array: bool
-
-
-class Bindable:
-    """What is called with arrays, and has names that memory is bound to: an operator, or a graph.
-
-    A subclass gives `tensors`, `bind_points`, `refused_at` and `compute`.
-    """
-
-    c_name: ClassVar[str]
-    in_place: ClassVar[bool] = False
-
-    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
-        """(path, field, tensor) of all tensors, of the outputs or of the inputs."""
-        raise NotImplementedError
-
-    def bind_points(self) -> Iterator[BindPoint]:
-        """Where memory is bound, by name."""
-        raise NotImplementedError
-
-    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
-        """Why a feature level does not take this description; empty where it does."""
-        raise NotImplementedError
-
-    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results, in their order, of arrays that are not checked; without `jax.jit`."""
-        raise NotImplementedError
-
-    if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
-        __name__: ClassVar[str]
-    else:
-
-        @property
-        def __name__(self) -> str:
-            """By which JAX calls a program of it alone, and profiles show that."""
-            return self.c_name
-
-    @functools.cached_property
-    def returns_tuple(self) -> bool:
-        """Whether a call gives a tuple of results, else the only one."""
-        outputs = [point for point in self.bind_points() if point.output]
-        return len(outputs) != 1 or outputs[0].is_array
-
-    def __call__(self, *arrays: Any) -> Any:
-        """The result, or a tuple of several, given one array for each input.
-
-        Raises `DmlError` where shapes or types are not those of the tensors.
-        """
-        self._check_arrays(arrays)
-        try:
-            # Of arrays that are there, but inside of another program, it is a part of that.
-            if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():
-                return _part(self, *arrays)
-            return _program(self._told)(self, *arrays)
-        except (TypeError, ValueError, RuntimeError):
-            self._check_usable(arrays)
-            raise
-
-    def whole(self, *arrays: ArrayLike) -> Any:
-        """What a call gives, in the form that is fastest as all that a program does.
-
-        It is not fused with what stands around it, and has no derivative or vmap.
-        """
-        self._check_arrays(arrays)
-        try:
-            return _whole(self, *arrays)
-        except (TypeError, ValueError, RuntimeError):
-            self._check_usable(arrays)
-            raise
-
-    @property
-    def compiler_options(self) -> Mapping[str, Any]:
-        """What a CPU's XLA is told of a program that does nothing else, as `jax.jit` takes it."""
-        return {}
-
-    @functools.cached_property
-    def _told(self) -> tuple[tuple[str, Any], ...]:
-        return tuple(self.compiler_options.items())
-
-    def _described(self) -> Iterator[tuple[str, TensorDesc]]:
-        """(path, tensor) of every tensor that is computed, those inside a graph included."""
-        return ((path, tensor) for path, _, tensor in self.tensors())
-
-    @functools.cached_property
-    def inputs(self) -> tuple[TensorDesc, ...]:
-        """The input tensors, in the order that a call takes arrays."""
-        return tuple(tensor for _, _, tensor in self.tensors(output=False))
-
-    @functools.cached_property
-    def outputs(self) -> tuple[TensorDesc, ...]:
-        """The output tensors, in the order that a call returns them."""
-        return tuple(tensor for _, _, tensor in self.tensors(output=True))
-
-    def validate(self, feature_level: FeatureLevel | str) -> None:
-        """Raises `DmlError` where a feature level ("2_1") does not take this descriptor."""
-        faults = self.refused_at(feature_level)
-        if faults:
-            raise DmlError(faults)
-
-    @functools.cached_property
-    def minimum_feature_level(self) -> FeatureLevel:
-        """The lowest feature level that takes this very descriptor."""
-        return next(level for level in FeatureLevel if not self.refused_at(level))
-
-    @property
-    def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
-        """For each level below `minimum_feature_level`, why it refuses."""
-        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
-        return {level: self.refused_at(level) for level in lower}
-
-    def _check_arrays(self, arrays: Sequence[Any]) -> None:
-        if self._widest is not None and needs_x64(self._widest):
-            raise DmlError(
-                Fault(self.c_name, f"{path}.DataType", X64_RULE, tensor.data_type.shown())
-                for path, tensor in self._described()
-                if needs_x64(tensor.data_type)
-            )
-        if not are_described(self.inputs, arrays):
-            tensors = [(path, tensor) for path, _, tensor in self.tensors(output=False)]
-            raise DmlError(array_faults(self.c_name, tensors, arrays))
-
-    def _check_usable(self, arrays: Sequence[Any]) -> None:
-        """Raises the error that JAX did not take what fits the tensors, if that is so."""
-        paths = (path for path, _, _ in self.tensors(output=False))
-        found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
-        faults = [fault for fault in found if fault]
-        if faults:
-            raise DmlError(faults)
-
-    @functools.cached_property
-    def _widest(self) -> TensorDataType | None:
-        types = (tensor.data_type for _, tensor in self._described())
-        return max(types, key=lambda t: t.bits, default=None)
-
-    def describe(self) -> str:
-        """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
-        return described(self.inputs, self.outputs)
-
-
-def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> str:
-    """Types and sizes on one line: `FLOAT32[1,1,3,3] -> FLOAT32[1,1,3,1]`."""
-    return " -> ".join(", ".join(t.shown() for t in ts) for ts in (inputs, outputs))
-
-
-@functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _part(function: Bindable, *arrays: Any) -> Any:
-    return _given(function, function.compute(*arrays))
-
-
-@functools.cache
-def _program(options: tuple[tuple[str, Any], ...]) -> Any:
-    return jax.jit(_whole, static_argnums=0, compiler_options=_for_cpu(dict(options)))
-
-
-def _whole(function: Bindable, *arrays: Any) -> Any:
-    return _given(function, in_its_form(function.compute, *arrays))
-
-
-def _given(function: Bindable, results: Sequence[Any]) -> Any:
-    return tuple(results) if function.returns_tuple else results[0]
-
-
-def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as all that a program does: an operator or a graph knows how."""
-    return function.whole if isinstance(function, Bindable) else function
-
-
-def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
-    """What XLA is told of a program that is this function, as `jax.jit` takes it."""
-    return _for_cpu(function.compiler_options) if isinstance(function, Bindable) else {}
-
-
-def _for_cpu(options: Mapping[str, Any]) -> dict[str, Any]:
-    # Other compilers need not know a CPU's.
-    return dict(options) if jax.default_backend() == "cpu" else {}
 
 
 Result = TypeVar("Result", covariant=True)

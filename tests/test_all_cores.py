@@ -28,7 +28,7 @@ PROGRAMS = f"""
 import json, jax
 from dml_jax.bench.cells import cells
 from dml_jax.lowering import loops_cpu
-from dml_jax.operator import whole_program
+from dml_jax.bindable import whole_program
 
 loops_cpu.CORES = {CORES}
 texts = {{}}

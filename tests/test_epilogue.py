@@ -10,8 +10,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from test_reduce import make
 
+from dml_jax.bindable import whole_program
 from dml_jax.lowering import epilogue
-from dml_jax.operator import whole_program
 
 mapped = Primitive("mapped_on_any_platform")
 mapped.def_abstract_eval(epilogue._shape)

@@ -37,6 +37,7 @@ from dml_jax import (
 )
 from dml_jax.bench import plain
 from dml_jax.bench.cells import PLANS, cells
+from dml_jax.bindable import whole_program
 from dml_jax.fields import (
     UINT,
     Array,
@@ -52,7 +53,6 @@ from dml_jax.fields import (
 )
 from dml_jax.lowering import loops_cpu, threads_gpu
 from dml_jax.lowering.whole_programs import blocks_cpu, pieces_cpu, places_cpu
-from dml_jax.operator import whole_program
 from dml_jax.operators import *  # noqa: F403
 
 LEVELS = [level.suffix for level in FeatureLevel]

@@ -11,11 +11,12 @@ import numpy as np
 
 from dml_jax import functional
 from dml_jax.bench.transformed import Backward, Mapped, Transformed
+from dml_jax.bindable import Bindable
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.graph import GraphBuilder
-from dml_jax.operator import OPERATORS, Bindable
+from dml_jax.operator import OPERATORS
 from dml_jax.operators import (
     Argmax,
     Argmin,

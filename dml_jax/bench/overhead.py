@@ -12,9 +12,10 @@ from dml_jax.bench.cells import Cell
 from dml_jax.bench.plain import expression
 from dml_jax.bench.roofline import Data, wide
 from dml_jax.bench.timing import Contender, interleaved, jax_contender, marks
+from dml_jax.bindable import Bindable
 from dml_jax.binding_table import Buffer, BufferBinding
 from dml_jax.compiled import compile
-from dml_jax.operator import Bindable, Operator
+from dml_jax.operator import Operator
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bench.transformed import Transformed
+from dml_jax.bindable import Bindable
 from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.graph import Graph
-from dml_jax.operator import Bindable
 
 Expression = Callable[..., Any]
 

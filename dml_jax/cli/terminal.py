@@ -18,8 +18,8 @@ from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate, printable
 from dml_jax.files import parsed
 
 if TYPE_CHECKING:
+    from dml_jax.bindable import Bindable
     from dml_jax.dispatch.executor import Device
-    from dml_jax.operator import Bindable
     from dml_jax.tensor import TensorDesc
 
 STATUS = (
@@ -144,7 +144,7 @@ def console() -> Any:
 def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
     from rich.table import Table
 
-    from dml_jax.operator import Bindable
+    from dml_jax.bindable import Bindable
 
     table = Table(title, "Operator", "Inputs", "Outputs", "Lowest feature level")
     for name, kind, shown in rows:
@@ -174,7 +174,7 @@ def used_rightly() -> Iterator[None]:
 
 def as_values(name: str, kind: str, shown: "Bindable | TensorDesc") -> dict[str, Any]:
     """A row of `show_table`, for JSON."""
-    from dml_jax.operator import Bindable
+    from dml_jax.bindable import Bindable
 
     if not isinstance(shown, Bindable):
         return {"name": name, "operator": kind, "inputs": [], "outputs": [shown.to_json()]}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dml_jax.bindable import Bindable
 from dml_jax.binding import Bound, check_overlaps, check_range
 from dml_jax.dispatch.reading import (
     Reader,
@@ -45,7 +46,7 @@ from dml_jax.errors import (
 from dml_jax.fields import Integer, list_of
 from dml_jax.files import path_given
 from dml_jax.graph import Graph
-from dml_jax.operator import Bindable, operator_from_json
+from dml_jax.operator import operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22

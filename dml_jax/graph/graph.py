@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 import jax
 
+from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
@@ -28,7 +29,6 @@ from dml_jax.graph.parts import (
     label_of,
 )
 from dml_jax.graph.wiring import Wiring
-from dml_jax.operator import Bindable, BindPoint
 from dml_jax.tensor import TensorDesc
 
 
