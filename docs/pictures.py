@@ -11,6 +11,8 @@ from dml_jax import Operator
 
 CELL, GAP, WIDTH, LINE = 30, 14, 420, 22  # pixels; no wider, so that a phone shows it whole
 INK, FAINT = "#1c2733", "#52606d"
+HIGHEST = 6.0
+"""How far from 0 a curve goes."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,14 @@ def _colour(number: int) -> str:
 
 
 def curve(op: Operator, arrays: Sequence[np.ndarray], label: str) -> str:
-    """What an elementwise operator makes of its first array, as a curve."""
-    x, y = arrays[0], np.asarray(op(*arrays))  # pyright: ignore[reportArgumentType]
+    """Draw the result of an elementwise operator over its first array, as a curve.
+
+    The curve has gaps where the result is not finite, or further from 0 than `HIGHEST`.
+    """
+    x, y = arrays[0], np.asarray(op(*arrays), np.float64)  # pyright: ignore[reportArgumentType]
+    y = np.where(np.abs(y) <= HIGHEST, y, np.nan)
     height, left = 200.0, 26.0
-    low, high = float(min(y.min(), -0.5)) - 0.5, float(max(y.max(), 0.5)) + 0.5
+    low, high = np.nanmin([*y, -0.5]) - 0.5, np.nanmax([*y, 0.5]) + 0.5
 
     def place(a: float, b: float) -> tuple[float, float]:
         across = (a - float(x[0])) / float(x[-1] - x[0])
@@ -143,10 +149,12 @@ def curve(op: Operator, arrays: Sequence[np.ndarray], label: str) -> str:
         shade = "#9aa5b1" if tick == 0 else "#e4e7eb"
         drawn.append(f'<path d="M{a:.1f} 0V{height}" stroke="{shade}"/>')
         drawn.append(_text(a, height + 15, str(tick), 12, FAINT, "middle"))
-    points = " ".join(
-        "{:.1f},{:.1f}".format(*place(float(a), float(b))) for a, b in zip(x, y, strict=True)
-    )
-    drawn.append(f'<polyline points="{points}" fill="none" stroke="#4a78b5" stroke-width="3"/>')
+    for piece in np.ma.clump_unmasked(np.ma.masked_invalid(y)):
+        points = " ".join(
+            "{:.1f},{:.1f}".format(*place(float(a), float(b)))
+            for a, b in zip(x[piece], y[piece], strict=True)
+        )
+        drawn.append(f'<polyline points="{points}" fill="none" stroke="#4a78b5" stroke-width="3"/>')
     drawn.append(_text(WIDTH, height + 34, label, 13, FAINT, "end"))
     return _svg(drawn, height + 42)
 
