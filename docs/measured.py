@@ -101,7 +101,7 @@ def times(cell: Cell, way: str) -> dict[str, float]:
 def speedup(cell: Cell, way: str, peer: str = "") -> float | None:
     """Return the speedup over `peer`, or over the fastest peer; None where nothing was measured."""
     peers = times(cell, way)
-    if peer and peer not in peers or not peers:
+    if (peer and peer not in peers) or not peers:
         return None
     return (peers[peer] if peer else min(peers.values())) / cell["times"][way]["median_us"]
 
