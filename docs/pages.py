@@ -120,7 +120,7 @@ MEMBERS = {  # those that users call, inherited ones too; of what is not listed,
 def pages() -> Iterator[tuple[str, str | bytes]]:
     """(path, content) of every page and picture that is made."""
     yield "index.md", home()
-    yield "contributing.md", (ROOT / "CONTRIBUTING.md").read_text()
+    yield "contributing.md", _on_the_site("CONTRIBUTING.md")
     yield "changelog.md", (ROOT / "CHANGELOG.md").read_text()
     yield "operators/index.md", catalogue()
     by_name = _examples()
@@ -184,8 +184,13 @@ def family_table(named: int = 4) -> str:
 
 
 def home() -> str:
-    """Return the README, with the links that the site can follow."""
-    text = re.sub(r"<!--.*?-->\n", "", (ROOT / "README.md").read_text())
+    """Return the README as a page of the site."""
+    return _on_the_site("README.md")
+
+
+def _on_the_site(name: str) -> str:
+    """Return the file `name` of the root with links that the site can follow."""
+    text = re.sub(r"<!--.*?-->\n?", "", (ROOT / name).read_text())
     text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
     text = text.replace("](CHANGELOG.md)", "](changelog.md)")
     return re.sub(r"(?<!!)\[([^\]]+)\]\((?:examples/|LICENSE|CITATION)[^)]*\)", r"\1", text)
