@@ -11,7 +11,7 @@ import io
 import pprint
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
     for op in OPERATORS.values():
         pictures = dict(_pictures(op, by_name.get(op.c_name, [])))
         yield from pictures.items()
-        yield page_of(op), operator_page(op, by_name.get(op.c_name, []), list(pictures))
+        yield page_of(op), operator_page(op, by_name.get(op.c_name, []), pictures)
     yield "reference.md", reference()
     yield "SUMMARY.md", navigation()
     for path in re.findall(r"\]\((examples/images/[^)]+)\)", (ROOT / "README.md").read_text()):
@@ -297,7 +297,8 @@ def _level_table(ops: list[type[Operator]]) -> str:
 
 
 def _of_first_input(op: type[Operator]) -> list[Matrix]:
-    first = next(f.c_name for f in op.fields if f.tensor and not f.tensor.output)
+    tensors = [f for f in op.fields if f.tensor]
+    first = min(tensors, key=lambda f: bool(f.tensor and f.tensor.output)).c_name
     return [m for m in matrices(op) if not m.tensors or first in m.tensors]
 
 
@@ -329,7 +330,9 @@ def _summary(by_type: Any) -> str:
 # An operator's page.
 
 
-def operator_page(op: type[Operator], shown: list[tuple[str, Example]], pictures: list[str]) -> str:
+def operator_page(
+    op: type[Operator], shown: list[tuple[str, Example]], pictures: Collection[str]
+) -> str:
     """Return the page of `op`: its meaning first, its support tables last."""
     text, function = Documentation.of(op), _function(op)
     named = f"In Python it is `dml_jax.{op.__name__}`"
@@ -377,7 +380,7 @@ def _function(op: type[Operator]) -> str:
 
 
 def _fields(op: type[Operator], text: Documentation) -> str:
-    lines = ["| field | | takes | in DirectML.h |", "| --- | --- | --- | --- |"]
+    lines = ["| field | | accepts | in DirectML.h |", "| --- | --- | --- | --- |"]
     for f in op.fields:
         counted = f" (with {f.count})" if f.count else ""
         said = text.fields.get(f.name, "")
@@ -437,24 +440,32 @@ def _examples() -> dict[str, list[tuple[str, Example]]]:
 
 
 def _pictures(op: type[Operator], shown: list[tuple[str, Example]]) -> Iterator[tuple[str, str]]:
-    """Yield (path, SVG) of each worked example, or a curve where an operator has none."""
-    stem = page_of(op).removesuffix(".md")
+    """Yield (path, SVG) of each worked example that a picture explains, or else of a curve."""
+    drawn = 0
     for number, (_, example) in enumerate(shown):
-        yield f"{stem}-{number + 1}.svg", example_picture(*example)
-    if not shown and op.by_element:
-        picture = _curve(op)
+        picture = example_picture(*example)
         if picture:
-            yield f"{stem}-1.svg", picture
+            drawn += 1
+            yield _picture_of(op, number), picture
+    line = _curve(op) if op.by_element and not drawn else None
+    if line:
+        yield _picture_of(op), line
+
+
+def _picture_of(op: type[Operator], example: int | None = None) -> str:
+    """Return the path of the picture of a worked example by its number, or of the curve."""
+    end = "curve" if example is None else f"{example + 1}"
+    return f"{page_of(op).removesuffix('.md')}-{end}.svg"
 
 
 def _curve(op: type[Operator]) -> str | None:
     """Return a curve of the operator that the docstring's example makes; None without one.
 
-    The example makes it of a few elements of some type; the curve needs it for FLOAT32.
+    The example describes it for a few elements of some type; the curve needs FLOAT32.
     """
     example = doctest.DocTestParser().get_doctest(Documentation.of(op).example, {}, "", "", 0)
     names: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(DmlError):
         for part in example.examples:
             if part.exc_msg is None:
                 exec(compile(part.source, op.__name__, "single"), names)
@@ -476,18 +487,23 @@ def _curve(op: type[Operator]) -> str | None:
 
 
 def _shown(
-    op: type[Operator], text: Documentation, shown: list[tuple[str, Example]], pictures: list[str]
+    op: type[Operator],
+    text: Documentation,
+    shown: list[tuple[str, Example]],
+    pictures: Collection[str],
 ) -> Iterator[str]:
+    """Yield the parts of a page's examples: the documentation's, and the docstring's."""
+    if _picture_of(op) in pictures:
+        picture = Path(_picture_of(op)).name
+        yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     for number, (title, example) in enumerate(shown):
         sizes = " and ".join(t.shown() for t in example.op.inputs)
         plain = re.sub(r"^Example( \w+)?(: )?", "", title) or "from the documentation"
         yield f"### {plain[:1].upper()}{plain[1:]}"
-        picture = Path(pictures[number]).name
-        yield f"![{op.short_name} of {sizes}: where each element goes]({picture}){{ .tensors }}"
+        if _picture_of(op, number) in pictures:
+            picture = Path(_picture_of(op, number)).name
+            yield f"![{op.short_name} of {sizes}: where each element goes]({picture}){{ .tensors }}"
         yield snippet(example)
-    if not shown and pictures:
-        picture = Path(pictures[0]).name
-        yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     if text.example:
         yield f"```pycon\n{text.example}\n```"
 

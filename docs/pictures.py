@@ -27,9 +27,16 @@ class Cells:
 
 def example_picture(
     op: Operator, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-) -> str:
-    """A worked example as SVG: the inputs above, the outputs below."""
-    above, below = _colours(op, inputs, outputs)
+) -> str | None:
+    """Draw a worked example as SVG: the inputs above, the outputs below.
+
+    Return None for an operator that neither moves elements nor reduces them: colours would say
+    nothing.
+    """
+    coloured = _colours(op, inputs, outputs)
+    if coloured is None:
+        return None
+    above, below = coloured
     chosen = [np.zeros(x.shape, bool) for x in inputs]
     if outputs[0].dtype.kind == "u" and hasattr(op, "axes"):  # an index: of which element?
         for group, index in enumerate(outputs[0].ravel()):
@@ -60,9 +67,14 @@ def _outputs(op: Operator) -> Iterator[Any]:
 
 def _colours(
     op: Operator, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What is reduced has its result's colour; what is moved keeps its own."""
+) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """Return the colours of inputs and outputs.
+
+    A reduced element has the colour of its result; an element that moves keeps its colour.
+    """
     if hasattr(op, "axes"):
+        if len(inputs) != 1 or len(outputs) != 1 or inputs[0].ndim != outputs[0].ndim:
+            return None
         (x,), (y,) = inputs, outputs
         groups = np.arange(y.size).reshape(y.shape)
         return [np.broadcast_to(groups, x.shape).copy()], [groups]
@@ -72,6 +84,12 @@ def _colours(
     ]
     moved = op(*(i.astype(x.dtype) for i, x in zip(ids, inputs, strict=True)))
     moved = [np.asarray(m).astype(int) for m in (moved if isinstance(moved, tuple) else (moved,))]
+    elements = np.concatenate([x.ravel() for x in inputs]) if inputs else np.zeros(0)
+    for places, y in zip(moved, outputs, strict=True):
+        if places.size and not 0 <= places.min() <= places.max() < elements.size:
+            return None
+        if not np.array_equal(elements[places], y):
+            return None
     key = np.zeros(ends[-1], int)
     if len(inputs) > 1:
         key = np.concatenate([np.full(x.size, k) for k, x in enumerate(inputs)])
