@@ -102,7 +102,7 @@ REFERENCE = {
     "Errors": ["errors.DmlError", "errors.Fault"],
 }
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
-MEMBERS = {  # those that users call, inherited ones too; of what is not listed, its own
+MEMBERS = {  # members that users call, inherited ones too; other classes show their own
     "operator.Operator": f"infer __call__ {_DESCRIBED} in_place describe "
     "c_name fields check expected_sizes because same_data_type inferred_data_type lower",
     "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names save load",
