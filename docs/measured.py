@@ -55,8 +55,8 @@ PROSE = """\
 - Outputs are written **into given memory**, or they are **allocated by the call**. On a GPU the
   first is the time of the kernels alone, and the second is the time of a call.
 
-The CPUs are shared cloud machines, so that figures of different machines, or of different days, do
-not compare. Each figure is the median of samples that alternate between the libraries.
+The CPUs are shared cloud machines: do not compare their figures across machines or days. Each
+figure is the median of samples that alternate between the libraries.
 """
 
 
