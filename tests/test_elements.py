@@ -35,11 +35,9 @@ def test_every_element_of_a_narrow_type(op_class: type[Operator]):
         output = row.types["output_tensor"]
         made = type_ if type_ in [t.name for t in output] else output[0].name
         x = every(type_)
-        attributes = record.drawn_attributes(rng, op_class, {"input_tensor": type_})
-        optional = {f.name for f in op_class.fields if f.optional}
-        fields: dict[str, Any] = {k: v for k, v in attributes.items() if k not in optional}
-        if any(f.name == "min_max_data_type" for f in op_class.fields):
-            fields |= {"min_max_data_type": type_, "min": 1, "max": 99}
+        drawn = record.fields(rng, op_class, {"input_tensor": type_, "output_tensor": made})
+        plain = [f.name for f in op_class.fields if not f.tensor and not f.optional]
+        fields: dict[str, Any] = {name: drawn[name] for name in plain}
         tensor = TensorDesc(type_, x.shape)
         op = op_class.infer(input_tensor=tensor, output_data_type=made, **fields)
         result = np.asarray(jax.jit(op, compiler_options=OPTIONS)(x))

@@ -161,11 +161,7 @@ def ranks_of(op_class: type[Operator], types: Types) -> tuple[int, int]:
 def random_attribute(rng: Rng, kind: Any) -> Any:
     """Return a random value of a kind of field."""
     if isinstance(kind, Choice):
-        return (
-            rng.choice(list(kind.enumeration))
-            if False
-            else list(kind.enumeration)[int(rng.integers(len(kind.enumeration)))]
-        )
+        return list(kind.enumeration)[int(rng.integers(len(kind.enumeration)))]
     if isinstance(kind, Boolean):
         return bool(rng.integers(2))
     if isinstance(kind, Integer):
