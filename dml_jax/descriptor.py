@@ -1,6 +1,7 @@
 """C structures of DirectML.h as immutable Python objects."""
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError
@@ -18,7 +19,7 @@ from typing import (
 
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, DmlError, Fault, field_of, nearest_name, suggested
-from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Scalar, Structure
+from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Scalar, Structure, UInt
 from dml_jax.files import is_note
 
 
@@ -28,6 +29,11 @@ def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:
     For type checkers only (they read `converter`); the field's kind does the converting.
     """
     return default
+
+
+def snake_case(c_name: str) -> str:
+    """Return `input_tensor` for `InputTensor`, and `roi_tensor` for `ROITensor`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", c_name).lower()
 
 
 def c_name_of(name: str) -> str:
@@ -85,6 +91,7 @@ class Descriptor:
     c_name: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]] = ()
     _names: ClassVar[Mapping[str, None]] = {}
+    _counts: ClassVar[dict[str, list[str]]] = {}  # a count field -> the lists that it counts
     _typed: ClassVar[Sequence[tuple[str, Scalar, str]]] = ()  # numbers, by what names their types
     _given: ClassVar[Any] = inspect.Parameter.KEYWORD_ONLY  # how fields are
 
@@ -99,8 +106,17 @@ class Descriptor:
                 declared[name] = _field_of(name, annotation, default)
                 if name in cls.__dict__:
                     delattr(cls, name)  # each instance has its own
-        cls.fields = tuple(declared.values())
-        cls._names = dict.fromkeys(declared)
+        cls._declare(tuple(declared.values()))
+
+    @classmethod
+    def _declare(cls, fields: tuple[Field, ...]) -> None:
+        """Sets the fields of the class, and what follows from them."""
+        cls.fields = fields
+        cls._names = {f.name: None for f in fields}
+        cls._counts = {}
+        for f in fields:
+            if f.count:
+                cls._counts.setdefault(f.count, []).append(f.c_name)
         names = {f.c_name: f.name for f in cls.fields}
         cls._typed = [
             (f.name, f.kind, names.get(f.kind.type_field, ""))
@@ -118,6 +134,7 @@ class Descriptor:
             for f in cls.fields
         ]
         cls.__signature__ = _OfConstructor(inspect.Signature(parameters))
+        names = {f.c_name: f.name for f in cls.fields}
 
     def __init__(self, /, *positional: Any, **values: Any):
         if positional:
@@ -194,7 +211,23 @@ class Descriptor:
         return near
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
-        """Adds what is wrong across fields; only those in `present` can be asked."""
+        """Adds what is wrong across fields; only fields in `present` can be asked."""
+
+    @classmethod
+    def _check_counts(cls, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        """Adds the lists that are not as long as others with the same count."""
+        for count, c_names in cls._counts.items():
+            if len(c_names) < 2:
+                continue
+            lists = [
+                f for f in cls.fields if f.c_name in c_names and present.get(f.name) is not None
+            ]
+            for f in lists[1:]:
+                first = lists[0]
+                length, wanted = len(present[f.name]), len(present[first.name])
+                if length != wanted:
+                    rule = f"have {wanted} elements, as {first.c_name} has ({count} counts both)"
+                    faults.append(Fault(cls.c_name, f.c_name, rule, list(present[f.name])))
 
     if not TYPE_CHECKING:  # or every attribute would be there for type checkers
 
@@ -314,6 +347,13 @@ def _rebuilt(cls: type[Descriptor], values: dict[str, Any]) -> Descriptor:
 
 class UnknownFieldError(Exception):
     """Raised where a check reads a field that is missing or wrong, which has been said."""
+
+
+class Size2D(Descriptor, c_name="DML_SIZE_2D"):
+    """DML_SIZE_2D: a width and a height, in elements."""
+
+    width: UInt
+    height: UInt
 
 
 class ScaleBias(Descriptor, c_name="DML_SCALE_BIAS"):

@@ -202,6 +202,92 @@ class DepthSpaceOrder(Enumeration, prefix="DML_DEPTH_SPACE_ORDER"):
     COLUMN_ROW_DEPTH = 1
 
 
+class MatrixTransform(Enumeration, prefix="DML_MATRIX_TRANSFORM"):
+    """DML_MATRIX_TRANSFORM: whether the last two dimensions of a matrix are exchanged."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class ConvolutionMode(Enumeration, prefix="DML_CONVOLUTION_MODE"):
+    """DML_CONVOLUTION_MODE: whether a filter is mirrored: CONVOLUTION mirrors it."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+
+
+class ConvolutionDirection(Enumeration, prefix="DML_CONVOLUTION_DIRECTION"):
+    """DML_CONVOLUTION_DIRECTION: a convolution, or its transpose (BACKWARD)."""
+
+    FORWARD = 0
+    BACKWARD = 1
+
+
+class PaddingMode(Enumeration, prefix="DML_PADDING_MODE"):
+    """DML_PADDING_MODE: the elements that padding adds."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECTION = 2
+    SYMMETRIC = 3
+    WRAP = 4
+
+
+class InterpolationMode(Enumeration, prefix="DML_INTERPOLATION_MODE"):
+    """DML_INTERPOLATION_MODE: how an element between others is computed."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+class RecurrentNetworkDirection(Enumeration, prefix="DML_RECURRENT_NETWORK_DIRECTION"):
+    """DML_RECURRENT_NETWORK_DIRECTION: the order in which a sequence is read."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    BIDIRECTIONAL = 2
+
+
+class RoundingMode(Enumeration, prefix="DML_ROUNDING_MODE"):
+    """DML_ROUNDING_MODE: how a number is rounded; TOWARD_INFINITY: halves away from zero."""
+
+    HALVES_TO_NEAREST_EVEN = 0
+    TOWARD_ZERO = 1
+    TOWARD_INFINITY = 2
+
+
+class IsInfinityMode(Enumeration, prefix="DML_IS_INFINITY_MODE"):
+    """DML_IS_INFINITY_MODE: which infinities are looked for."""
+
+    EITHER = 0
+    POSITIVE = 1
+    NEGATIVE = 2
+
+
+class RandomGeneratorType(Enumeration, prefix="DML_RANDOM_GENERATOR_TYPE"):
+    """DML_RANDOM_GENERATOR_TYPE: the algorithm of a random generator."""
+
+    PHILOX_4X32_10 = 0
+
+
+class MultiheadAttentionMaskType(Enumeration, prefix="DML_MULTIHEAD_ATTENTION_MASK_TYPE"):
+    """DML_MULTIHEAD_ATTENTION_MASK_TYPE: how a mask tensor of an attention is read."""
+
+    NONE = 0
+    KEY_SEQUENCE_LENGTH = 1
+    KEY_SEQUENCE_END_START = 2
+    KEY_QUERY_SEQUENCE_LENGTH_START_END = 3
+    BOOLEAN = 4
+
+
+class QuantizationType(Enumeration, prefix="DML_QUANTIZATION_TYPE"):
+    """DML_QUANTIZATION_TYPE: which quantization tensors there are."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
 class FeatureLevel(Enumeration, prefix="DML_FEATURE_LEVEL"):
     """DML_FEATURE_LEVEL; each level holds all of the ones below it."""
 
@@ -228,3 +314,8 @@ class FeatureLevel(Enumeration, prefix="DML_FEATURE_LEVEL"):
     @classmethod
     def by_name(cls) -> Mapping[str, Self]:
         return {member.suffix: member for member in cls}
+
+
+def by_prefix() -> dict[str, type[Enumeration]]:
+    """Return every enumeration by its C name."""
+    return {cls.prefix: cls for cls in Enumeration.__subclasses__()}

@@ -11,7 +11,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -73,13 +73,12 @@ class Kind:
 
 
 class Integer(Kind):
-    """UINT, or a part of its range."""
+    """UINT or INT, or a part of its range."""
 
-    c_type = "UINT"
-
-    def __init__(self, least: int, most: int):
+    def __init__(self, least: int, most: int, c_type: str = "UINT"):
         self.least = least
         self.most = most
+        self.c_type = c_type
 
     def convert(self, value: Any) -> int:
         try:
@@ -90,6 +89,17 @@ class Integer(Kind):
             shown = value if number is None or isinstance(value, bool) else number
             raise refused(f"be an integer in [{self.least}, {self.most}]", shown)
         return number
+
+
+class Boolean(Kind):
+    """BOOL: True or False; 0 and 1 are accepted for them."""
+
+    c_type = "BOOL"
+
+    def convert(self, value: Any) -> bool:
+        if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+            raise refused("be True or False", value)
+        return bool(value)
 
 
 class Real(Kind):
@@ -124,7 +134,11 @@ class Real(Kind):
         return value if math.isfinite(value) else str(value)
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> float:
-        return self.convert(float_of_word(value))
+        """Return the nearest FLOAT, also of an integer: DxDispatch reads numbers as floats."""
+        number = float_of_word(value)
+        if type(number) is int and abs(number) < 2**128:
+            number = float(np.float32(number))
+        return self.convert(number)
 
 
 # Which member of DML_SCALAR_UNION holds a type; FLOAT16 has none of its own, and lies in its bits.
@@ -315,6 +329,26 @@ class Structure(Kind):
         return self.descriptor.from_json(value)
 
 
+class Fused(Kind):
+    """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
+
+    c_type = "DML_OPERATOR_DESC"
+    activation: ClassVar[Any] = None  # the class of such values, set where it is defined
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, type) and hasattr(value, "fused"):
+            return value.fused()
+        if not isinstance(value, self.activation):
+            raise refused("be an activation, as ActivationRelu.fused()", value)
+        return value
+
+    def to_json(self, value: Any) -> dict[str, Any]:
+        return value.to_json()
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
+        return self.activation.from_json(value)
+
+
 class Count:
     """Names the C field that holds the number of elements of an array field."""
 
@@ -346,6 +380,7 @@ class Field:
 
 
 UINT = Integer(0, UINT_MAX)
+INT = Integer(-(2**31), 2**31 - 1, "INT")
 
 UInt = Annotated[int, UINT]
 UInts = Annotated[Sequence[int], Array(UINT)]

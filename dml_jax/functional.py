@@ -1,243 +1,421 @@
-"""Operators as functions of arrays, under DirectMLX's names, argument order and defaults.
+"""Operators as functions of arrays, under DirectMLX's names, with its argument order and defaults.
 
-Sizes and types are read from the arrays; the descriptor is built, checked and kept, so that a later
-call of the same shapes costs a dictionary look-up. On expressions of a `GraphBuilder` the same
-functions add a node. Each raises `DmlError` for what its operator does not take.
+`dml_jax.facts` has the signature of every function. A function reads sizes and types from its
+arrays, broadcasts them as NumPy does, makes the descriptor of the lowest version of the operator
+that expresses the arguments, and keeps it, so that a later call of the same shapes costs a
+dictionary look-up. On expressions of a `GraphBuilder` it adds a node. Types are never promoted; a
+Python number in place of an array has the type of the other arrays. Each function raises `DmlError`
+for arguments that its operator refuses.
 """
 
+import ast
+import builtins
+import collections
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import inspect
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
-from dml_jax.descriptor import ScaleBias
-from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
+from dml_jax import facts
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
-from dml_jax.fields import Integer
-from dml_jax.graph import Expression
-from dml_jax.operator import Operator
-from dml_jax.operators import (
-    Argmax,
-    Argmin,
-    DepthToSpace1,
-    ElementWiseClip,
-    ElementWiseClipGrad,
-    Join,
-    Reduce,
-    SpaceToDepth1,
-    Split,
-    Tile,
-)
-from dml_jax.tensor import Integers, TensorDesc, is_array, shown_array
+from dml_jax.fields import Array
+from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.operator import OPERATORS, Operator
+from dml_jax.tensor import TensorDesc, is_array, shown_array
 
-# What goes in comes out: arrays for arrays (of NumPy, too), expressions for expressions.
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # whose default Python has from 3.13 on
-
-    Value = TypeVar("Value", jax.Array, Expression, default=jax.Array)
-else:
-    Value = TypeVar("Value", jax.Array, Expression)
-Given = Value | ArrayLike
-
-
-@functools.lru_cache(maxsize=4096)
-def _described(dtype: Any, shape: tuple[int, ...]) -> TensorDesc:
-    return TensorDesc(TensorDataType.of_dtype(dtype), shape)
-
-
-def _desc(operator: type[Operator], value: Any, field: str = "InputTensor") -> TensorDesc:
-    if isinstance(value, Expression):
-        return value.desc
-    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-        rule = "be an array (jax.numpy.asarray makes one) or an Expression"
-        raise DmlError([Fault(operator.c_name, field, rule, shown_array(value))])
-    try:
-        return _described(value.dtype, value.shape)
-    except DmlError as error:
-        raise DmlError(error.moved(operator.c_name, field)) from None
-
-
-_descriptors: dict[Any, Operator] = {}
+_KEPT_MAX = 4096
+_kept: dict[Any, Operator] = {}
 
 
 def _key(value: Any) -> Any:
-    """What a field is kept by: floats by their bits, and 1, 1.0 and True apart."""
+    """Return what a descriptor is kept by: floats by their bits, and 1, 1.0 and True apart."""
     if isinstance(value, (float, np.floating)):
         return type(value), float(value).hex()
-    if isinstance(value, tuple):
+    if isinstance(value, (list, tuple)):
         return tuple(map(_key, value))
     return type(value), value
 
 
-def _kept(make: Callable[..., Any], **fields: Any) -> Any:
-    """`make(**fields)`, made once."""
-    key = (make, *map(_key, fields.values()))
-    try:
-        op = _descriptors.get(key)
-    except TypeError:  # something that has no hash is no field either: let it be refused
-        return make(**fields)
-    if op is None:
-        if len(_descriptors) >= 4096:
-            _descriptors.clear()
-        op = _descriptors[key] = make(**fields)
-    return op
+@functools.lru_cache(maxsize=_KEPT_MAX)
+def _tensor_desc(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> TensorDesc:
+    return TensorDesc(TensorDataType.of_dtype(dtype), shape, strides)
 
 
-def _listed(operator: type[Operator], field: str, values: Any, of: str = "") -> tuple[Any, ...]:
+def _axis(value: Any, rank: int) -> Any:
+    """Return an axis that counts from the end as one that counts from the start."""
+    is_negative = isinstance(value, (int, np.integer)) and -rank <= value < 0
+    return int(value) + rank if is_negative else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number) and not isinstance(value, (np.ndarray, np.generic))
+
+
+class Function:
+    """A function of one family of versions, made from its entry in `dml_jax.facts`."""
+
+    def __init__(self, name: str):
+        entry = facts.functions()[name]
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = __name__
+        self.name = name
+        self.operators: list[type[Operator]] = [
+            OPERATORS[f"{facts.PREFIX}{op}"]
+            for op in entry["operators"]
+            if f"{facts.PREFIX}{op}" in OPERATORS
+        ]
+        self._fields: Mapping[str, str] = entry.get("fields", {})
+        self._results: Sequence[str] = entry.get("results", ())
+        needs_graph = any(
+            all(f.optional for f in op.fields if f.tensor and not f.tensor.output)
+            for op in self.operators
+        )
+        parameters = [self._parameter(text) for text in entry["arguments"]]
+        if needs_graph:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter("graph", kind, default=None))
+        self.__signature__ = inspect.Signature(parameters)
+        self._named = (
+            collections.namedtuple(f"{facts.class_name_of(name.upper())}Outputs", self._results)
+            if self._results
+            else None
+        )
+        self.__doc__ = self._documentation(entry["arguments"])
+
+    @staticmethod
+    def _parameter(text: str) -> inspect.Parameter:
+        name, _, default = text.partition("=")
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        value = ast.literal_eval(default) if default else inspect.Parameter.empty
+        return inspect.Parameter(name, kind, default=value)
+
+    def _documentation(self, arguments: Sequence[str]) -> str:
+        """Return the docstring: that of the newest operator, and what the arguments are."""
+        newest = self.operators[-1]
+        summary = inspect.cleandoc(newest.__doc__ or "").split("\n\n")[0]
+        versions = " or ".join(op.c_name for op in self.operators)
+        several = f"Returns a named tuple of {', '.join(self._results)}." if self._results else ""
+        lines = [summary, f"{self.name}({', '.join(arguments)})", several, f"Makes {versions}."]
+        return "\n\n".join(line for line in lines if line)
+
+    def __repr__(self) -> str:
+        return f"<function dml_jax.{self.name}>"
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        """Return the result of the operator that the arguments describe."""
+        try:
+            bound = self.__signature__.bind(*positional, **named)
+        except TypeError as error:
+            raise TypeError(f"dml_jax.{self.name}: {error}") from None
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        graph = arguments.pop("graph", None)
+        if graph is not None and not isinstance(graph, GraphBuilder):
+            raise DmlError([Fault(self._c_name, "graph", "be a GraphBuilder", graph)])
+        return self._run(arguments, graph)
+
+    @property
+    def _c_name(self) -> str:
+        return self.operators[-1].c_name
+
+    def _run(self, arguments: Mapping[str, Any], graph: GraphBuilder | None) -> Any:
+        refusals: list[DmlError] = []
+        for operator in self.operators:
+            try:
+                fields = operator.call_of(self._fields_of(operator, arguments))
+            except DmlError as error:  # this version does not express the arguments
+                if operator is not self.operators[-1]:
+                    continue
+                refusals.append(error)
+                continue
+            try:
+                return self._apply(operator, fields, arguments, graph)
+            except DmlError as error:
+                refusals.append(error)  # a newer version may take the arguments
+        raise refusals[0]
+
+    def _apply(
+        self,
+        operator: type[Operator],
+        fields: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        graph: GraphBuilder | None,
+    ) -> Any:
+        inputs, values = _split_inputs(operator, fields)
+        inputs = _with_numbers(operator, inputs)
+        is_narrow = any(getattr(v, "dtype", None) == jnp.bfloat16 for v in inputs.values())
+        if is_narrow:
+            return self._in_float32(arguments, graph)
+        targets = _broadcast(operator, inputs)
+        descs = {
+            name: _described(operator, name, value, targets.get(name))
+            for name, value in inputs.items()
+        }
+        ranks = [t.dimension_count for t in _flat(descs) if t is not None]
+        values = _normalised(operator, values, ranks[0] if ranks else 0)
+        op = _described_operator(operator, {**descs, **values})
+        arrays = [
+            (value, targets.get(name)) for name, item in inputs.items() for value in _items(item)
+        ]
+        if any(isinstance(value, Expression) for value, _ in arrays) or graph is not None:
+            results = _in_graph(op, arrays, graph)
+        elif any(t is not None and np.shape(v) != t for v, t in arrays):
+            results = _broadcast_call(op, tuple(t for _, t in arrays), *(v for v, _ in arrays))
+        else:
+            results = op(*(value for value, _ in arrays))
+        return self._presented(op, results)
+
+    def _fields_of(self, operator: type[Operator], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by field. Raises `DmlError` where the version has no such field."""
+        names = {f.name for f in operator.fields}
+        defaults = {p.name: p.default for p in self.__signature__.parameters.values()}
+        fields: dict[str, Any] = {}
+        for argument, value in arguments.items():
+            field = self._fields.get(argument, argument)
+            known = [n for n in (field, f"{field}_tensor", f"{field}_tensors") if n in names]
+            if known:
+                fields[known[0]] = value
+            elif field in ("output_sizes", "output_data_type") or argument in operator.arguments:
+                fields[argument if argument in operator.arguments else field] = value
+            elif value is None or value == defaults[argument]:
+                continue  # the version means what the default says
+            else:
+                rule = f"be left out (dml_jax.{self.name})"
+                raise DmlError([Fault(operator.c_name, argument, rule, value)])
+        return fields
+
+    def _in_float32(self, arguments: Mapping[str, Any], graph: GraphBuilder | None) -> Any:
+        """Compute bfloat16, which DirectML lacks, in float32, and round results once."""
+        values = list(arguments.values())
+        leaves, tree = jax.tree.flatten(values, is_leaf=lambda v: v is None)
+        narrow = [k for k, v in enumerate(leaves) if getattr(v, "dtype", None) == jnp.bfloat16]
+
+        @jax.jit
+        def computed(*arrays: Any) -> Any:
+            wide = list(leaves)
+            for k, array in zip(narrow, arrays, strict=True):
+                wide[k] = array.astype(jnp.float32)
+            whole = dict(zip(arguments, jax.tree.unflatten(tree, wide), strict=True))
+            results = self._run(whole, graph)
+            keeps = whole.get("output_data_type") is None
+            return jax.tree.map(
+                lambda r: r.astype(jnp.bfloat16) if keeps and r.dtype == jnp.float32 else r, results
+            )
+
+        return computed(*(leaves[k] for k in narrow))
+
+    def _presented(self, op: Operator, results: Any) -> Any:
+        """Return one result as it is, several as a named tuple with None for one left out."""
+        if self._named is None:
+            return results
+        made = iter(results if isinstance(results, tuple) else (results,))
+        outputs = op.outputs_of()
+        return self._named(
+            *(next(made) if getattr(op, f.name) is not None else None for f in outputs)
+        )
+
+
+def _split_inputs(
+    operator: type[Operator], fields: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays by field, and the other fields."""
+    inputs: dict[str, Any] = {}
+    values = dict(fields)
+    for f in operator.fields:
+        if f.tensor and not f.tensor.output and f.name in values:
+            value = values.pop(f.name)
+            if value is None:
+                continue
+            if f.is_array:
+                if is_array(value):  # or its slices would be taken
+                    got = shown_array(value)
+                    raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
+                value = _listed(operator, f.c_name, value)
+            inputs[f.name] = value
+    return inputs, values
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _flat(descs: Mapping[str, Any]) -> list[TensorDesc]:
+    return [desc for item in descs.values() for desc in _items(item)]
+
+
+def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
     try:
-        return items_of(values, of)
+        return items_of(values)
     except DmlError as error:
         raise DmlError(error.moved(operator.c_name, field)) from None
 
 
-def split(input: Given[Value], axis: int, output_axis_sizes: Integers) -> tuple[Value, ...]:
-    """The consecutive pieces of `input` along `axis`, of these sizes, which add up to its own.
+def _with_numbers(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs, with Python numbers as arrays of the other arrays' type."""
+    arrays = [v for item in inputs.values() for v in _items(item) if not _is_number(v)]
+    typed = next((v for v in arrays if hasattr(v, "dtype") or isinstance(v, Expression)), None)
+    if typed is None:
+        return dict(inputs)
+    graph = typed.graph if isinstance(typed, Expression) else None
+    dtype = typed.desc.dtype if isinstance(typed, Expression) else typed.dtype
 
-    DML_OPERATOR_SPLIT.
-    """
-    pieces = _listed(Split, "OutputTensors", output_axis_sizes, " of sizes along the axis")
-    return _kept(_split, tensor=_desc(Split, input), axis=axis, pieces=pieces)(input)
+    def made(name: str, value: Any) -> Any:
+        if not _is_number(value):
+            return value
+        held = np.asarray(value).astype(dtype)
+        if not _holds(dtype, value, held):
+            field = next(f.c_name for f in operator.fields if f.name == name)
+            rule = f"fit the type {np.dtype(dtype).name} of the other arrays"
+            raise DmlError([Fault(operator.c_name, field, rule, value)])
+        held = held.reshape((1,))
+        return held if graph is None else graph.constant(held)
 
-
-def _split(tensor: TensorDesc, axis: Any, pieces: tuple[int, ...]) -> Split:
-    sizes, outputs = tensor.sizes, [tensor]
-    try:
-        axis = Integer(0, len(sizes) - 1).convert(axis)
-    except DmlError:
-        pass  # that is what is wrong
-    else:
-        outputs, faults = [], []
-        for index, piece in enumerate(pieces):
-            try:
-                shape = (*sizes[:axis], piece, *sizes[axis + 1 :])
-                outputs.append(TensorDesc(tensor.data_type, shape))
-            except DmlError as error:
-                faults += error.moved(Split.c_name, f"OutputTensors[{index}]")
-        if faults:
-            raise DmlError(faults)
-    return Split(input_tensor=tensor, output_tensors=outputs, axis=axis)
-
-
-def join(inputs: Sequence[Given[Value]], axis: int) -> Value:
-    """The concatenation of `inputs` along `axis`. DML_OPERATOR_JOIN."""
-    if is_array(inputs):  # or its slices would be joined
-        got = shown_array(inputs)
-        raise DmlError([Fault(Join.c_name, "InputTensors", "be a list of arrays", got)])
-    inputs = _listed(Join, "InputTensors", inputs)
-    tensors = tuple(_desc(Join, x, f"InputTensors[{i}]") for i, x in enumerate(inputs))
-    return _kept(Join.infer, input_tensors=tensors, axis=axis)(*inputs)
-
-
-def tile(input: Given[Value], repeats: Integers) -> Value:
-    """`input` repeated so many times along each of its dimensions. DML_OPERATOR_TILE."""
-    repeats = _listed(Tile, "Repeats", repeats)
-    return _kept(Tile.infer, input_tensor=_desc(Tile, input), repeats=repeats)(input)
-
-
-def clip(input: Given[Value], min: float, max: float, scale_bias: ScaleBias | None = None) -> Value:
-    """`g(input)` within [`min`, `max`]; `g(x)` is `x * scale + bias`, or x without `scale_bias`.
-
-    Its gradient is 0 outside of the bounds and at them. DML_OPERATOR_ELEMENT_WISE_CLIP.
-    """
-    fields = {"scale_bias": scale_bias, "min": min, "max": max}
-    return _kept(ElementWiseClip.infer, input_tensor=_desc(ElementWiseClip, input), **fields)(input)
-
-
-def clip_grad(input: Given[Value], input_gradient: Given[Value], min: float, max: float) -> Value:
-    """`input_gradient` where `input` is strictly within the bounds, else 0.
-
-    DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD.
-    """
-    tensors = {
-        "input_tensor": _desc(ElementWiseClipGrad, input),
-        "input_gradient_tensor": _desc(ElementWiseClipGrad, input_gradient, "InputGradientTensor"),
+    return {
+        name: tuple(made(name, v) for v in item) if isinstance(item, tuple) else made(name, item)
+        for name, item in inputs.items()
     }
-    op = _kept(ElementWiseClipGrad.infer, **tensors, min=min, max=max)
-    return op(input, input_gradient)
 
 
-def depth_to_space(
-    input: Given[Value],
-    block_size: int,
-    order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
-) -> Value:
-    """[N, C * B * B, H, W] -> [N, C, H * B, W * B]. DML_OPERATOR_DEPTH_TO_SPACE1.
-
-    The channels that go to one block are C apart in `order` DEPTH_COLUMN_ROW, and neighbours in
-    COLUMN_ROW_DEPTH.
-    """
-    fields = {"block_size": block_size, "order": order}
-    return _kept(DepthToSpace1.infer, input_tensor=_desc(DepthToSpace1, input), **fields)(input)
+def _holds(dtype: Any, value: Any, held: np.ndarray) -> bool:
+    """Return whether a type holds a Python number: integers exactly, floats to rounding."""
+    if isinstance(value, complex) and not isinstance(value, (int, float)):
+        return False
+    return jnp.issubdtype(dtype, jnp.floating) or held == value
 
 
-def space_to_depth(
-    input: Given[Value],
-    block_size: int,
-    order: DepthSpaceOrder | str = DepthSpaceOrder.DEPTH_COLUMN_ROW,
-) -> Value:
-    """[N, C, H * B, W * B] -> [N, C * B * B, H, W]. DML_OPERATOR_SPACE_TO_DEPTH1.
-
-    The inverse of `depth_to_space` in the same `order`.
-    """
-    fields = {"block_size": block_size, "order": order}
-    return _kept(SpaceToDepth1.infer, input_tensor=_desc(SpaceToDepth1, input), **fields)(input)
+def _shape(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, Expression):
+        return value.desc.sizes
+    return tuple(value.shape) if hasattr(value, "shape") else None
 
 
-def reduce(
-    input: Given[Value], function: ReduceFunction | str, axes: Integers | None = None
-) -> Value:
-    """`function` over `axes` (None or empty: all), which stay as size 1. DML_OPERATOR_REDUCE.
-
-    ARGMAX and ARGMIN give UINT32, as in DirectMLX.
-    """
-    tensor = _desc(Reduce, input)
-    fields = {"function": function, "axes": _axes(Reduce, axes, tensor)}
-    return _kept(Reduce.infer, input_tensor=tensor, **fields)(input)
-
-
-def _axes(operator: type[Operator], axes: Any, tensor: TensorDesc) -> tuple[Any, ...]:
-    chosen = () if axes is None else _listed(operator, "Axes", axes)
-    return chosen or tuple(range(tensor.dimension_count))
-
-
-def argmax(
-    input: Given[Value],
-    axes: Integers | None = None,
-    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
-    output_data_type: TensorDataType | str = TensorDataType.UINT32,
-) -> Value:
-    """The index of the largest element over `axes` (None or empty: all). DML_OPERATOR_ARGMAX.
-
-    Of the input's rank: `axes` stay as size 1. Of elements that are equal, and of NaN, which is the
-    largest, `axis_direction` INCREASING gives the first, DECREASING the last. `output_data_type` is
-    INT32, UINT32, INT64 or UINT64.
-    """
-    return _arg(Argmax, input, axes, axis_direction, output_data_type)
+def _broadcast(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the sizes to which each input that must agree with others in sizes is broadcast."""
+    targets: dict[str, tuple[int, ...]] = {}
+    for names in operator.inputs_of_equal_sizes():
+        shapes = {name: _shape(inputs[name]) for name in names if name in inputs}
+        known = [shape for shape in shapes.values() if shape]
+        if len(known) < 2 or None in shapes.values() or len({*known}) == 1:
+            continue
+        try:
+            whole = np.broadcast_shapes(*known)
+        except ValueError:
+            continue  # the descriptor says which sizes disagree
+        targets |= dict.fromkeys(shapes, whole)
+    return targets
 
 
-def argmin(
-    input: Given[Value],
-    axes: Integers | None = None,
-    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
-    output_data_type: TensorDataType | str = TensorDataType.UINT32,
-) -> Value:
-    """The index of the smallest element over `axes` (None or empty: all). DML_OPERATOR_ARGMIN.
-
-    As `argmax`, with NaN as the smallest.
-    """
-    return _arg(Argmin, input, axes, axis_direction, output_data_type)
+def _described(operator: type[Operator], name: str, value: Any, target: Any) -> Any:
+    """Return the description of an array, or of a list of them; broadcast ones by strides of 0."""
+    c_name = next(f.c_name for f in operator.fields if f.name == name)
+    if isinstance(value, tuple):
+        paths = [f"{c_name}[{i}]" for i in range(len(value))]
+        return tuple(
+            _one_described(operator, p, v, None) for p, v in zip(paths, value, strict=True)
+        )
+    return _one_described(operator, c_name, value, target)
 
 
-def _arg(cls: Any, input: Any, axes: Any, axis_direction: Any, output_data_type: Any) -> Any:
-    tensor = _desc(cls, input)
-    op = _kept(
-        cls.infer,
-        output_data_type=output_data_type,
-        input_tensor=tensor,
-        axes=_axes(cls, axes, tensor),
-        axis_direction=axis_direction,
-    )
-    return op(input)
+def _one_described(operator: type[Operator], path: str, value: Any, target: Any) -> TensorDesc:
+    if isinstance(value, Expression):
+        shape, dtype = value.desc.sizes, value.desc.dtype
+    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+        shape, dtype = tuple(value.shape), value.dtype
+    else:
+        rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+        raise DmlError([Fault(operator.c_name, path, rule, shown_array(value))])
+    try:
+        if target is None or target == shape:
+            if isinstance(value, Expression):
+                return value.desc
+            return _tensor_desc(dtype, shape, None)
+        return _tensor_desc(dtype, target, _strides_of_broadcast(shape, target))
+    except DmlError as error:
+        raise DmlError(error.moved(operator.c_name, path)) from None
+
+
+def _strides_of_broadcast(shape: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides by which memory of `shape` is read as `target`."""
+    strides, step = [0] * len(target), 1
+    for d in range(1, len(shape) + 1):
+        strides[-d] = 0 if shape[-d] == 1 and target[-d] != 1 else step
+        step *= shape[-d]
+    return tuple(strides)
+
+
+def _normalised(operator: type[Operator], values: dict[str, Any], rank: int) -> dict[str, Any]:
+    """Return attributes with an integer as a list of one, and axes that count from the start."""
+    result = dict(values)
+    for f in operator.fields:
+        value = values.get(f.name)
+        if value is None or f.tensor:
+            continue
+        if isinstance(f.kind, Array):
+            if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+                value = [value]
+            if f.name == "axes":
+                value = [_axis(v, rank) for v in _listed(operator, f.c_name, value)]
+            result[f.name] = tuple(_listed(operator, f.c_name, value))
+        elif f.name == "axis":
+            result[f.name] = _axis(value, rank)
+    return result
+
+
+def _described_operator(operator: type[Operator], fields: Mapping[str, Any]) -> Operator:
+    """Return the operator of these fields, made once."""
+    try:
+        key = (operator, *((name, _key(value)) for name, value in fields.items()))
+        op = _kept.get(key)
+    except TypeError:  # something that has no hash is no field either: let it be refused
+        return operator.infer_from(**fields)
+    if op is None:
+        if len(_kept) >= _KEPT_MAX:
+            _kept.clear()
+        op = _kept[key] = operator.infer_from(**fields)
+    return op
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), inline=True)
+def _broadcast_call(op: Operator, targets: tuple[Any, ...], *arrays: Any) -> Any:
+    pairs = zip(arrays, targets, strict=True)
+    return op(*(a if t is None else jnp.broadcast_to(a, t) for a, t in pairs))
+
+
+def _in_graph(op: Operator, arrays: Sequence[Any], graph: GraphBuilder | None) -> Any:
+    """Add a node to the graph of the expressions among `arrays`, or to `graph`."""
+    if not arrays and graph is not None:
+        return graph.node(op)
+    return op(*(value for value, _ in arrays))
+
+
+@functools.cache
+def _function(name: str) -> Callable[..., Any]:
+    return Function(name)
+
+
+def _is_implemented(name: str) -> bool:
+    operators = facts.functions()[name]["operators"]
+    return any(f"{facts.PREFIX}{op}" in OPERATORS for op in operators)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FUNCTIONS":
+        return [name for name in facts.functions() if _is_implemented(name)]
+    if name == "__all__":  # without the names of Python's own functions
+        return [n for n in __getattr__("FUNCTIONS") if not hasattr(builtins, n)]
+    if name in facts.functions() and _is_implemented(name):
+        return _function(name)
+    if name in facts.functions():
+        missing = facts.functions()[name]["operators"][0]
+        raise AttributeError(f"dml_jax.{name}: DML_OPERATOR_{missing} is not implemented yet")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __getattr__("FUNCTIONS")

@@ -1,43 +1,104 @@
-"""The base of all operators: from one declaration, the checks, the support query and the call."""
+"""The base of all operators: from a declaration and its facts, the checks, and the call."""
 
+import functools
+import importlib
+import inspect
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from typing import Any, ClassVar, Protocol, Self, TypeVar, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
 from jax.typing import ArrayLike
 
+from dml_jax import constraints as records
+from dml_jax import enums, facts
+from dml_jax import support as support_tables
 from dml_jax.arrays import are_described, array_of
 from dml_jax.bindable import Bindable, BindPoint
-from dml_jax.descriptor import Descriptor, UnknownFieldError, c_name_of
+from dml_jax.constraints import Aspect, View, aspect_of
+from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, snake_case
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.errors import (
-    NOTHING,
-    DmlError,
-    Expect,
-    Fault,
-    Unquoted,
-    field_of,
-    nearest,
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.fields import (
+    INT,
+    UINT,
+    Array,
+    Boolean,
+    Choice,
+    Field,
+    Fused,
+    Kind,
+    Real,
+    Scalar,
+    Structure,
+    Tensor,
 )
-from dml_jax.fields import Field, Scalar
 from dml_jax.support import Support
-from dml_jax.tensor import (
-    DISTINCT_ADDRESSES,
-    Placeholder,
-    TensorDesc,
-    shown_array,
-)
+from dml_jax.tensor import DISTINCT_ADDRESSES, Placeholder, TensorDesc, shown_array
 
 _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
+_NEWEST = max(FeatureLevel)
 
-OPERATORS: "dict[str, type[Operator]]" = {}
-"""Every operator there is, by its full name (`DML_OPERATOR_REDUCE`)."""
 
+class _Registry(Mapping[str, "type[Operator]"]):
+    """The operators by their full names; a family's module is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, type[Operator]] = {}
+        self._loaded: set[str] = set()
+
+    def put(self, op: "type[Operator]") -> None:
+        """Add an operator that has been declared."""
+        self._built[op.c_name] = op
+
+    def built(self, c_name: str) -> "type[Operator] | None":
+        """Return the operator of a full name if it has been declared already."""
+        return self._built.get(c_name)
+
+    def _load(self, family: str) -> None:
+        if family in self._loaded:
+            return
+        self._loaded.add(family)
+        try:
+            importlib.import_module(f"dml_jax.operators.{family}")
+        except ModuleNotFoundError as error:
+            if error.name != f"dml_jax.operators.{family}":
+                raise
+
+    def _load_all(self) -> None:
+        for family in sorted({entry["family"] for entry in facts.catalogue().values()}):
+            self._load(family)
+
+    def __getitem__(self, name: str) -> "type[Operator]":
+        if name not in self._built:
+            short = name.removeprefix(facts.PREFIX)
+            entry = facts.catalogue().get(short)
+            if entry is not None and name.startswith(facts.PREFIX):
+                self._load(entry["family"])
+        return self._built[name]
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # pyright: ignore[reportArgumentType]
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_all()
+        order = {f"{facts.PREFIX}{name}": k for k, name in enumerate(facts.catalogue())}
+        return iter(sorted(self._built, key=lambda name: (order.get(name, len(order)), name)))
+
+    def __len__(self) -> int:
+        self._load_all()
+        return len(self._built)
+
+
+OPERATORS = _Registry()
+"""Every operator that is implemented, by its full name (`DML_OPERATOR_REDUCE`)."""
 
 Result = TypeVar("Result", covariant=True)
 
@@ -49,56 +110,149 @@ class _Lowering(Protocol[Result]):
     def _check_arrays(self, arrays: Sequence[Any]) -> None: ...
 
 
+Rule = Callable[[Any, Expect], None]
+
+
+def rule(*fields: str) -> Callable[[Rule], Rule]:
+    """Mark a method as a rule that no record can say, and name the fields that it reads.
+
+    The method is called with a collector of faults, `expect`, where none of `fields` is missing or
+    wrong: `expect(holds, "Axis", "be below 4", axis)`.
+    """
+
+    def marked(method: Rule) -> Rule:
+        method.reads = fields  # pyright: ignore[reportFunctionMemberAccess]
+        return method
+
+    return marked
+
+
+_KINDS: dict[str, Kind] = {
+    "input": Tensor(),
+    "output": Tensor(output=True),
+    "UINT": UINT,
+    "INT": INT,
+    "BOOL": Boolean(),
+    "FLOAT": Real(),
+    "SCALE_BIAS": Structure(ScaleBias),
+    "SIZE_2D": Structure(Size2D),
+    "OPERATOR_DESC": Fused(),
+}
+_SHOWN: dict[str, Any] = {"UINT": int, "INT": int, "BOOL": bool, "FLOAT": float}
+
+
+def _fields_of_facts(lines: Sequence[str]) -> tuple[Field, ...]:
+    """Return the fields that the facts of an operator list."""
+    parts = [re.fullmatch(r"(\w+)(?:\[(\w+)\])?(\?)? (\w+)", line).groups() for line in lines]  # pyright: ignore[reportOptionalMemberAccess]
+    counts = {count for _, count, _, _ in parts}
+    typed_by = next((c for k, _, _, c in parts if k == "TENSOR_DATA_TYPE"), "")
+    enumerations = enums.by_prefix()
+    fields = []
+    for word, count, optional, c_name in parts:
+        if c_name in counts:
+            continue
+        if word == "SCALAR_UNION":
+            kind, shown = Scalar(typed_by), float
+        elif word in _KINDS:
+            kind, shown = _KINDS[word], _SHOWN.get(word, object)
+        else:
+            enumeration = enumerations[f"DML_{word}"]
+            kind, shown = Choice(enumeration), enumeration | str
+        if isinstance(kind, Tensor):
+            shown = TensorDesc
+        elif isinstance(kind, Structure):
+            shown = kind.descriptor
+        if count:
+            kind, shown = Array(kind), Sequence[shown]
+        default = None if optional else MISSING
+        shown = shown | None if optional else shown
+        fields.append(
+            Field(snake_case(c_name), c_name, kind, bool(optional), default, count, shown)
+        )
+    return tuple(fields)
+
+
 class Operator(Descriptor, Bindable):
     """A DirectML operator: a checked description, and a function of JAX arrays.
 
-    `op(x, ...)` takes one array for each input tensor, in the order of the fields, of exactly the
-    described sizes and type, and returns the output (a tuple of them where there are several). It
-    is a pure function: it works eagerly and under jit, grad, vmap and shard_map, and is itself a
-    static argument of jit. Strides do not matter to it: they are a property of memory
-    (`TensorDesc.read` and `write`).
+    `op(x, ...)` takes one array for each input tensor that is given, in the order of the fields, of
+    exactly the described sizes and type, and returns the output (a tuple of several). It is a pure
+    function: it works eagerly and under jit, grad, vmap and shard_map, and is itself a static
+    argument of jit. Strides do not matter to it: they are a property of memory (`TensorDesc.read`
+    and `write`).
 
-    To declare an operator: annotate its fields, give `support`, and override
+    To declare an operator of the catalogue, name it (`op="REDUCE"`) and give `lower`: its fields,
+    support rows and constraints come from `dml_jax.facts`. An operator of your own annotates its
+    fields and gives `support`, and `constraints` in the form of `dml_jax.constraints`. Where they
+    are needed, override or add
 
-    - `check`: what its page demands beyond types and sizes;
-    - `expected_sizes`: the sizes that its other tensors must have, given its inputs and attributes;
-    - `same_data_type`: the tensors that share one type, where not all do;
-    - `lower`: the function of arrays, one line that calls `dml_jax.lowering`. It is given one for
-      each input, None for one that is left out, and gives one for each output there is.
+    - methods marked with `rule`: what no constraint record can say;
+    - `expected_sizes`: sizes that follow from the other fields by a rule that no record has;
+    - `default_data_types`: types of outputs that the caller of `infer` may choose;
+    - `lower`: the function of arrays. It is called with one array for each input field, None for an
+      input that is left out, and returns one array for each output field (an output that is left
+      out is dropped).
 
-    Its docstring says, a paragraph each, a summary, the formula, "Choices:" where the documentation
-    is silent, "Gradient:", "Fields:" and "Source:" (`dml_jax.documentation` reads them).
+    The docstring says, a paragraph each, a summary, the formula, "Choices:" where the documentation
+    is silent, "Gradient:" and "Fields:" (`dml_jax.documentation` reads them, those of the bases
+    too).
     """
 
     short_name: ClassVar[str]  # "REDUCE"
+    family: ClassVar[str]  # the module that declares it
     support: ClassVar[Support]
+    constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     _tensor_fields: ClassVar[tuple[str, ...]]
+    _rules: ClassVar[tuple[Rule, ...]]
+
+    if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
-        super().__init_subclass__(c_name=op and f"DML_OPERATOR_{op}", **kwargs)
+        super().__init_subclass__(c_name=op and f"{facts.PREFIX}{op}", **kwargs)
+        if op is None:
+            return
+        entry = facts.catalogue().get(op)
+        cls.short_name, cls.family = op, cls.__module__.rpartition(".")[2]
+        is_in_place = bool(cls.in_place)
+        if entry is not None and not inspect.get_annotations(cls):
+            cls._declare(_fields_of_facts(entry["fields"]))
+            tensors = {f.c_name: f.name for f in cls.fields if f.tensor}
+            choices = {
+                f.c_name: f.kind.enumeration for f in cls.fields if isinstance(f.kind, Choice)
+            }
+            cls.support = support_tables.of_facts(entry["support"], tensors, choices)
+            cls.constraints = entry["constraints"]
+            is_in_place = entry.get("in_place", False)
         cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
-        if op is not None:
-            cls.short_name = op
-            wrong = "; ".join(cls._half_declared())
-            if wrong:
-                raise TypeError(f"{cls.c_name} is half declared: {wrong}")
-            cls.support = cls.support.resolved(list(cls._tensor_fields))
-            jax.tree_util.register_static(cls)
-            OPERATORS[cls.c_name] = cls
+        marked = [v for base in reversed(cls.__mro__) for v in vars(base).items()]
+        cls._rules = tuple(v for v in dict(marked).values() if hasattr(v, "reads"))
+        wrong = "; ".join(cls._half_declared())
+        if wrong:
+            raise TypeError(f"{cls.c_name} is half declared: {wrong}")
+        if entry is None or ("support" in vars(cls) and cls.support._fields == ()):
+            cls.support = cls.support.of(cls._tensor_fields)
+            _ = cls.support.groups  # a row that misses a tensor is refused here
+        cls.in_place = cls._pairs_in_place() if is_in_place else {}
+        jax.tree_util.register_static(cls)
+        OPERATORS.put(cls)
 
     @classmethod
     def _half_declared(cls) -> Iterator[str]:
-        """What the declaration lacks, or says that cannot be."""
-        for part in ("support", "expected_sizes", "lower"):
+        """Yield what the declaration lacks, or says that cannot be."""
+        for part in ("support", "lower"):
             if getattr(cls, part, None) is getattr(Operator, part, None):
                 yield f"it lacks {part}"
         if not any(f.tensor and f.tensor.output for f in cls.fields):
             yield "it lacks an output"
-        known = OPERATORS.get(cls.c_name, cls)
+        known = OPERATORS.built(cls.c_name) or cls
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             yield f"{known.__module__}.{known.__qualname__} has that name"
-        named = c_name_of(cls.short_name.lower())
+        named = facts.class_name_of(cls.short_name)
         if cls.__name__ != named:
             yield f"its class is {cls.__name__}, not {named}"
         chosen = cls.support.by if hasattr(cls, "support") else None
@@ -109,91 +263,234 @@ class Operator(Descriptor, Bindable):
             if of not in (None, *(other.c_name for other in cls.fields)):
                 yield f"{f.c_name} is of the type {of}, which is no field"
 
-    # What an operator declares.
+    @classmethod
+    def _pairs_in_place(cls) -> dict[str, tuple[str, ...]]:
+        """Return the inputs that each output may lie on: those of its type and sizes."""
+        alike: dict[str, set[str]] = {}
+        for aspect in ("DataType", "Sizes"):
+            groups = [
+                {name.replace("[*]", "") for name in record["equal"]}
+                for record in cls.constraints
+                if aspect in record.get("of", ()) and "except" not in record
+            ]
+            for f in cls.fields:
+                partners = set().union(*(g for g in groups if f.c_name in g), {f.c_name})
+                alike[f.c_name] = alike.get(f.c_name, partners) & partners
+        inputs = [f for f in cls.fields if f.tensor and not f.tensor.output]
+        return {
+            f.name: tuple(
+                i.name for i in inputs if not cls.constraints or i.c_name in alike[f.c_name]
+            )
+            for f in cls.fields
+            if f.tensor and f.tensor.output
+        }
 
-    def check(self, expect: Expect) -> None:
-        """What the operator's page demands of its attributes."""
+    # What an operator may declare.
 
     def expected_sizes(self) -> Mapping[str, Any]:
-        """Tensor field -> the sizes it must have (a sequence of them for an array of tensors).
+        """Return tensor field -> the sizes it must have (a sequence of them for a list).
 
-        None is a size that does not follow, where `check` found a tensor wrong.
+        None is a size that does not follow.
         """
-        raise NotImplementedError
+        return {}
 
     def because(self, field: str, dimension: int) -> str:
-        """Where an expected size comes from, as an error message says it."""
+        """Return where an expected size comes from, as an error message says it."""
         return ""
 
-    def same_data_type(self) -> tuple[str, ...]:
-        """The tensor fields that share one data type: all of them, if not overridden."""
-        return self._tensor_fields
-
-    def inferred_data_type(self) -> TensorDataType:
-        """Of the outputs that `infer` makes: the first input's, if not overridden."""
-        return self.inputs[0].data_type
+    def default_data_types(self) -> Mapping[str, TensorDataType]:
+        """Return the types of outputs that follow from no record, where `infer` is not told."""
+        return {}
 
     def lower(self, *arrays: Any, **_: Any) -> Any:
-        """The function: one array for each input, one array or several out."""
+        """Compute the outputs from one array for each input."""
         raise NotImplementedError
 
     # What every operator has.
 
     @classmethod
+    @functools.cache
+    def _records(cls) -> tuple[records.Record, ...]:
+        alike = {"equal": [f.c_name + "[*]" * f.is_array for f in cls.fields if f.tensor]}
+        of_own = not cls.constraints and cls.short_name not in facts.catalogue()
+        return records.compiled([{**alike, "of": ["DataType"]}] if of_own else cls.constraints)
+
+    @classmethod
+    def outputs_of(cls) -> list[Field]:
+        """Return the fields of the outputs."""
+        return [f for f in cls.fields if f.tensor and f.tensor.output]
+
+    # What a function of `dml_jax.functional` asks.
+
+    arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return what `infer` takes, from the arguments of the function by field.
+
+        Raises `DmlError` where this version of the operator does not express them.
+        """
+        return arguments
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the operator that a function describes: `infer`, with types filled in.
+
+        A data type that a record ties to a tensor, such as MinMaxDataType, is that tensor's.
+        """
+        for record in cls._records():
+            if record.kind == "type" and record.data["is"].endswith(".DataType"):
+                f = next((f for f in cls.fields if f.c_name == record.data["type"]), None)
+                of = snake_case(record.data["is"].removesuffix(".DataType"))
+                if f and isinstance(f.kind, Choice) and isinstance(fields.get(of), TensorDesc):
+                    fields.setdefault(f.name, fields[of].data_type)
+        return cls.infer(**fields)
+
+    @classmethod
+    @functools.cache
+    def inputs_of_equal_sizes(cls) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of inputs whose sizes must agree, which functions broadcast."""
+        names = {f.c_name: f.name for f in cls.fields if f.tensor and not f.tensor.output}
+        groups = []
+        for record in cls._records():
+            if record.kind == "equal" and "Sizes" in record.data["of"]:
+                group = tuple(names[n] for n in record.data["equal"] if n in names)
+                if len(group) > 1 and "except" not in record.data:
+                    groups.append(group)
+        return tuple(groups)
+
+    @classmethod
+    def fused(cls, **attributes: Any) -> "FusedActivation":
+        """Return this activation without tensors, for the field FusedActivation of another one."""
+        return FusedActivation(cls, **attributes)
+
+    @classmethod
     def infer(
         cls,
         *positional: Any,
-        output_data_type: TensorDataType | str | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+        outputs: Collection[str] | None = None,
         **fields: Any,
     ) -> Self:
-        """The descriptor whose outputs follow from the other fields: packed, of the right sizes.
+        """Return the descriptor whose outputs follow from the other fields, packed.
 
         Args:
             positional: none: fields are given by name.
-            output_data_type: of the outputs; None is what `inferred_data_type` says.
+            output_data_type: of the outputs whose type does not follow from the other fields, or
+                field -> type; None takes the operator's default.
+            output_sizes: of the first output, or field -> sizes, where they do not follow.
+            outputs: the optional outputs to make; None makes all.
             fields: all fields but the outputs.
 
-        Raises `DmlError` as the constructor does. Not for operators whose outputs choose their own
-        sizes, such as SPLIT.
+        Raises `DmlError` as the constructor does. Not for operators whose outputs are a list, such
+        as SPLIT.
         """
-        outputs = [f for f in cls.fields if f.tensor and f.tensor.output]
-        names = [f.name for f in cls.fields if f not in outputs]
+        made = cls.outputs_of()
+        names = [f.name for f in cls.fields if f not in made]
         if positional:
             raise TypeError(f"{cls.__name__}.infer takes fields by name: {', '.join(names)}")
         partial = object.__new__(cls)
         faults: list[Fault] = []
-        for f in outputs:
+        for f in made:
             if f.name in fields:
                 rule = f"be left out: {cls.__name__}.infer makes it"
                 faults.append(Fault(cls.c_name, f.name, rule, fields.pop(f.name)))
             if f.is_array:
                 rule = f"be given to {cls.__name__}(...): they choose their own sizes"
                 faults.append(Fault(cls.c_name, f.c_name, rule, NOTHING))
-        cls._fill(fields, faults, cls._convert(fields, faults), outputs)
-        data_type = None
-        if output_data_type is not None:
-            try:
-                data_type = TensorDataType.of(output_data_type)
-            except DmlError as error:
-                faults += error.moved(cls.c_name, f"{outputs[0].c_name}.DataType")
+        cls._fill(fields, faults, cls._convert(fields, faults), made)
+        types = cls._chosen(output_data_type, made, TensorDataType.of, faults)
         partial.__dict__.update(fields)
         partial._check(faults, fields)
         if faults:
             raise DmlError(faults)
-        if data_type is None:
-            data_type = partial.inferred_data_type()
-        sizes = partial.expected_sizes()
-        for f in outputs:
-            try:
-                fields[f.name] = TensorDesc(data_type, sizes[f.name])
-            except DmlError as error:
-                faults += error.moved(cls.c_name, f.c_name)
+        wanted = [f for f in made if not f.optional or outputs is None or f.name in outputs]
+        for f in made:
+            if f not in wanted:
+                fields[f.name] = None
+        sizes = cls._chosen(output_sizes, wanted[:1], lambda value: value, faults, "Sizes")
+        fields |= partial._made(wanted, types, sizes, output_data_type, faults)
         if faults:
             raise DmlError(faults)
         return cls(**fields)
 
+    @classmethod
+    def _chosen(
+        cls,
+        value: Any,
+        made: Sequence[Field],
+        convert: Callable[[Any], Any],
+        faults: list[Fault],
+        part: str = "DataType",
+    ) -> dict[str, Any]:
+        """Return what the caller of `infer` says of each output, by field."""
+        by_field = (
+            value if isinstance(value, Mapping) else dict.fromkeys((f.name for f in made), value)
+        )
+        chosen = {}
+        for name, item in by_field.items():
+            field = next((f for f in cls.outputs_of() if f.name == name), None)
+            if field is None:
+                hint = nearest(name, [f.name for f in cls.outputs_of()])
+                faults.append(Fault(cls.c_name, str(name), f"be an output{hint}", item))
+            elif item is not None:
+                try:
+                    chosen[name] = convert(item)
+                except DmlError as error:
+                    moved = error.moved(cls.c_name, f"{field.c_name}.{part}")
+                    faults += moved if isinstance(value, Mapping) or not chosen else []
+        if faults and not isinstance(value, Mapping):
+            faults[:] = list(dict.fromkeys(faults))[: len(faults)]
+        return chosen
+
+    def _made(
+        self,
+        wanted: Sequence[Field],
+        types: Mapping[str, Any],
+        sizes: Mapping[str, Any],
+        output_data_type: Any,
+        faults: list[Fault],
+    ) -> dict[str, TensorDesc]:
+        """Return the outputs that `infer` makes."""
+        view = View(self._by_c_name(self.__dict__), self._counts)
+        c_names = [f.c_name for f in wanted]
+        solved_types = records.solve_types(self._records(), view, c_names, _NEWEST)
+        solved_sizes: dict[str, Any] = records.solve_sizes(self._records(), view, c_names, _NEWEST)
+        own, defaults = self.expected_sizes(), self.default_data_types()
+        free = [f for f in wanted if f.c_name not in solved_types]
+        made: dict[str, TensorDesc] = {}
+        for f in wanted:
+            data_type = types.get(f.name)
+            if not isinstance(output_data_type, Mapping) and free and f not in free:
+                data_type = None  # the one type is for the outputs that may choose
+            if data_type is None and f.c_name in solved_types:
+                data_type = TensorDataType.of(solved_types[f.c_name])
+            data_type = data_type or defaults.get(f.name) or self._only_type(f)
+            shape = sizes.get(f.name, own.get(f.name, solved_sizes.get(f.c_name)))
+            if shape is None or None in tuple(shape):
+                rule = f"be given: {type(self).__name__}.infer(..., output_sizes=...)"
+                faults.append(Fault(self.c_name, f"{f.c_name}.Sizes", rule, NOTHING))
+            elif data_type is None:
+                rule = f"be given: {type(self).__name__}.infer(..., output_data_type=...)"
+                faults.append(Fault(self.c_name, f"{f.c_name}.DataType", rule, NOTHING))
+            else:
+                try:
+                    made[f.name] = TensorDesc(data_type, shape)
+                except DmlError as error:
+                    faults += error.moved(self.c_name, f.c_name)
+        return made
+
+    def _only_type(self, f: Field) -> TensorDataType | None:
+        """Return the type of an output that no record gives: its only one, or the input's."""
+        group = getattr(self, self.support.by) if self.support.by else None
+        allowed = self.support.groups[group][0].types[f.name]
+        if len(allowed) == 1:
+            return allowed[0]
+        return next((t.data_type for t in self.inputs if t.data_type in allowed), None)
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
-        """(path, field, tensor) of all tensors, of the outputs or of the inputs.
+        """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
 
         The path is DirectML's spelling: `InputTensor`, `OutputTensors[1]`. Optional tensors that
         are not given are left out.
@@ -203,60 +500,67 @@ class Operator(Descriptor, Bindable):
                 yield from _tensors_of(f, getattr(self, f.name))
 
     def bind_points(self) -> Iterator[BindPoint]:
-        """Where memory is bound: the tensor fields that are given, by their C names."""
+        """Yield where memory is bound: the tensor fields that are given, by their C names."""
         for f in self.fields:
             value = getattr(self, f.name)
             if f.tensor is not None and value is not None:
                 tensors = value if f.is_array else (value,)
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
+    @classmethod
+    def _by_c_name(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {f.c_name: values[f.name] for f in cls.fields if f.name in values}
+
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         given = [f for f in self.fields if f.name in present]
         tensors = [tensor for f in given for tensor in _tensors_of(f, present[f.name])]
         if faults:
             faults[:] = _from_the_front(faults, tensors)
+        wrong = {aspect_of(fault.field) for fault in faults}
         by = self.support.by
-        unsupported: set[str] = set()
         if by is None or by in present:
-            found = self.support.faults(self.c_name, tensors, present[by] if by else None)
-            unsupported = {fault.field for fault in found}
-            faults += found
+            faults += self.support.faults(self.c_name, tensors, present[by] if by else None)
         expect = Expect(self.c_name)
         for f in given:
-            if f.is_array:
+            if f.is_array and present[f.name] is not None:
                 count = len(present[f.name])
                 expect(count > 0, f.count or f.c_name, "be at least 1", count)
+        self._check_counts(expect.faults, present)
         self._check_outputs(expect, tensors)
-        # What depends on a field that is missing or wrong is not asked. Of a rank that no row has
-        # rules of sizes would look for dimensions that are not there.
-        wrong = [fault.field for fault in expect.faults]
-        wrong += [path for path in unsupported if path.endswith("DimensionCount")]
-        known = self._but_for(wrong)
-        with suppress(UnknownFieldError):
-            types = [t for t in tensors if f"{t[0]}.DataType" not in unsupported]
-            known._check_types(expect, types)
-        with suppress(UnknownFieldError):
-            known.check(expect)
-        with suppress(UnknownFieldError):
-            wrong = [fault.field for fault in expect.faults]
-            known._but_for(wrong, of_tensors=False)._check_sizes(expect, tensors)
-        # A rank or type that no row has is said once, by the row.
-        faults += (fault for fault in expect.faults if fault.field not in unsupported)
+        counted = {c: {f.c_name for f in self.fields if f.count == c} for c in self._counts}
+        for fault in (*faults, *expect.faults):
+            root, aspect = aspect_of(fault.field)
+            wrong |= {(c_name, aspect) for c_name in counted.get(root, {root})}
+            wrong.add((root, aspect))
+        if not self.outputs_of() or any(f.name in present for f in self.outputs_of()):
+            self._check_all_outputs_absent(expect, present)
+        values = self._by_c_name(present)
+        known = {c: v for c, v in values.items() if (c, "") not in wrong}
+        view = View(known, self._counts)
+        records.check(self._records(), view, expect, wrong, _NEWEST)
+        self._check_rules(expect, wrong, present)
+        self._check_sizes(expect, tensors, wrong, present)
+        faults += expect.faults
 
-    def _but_for(self, paths: Sequence[str], of_tensors: bool = True) -> Self:
-        """Itself without the fields that these are in."""
-        if not paths:
-            return self
-        wrong = {field_of(path) for path in paths}
-        known = object.__new__(type(self))
-        for f in self.fields:
-            keeps = wrong.isdisjoint((f.c_name, f.count)) or (f.tensor and not of_tensors)
-            if f.name in self.__dict__ and keeps:
-                known.__dict__[f.name] = self.__dict__[f.name]
-        return known
+    def _check_all_outputs_absent(self, expect: Expect, present: Mapping[str, Any]) -> None:
+        outputs = [f for f in self.outputs_of() if present.get(f.name) is not None]
+        if not outputs and all(f.name in present for f in self.outputs_of()):
+            names = ", ".join(f.c_name for f in self.outputs_of())
+            rule = "be given, or another output" if "," in names else "be given"
+            expect(False, self.outputs_of()[0].c_name, rule, NOTHING)
+
+    def _check_rules(
+        self, expect: Expect, wrong: Collection[Aspect], present: Mapping[str, Any]
+    ) -> None:
+        c_names = {f.name: f.c_name for f in self.fields}
+        broken = {root for root, _ in wrong}
+        for method in self._rules:
+            reads: Sequence[str] = method.reads  # pyright: ignore[reportFunctionMemberAccess]
+            if all(name in present and c_names[name] not in broken for name in reads):
+                method(self, expect)
 
     def _check_outputs(self, expect: Expect, tensors: _Tensors) -> None:
-        outputs = {f.name for f in self.fields if f.tensor and f.tensor.output}
+        outputs = {f.name for f in self.outputs_of()}
         for path, field, tensor in tensors:
             if field not in outputs:
                 continue
@@ -266,15 +570,17 @@ class Operator(Descriptor, Bindable):
                 rule = "be NONE (OWNED_BY_DML is for inputs)"
                 expect(False, f"{path}.Flags", rule, Unquoted(tensor.flags.name))
 
-    def _check_types(self, expect: Expect, tensors: _Tensors) -> None:
-        shared = self.same_data_type()
-        alike = [(path, tensor.data_type) for path, field, tensor in tensors if field in shared]
-        for path, data_type in alike[1:]:
-            if data_type != alike[0][1]:
-                rule = f"be {alike[0][1]} ({alike[0][0]}.DataType)"
-                expect(False, f"{path}.DataType", rule, data_type.shown())
-
-    def _check_sizes(self, expect: Expect, tensors: _Tensors) -> None:
+    def _check_sizes(
+        self,
+        expect: Expect,
+        tensors: _Tensors,
+        wrong: Collection[Aspect],
+        present: Mapping[str, Any],
+    ) -> None:
+        """Check the sizes that `expected_sizes` demands, where nothing else is wrong."""
+        is_whole = all(f.name in present for f in self.fields)
+        if not is_whole or any(aspect != "DataType" for _, aspect in wrong):
+            return
         expected = {}
         for name, sizes in self.expected_sizes().items():
             f = next(f for f in self.fields if f.name == name)
@@ -292,14 +598,27 @@ class Operator(Descriptor, Bindable):
                 continue
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
                 if size not in (None, got):
-                    rule = f"be {size} {self.because(field, d)}".rstrip()
-                    expect(False, f"{path}.Sizes[{d}]", rule, got)
+                    text = f"be {size} {self.because(field, d)}".rstrip()
+                    expect(False, f"{path}.Sizes[{d}]", text, got)
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
-        """Why a feature level does not take this descriptor; empty where it does."""
+        """Return why a feature level refuses this descriptor; nothing where it accepts it."""
         level = FeatureLevel.of(feature_level)
         group = getattr(self, self.support.by) if self.support.by else None
-        return tuple(self.support.faults(self.c_name, list(self.tensors()), group, level))
+        faults = self.support.faults(self.c_name, list(self.tensors()), group, level)
+        expect = Expect(self.c_name)
+        of_level = [record for record in self._records() if record.levels]
+        if of_level:
+            view = View(self._by_c_name(self.__dict__), self._counts)
+            records.check(of_level, view, expect, set(), level)
+        for f in self.fields:
+            values = getattr(self, f.name)
+            for value in values if isinstance(values, tuple) else (values,):
+                if isinstance(value, FusedActivation) and value.introduced > level:
+                    text = f"be in feature level {level} (it came with {value.introduced})"
+                    expect(False, f.c_name, text, Unquoted(value.operator.short_name))
+        at = f" at feature level {level}"
+        return (*faults, *(replace(f, rule=f.rule + at) for f in expect.faults))
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...
@@ -307,7 +626,7 @@ class Operator(Descriptor, Bindable):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any:
-        """The output, or a tuple of several, given one array for each input tensor.
+        """Return the output, or a tuple of several, given one array for each input tensor.
 
         Given expressions of a `GraphBuilder`, it becomes a node of the graph, and returns
         expressions. Raises `DmlError` where shapes or types are not those of the tensors.
@@ -318,18 +637,27 @@ class Operator(Descriptor, Bindable):
         return super().__call__(*arrays)
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results, in their order, of arrays that are not checked; without `jax.jit`."""
+        """Return all results, in their order, of arrays that are not checked; without `jax.jit`."""
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            results = jax.tree.leaves(self.lower(*self._placed(strong)))
+            results = self._results(self.lower(*self._placed(strong)))
         if not are_described(self.outputs, results):
             made = ", ".join(map(shown_array, results))
             needed = ", ".join(map(array_of, self.outputs))
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
 
+    def _results(self, made: Any) -> list[jax.Array]:
+        """Return the results of the outputs that are described, of all that `lower` makes."""
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        outputs = self.outputs_of()
+        if len(results) == len(outputs) and not any(f.is_array for f in outputs):
+            pairs = zip(outputs, results, strict=True)
+            return [r for f, r in pairs if getattr(self, f.name) is not None]
+        return [result for result in results if result is not None]
+
     def _placed(self, arrays: Iterator[Any]) -> Iterator[Any]:
-        """The arrays, and None for each input that may be left out and is."""
+        """Yield the arrays, and None for each input that is left out."""
         for f in self.fields:
             if f.tensor and not f.tensor.output:
                 value = getattr(self, f.name)
@@ -339,18 +667,18 @@ class Operator(Descriptor, Bindable):
                     yield from itertools.islice(arrays, len(value) if f.is_array else 1)
 
     def to_json(self) -> dict[str, Any]:
-        """{"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
+        """Return {"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
         return {"Type": self.c_name, "Desc": super().to_json()}
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The inverse of `to_json`; also takes the fields by themselves. Raises `DmlError`.
+        """Return the operator that `to_json` gave `value`; also takes the fields by themselves.
 
-        `Operator.from_json` takes any operator, as `operator_from_json` does.
+        `Operator.from_json` takes any operator, as `operator_from_json` does. Raises `DmlError`.
         """
         if cls is Operator:
             return operator_from_json(value)  # pyright: ignore[reportReturnType]
-        if not isinstance(value, Mapping) or {"Type", "type"}.isdisjoint(value):
+        if not isinstance(value, Mapping) or cls._are_fields(value):
             return cls.of_fields(value)
         named, fields = _named(value)
         if named is not cls:
@@ -358,26 +686,161 @@ class Operator(Descriptor, Bindable):
         return cls.of_fields(fields)
 
     @classmethod
+    def _are_fields(cls, value: Mapping[str, Any]) -> bool:
+        """Return whether an object has the fields of this operator, without the operator's name."""
+        if any(f.c_name == "Type" for f in cls.fields):
+            return "Desc" not in value and "desc" not in value
+        return {"Type", "type"}.isdisjoint(value)
+
+    @classmethod
     def of_fields(cls, fields: Any) -> Self:
-        """The operator that a JSON object of its fields describes. Raises `DmlError`."""
+        """Return the operator that a JSON object of its fields describes. Raises `DmlError`."""
         return super().from_json(fields)
 
 
+class FusedActivation:
+    """An activation without tensors, which an operator applies to its result.
+
+    Made by `ActivationRelu.fused()`, or `ActivationElu.fused(alpha=0.5)`.
+
+    Attributes:
+        operator: the activation's class.
+        attributes: its attributes, by field.
+    """
+
+    __slots__ = ("attributes", "operator")
+    operator: type[Operator]
+    attributes: dict[str, Any]
+
+    def __init__(self, operator: type[Operator], /, **attributes: Any):
+        if not callable(getattr(operator, "function", None)):
+            name = getattr(operator, "c_name", repr(operator))
+            raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
+        faults: list[Fault] = []
+        plain = [f for f in operator.fields if not f.tensor]
+        for f in operator.fields:
+            if f.tensor and attributes.get(f.name) is not None:
+                rule = "be left out: an activation that is fused has no tensors"
+                faults.append(Fault(operator.c_name, f.c_name, rule, attributes.pop(f.name)))
+        broken = operator._convert(attributes, faults)
+        tensors = [f for f in operator.fields if f.tensor]
+        operator._fill(attributes, faults, broken, tensors)
+        values = {f.name: attributes.get(f.name) for f in plain}
+        view = View(
+            {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
+        )
+        expect = Expect(operator.c_name)
+        records.check(operator._records(), view, expect, set(), _NEWEST)
+        faults += expect.faults
+        if faults:
+            raise DmlError(faults)
+        object.__setattr__(self, "operator", operator)
+        object.__setattr__(self, "attributes", values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a FusedActivation is immutable: cannot set {name!r}")
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return the activation of floats `x`, in the type of `x`."""
+        attributes = dict(self.attributes)
+        scale_bias = attributes.pop("scale_bias", None)
+        if scale_bias is not None:
+            x = x * x.dtype.type(scale_bias.scale) + x.dtype.type(scale_bias.bias)
+        return self.operator.function(x, **attributes)
+
+    @property
+    def introduced(self) -> FeatureLevel:
+        """The feature level that introduced the activation."""
+        return self.operator.support.introduced
+
+    # As constraint records read it.
+
+    @property
+    def Type(self) -> str:  # noqa: N802
+        """The name of the activation, as in constraint records."""
+        return self.operator.short_name
+
+    InputTensor = OutputTensor = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return {"Type", and the attributes beside it}, as DxDispatch's JSON has it."""
+        values = {
+            f.c_name: f.kind.to_json(self.attributes[f.name])
+            for f in self.operator.fields
+            if not f.tensor and self.attributes[f.name] is not None
+        }
+        return {"Type": self.operator.c_name, **values}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "FusedActivation":
+        """Return the activation that `to_json` gave `value`. Raises `DmlError`."""
+        operator, fields = _named(value)
+        if not isinstance(fields, Mapping):
+            raise DmlError([Fault(operator.c_name, "", "be an object", fields)])
+        faults: list[Fault] = []
+        attributes: dict[str, Any] = {}
+        names = {f.c_name: f for f in operator.fields}
+        for c_name, item in fields.items():
+            f = names.get(c_name)
+            if f is None:
+                rule = f"be a field of {operator.c_name}{nearest(c_name, names)}"
+                faults.append(Fault(operator.c_name, str(c_name), rule, item))
+            elif item is not None:
+                try:
+                    attributes[f.name] = f.kind.from_json(item, fields)
+                except DmlError as error:
+                    faults += error.moved(operator.c_name, c_name)
+        if faults:
+            raise DmlError(faults)
+        return cls(operator, **attributes)
+
+    def _key(self) -> tuple[Any, ...]:
+        kinds = {f.name: f.kind for f in self.operator.fields}
+        values = self.attributes.items()
+        return self.operator.c_name, *(None if v is None else kinds[n].key(v) for n, v in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FusedActivation) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> Any:
+        return _fused_again, (self.operator.c_name, self.attributes)
+
+    def __repr__(self) -> str:
+        kinds = {f.name: f.kind for f in self.operator.fields}
+        values = [f"{n}={kinds[n].shown(v)}" for n, v in self.attributes.items() if v is not None]
+        return f"{self.operator.__name__}.fused({', '.join(values)})"
+
+
+def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
+    return FusedActivation(OPERATORS[c_name], **attributes)
+
+
+Fused.activation = FusedActivation
+
+
 def operator_type(name: Any) -> type[Operator]:
-    """The operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
-    full = name if str(name).startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
-    if full not in OPERATORS:
-        known = [op.short_name for op in OPERATORS.values()]
-        hint = nearest(full.upper().replace("DML_OPERATOR_", ""), known)
-        rule = f"be an operator that is built ({', '.join(known)}){hint}"
-        raise DmlError([Fault("", "type", rule, name)])
-    return OPERATORS[full]
+    """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
+    short = str(name).removeprefix(facts.PREFIX)
+    short = facts.names_of_aliases().get(short, short)
+    full = f"{facts.PREFIX}{short}"
+    if isinstance(name, str) and full in OPERATORS:
+        return OPERATORS[full]
+    if short in facts.catalogue() and isinstance(name, str):
+        built, all_ = len(OPERATORS), len(facts.catalogue())
+        rule = f"be implemented ({built} of {all_} operators are: dml-jax operators)"
+        raise DmlError([Fault("", "type", rule, Unquoted(full))])
+    hint = nearest(short.upper(), [op.short_name for op in OPERATORS.values()])
+    rule = f"be an operator of DirectML{hint or ' (dml-jax operators lists them)'}"
+    raise DmlError([Fault("", "type", rule, name)])
 
 
 def operator_from_json(value: Any) -> Operator:
-    """The operator of {"Type", "Desc"}, or with the fields beside the type. Raises `DmlError`.
+    """Return the operator of {"Type", "Desc"}, or with the fields beside the type.
 
-    Both keys may be in lower case, as DxDispatch's dispatchables have them.
+    Both keys may be in lower case, as DxDispatch's dispatchables have them. Raises `DmlError`.
     """
     named, fields = _named(value)
     return named.of_fields(fields)

@@ -1,5 +1,7 @@
 """The support tables of DirectML's operator pages: ranks and types from each feature level on."""
 
+import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,13 +50,18 @@ class Support:
             (level, ranks, types): ranks an int or (least, most), types a string of names; either
             may be a mapping from tensor field to such.
         by: the attribute that chooses the group.
+        fields: the tensor fields of the operator.
     """
 
-    def __init__(self, groups: Mapping[Enumeration | None, tuple[Any, ...]], by: str | None = None):
+    def __init__(
+        self,
+        groups: Mapping[Enumeration | None, Sequence[Any]],
+        by: str | None = None,
+        fields: Sequence[str] = (),
+    ):
         self.by = by
         self._declared = groups
-        self.groups: dict[Enumeration | None, tuple[Row, ...]] = {}
-        self.introduced = FeatureLevel.LEVEL_1_0
+        self._fields = fields
 
     def __repr__(self) -> str:
         count = sum(map(len, self.groups.values()))
@@ -62,34 +69,44 @@ class Support:
         return f"<Support{groups} from {self.introduced} on: {count} rows>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Support) and vars(other) == vars(self)
+        return isinstance(other, Support) and (self.by, self.groups) == (other.by, other.groups)
 
-    def resolved(self, fields: list[str]) -> "Support":
-        """The same for an operator with these tensor fields; a row that misses one fails."""
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-        def spread(value: Any) -> Mapping[str, Any]:
-            value = value if isinstance(value, Mapping) else dict.fromkeys(fields, value)
-            if set(value) != set(fields):
-                raise TypeError(f"support row names {sorted(value)}, the operator has {fields}")
-            return value
+    def of(self, fields: Sequence[str]) -> "Support":
+        """Return the same rows for an operator with these tensor fields."""
+        return Support(self._declared, self.by, fields)
 
-        def row(level: str, ranks: Any, types: Any) -> Row:
-            return Row(
-                FeatureLevel.of(level),
-                {f: (r, r) if isinstance(r, int) else tuple(r) for f, r in spread(ranks).items()},
-                {f: tuple(map(TensorDataType.of, t.split())) for f, t in spread(types).items()},
-            )
-
-        support = Support(self._declared, self.by)
-        support.groups = groups = {
-            key: tuple(sorted((row(*r) for r in rows), key=lambda r: -r.level))
+    @functools.cached_property
+    def groups(self) -> dict[Enumeration | None, tuple[Row, ...]]:
+        """Attribute value -> rows, newest first. Raises `TypeError` where a row misses a tensor."""
+        members = next(iter(self._declared))
+        if members is not None and set(self._declared) != set(type(members)):
+            raise TypeError(f"support by {self.by!r} misses some of {list(type(members))}")
+        return {
+            key: tuple(sorted((self._row(*r) for r in rows), key=lambda r: -r.level))
             for key, rows in self._declared.items()
         }
-        members = next(iter(groups))
-        if members is not None and set(groups) != set(type(members)):
-            raise TypeError(f"support by {self.by!r} misses some of {list(type(members))}")
-        support.introduced = min(row.level for rows in groups.values() for row in rows)
-        return support
+
+    def _row(self, level: str, ranks: Any, types: Any) -> Row:
+        def spread(value: Any) -> Mapping[str, Any]:
+            value = value if isinstance(value, Mapping) else dict.fromkeys(self._fields, value)
+            if set(value) != set(self._fields):
+                raise TypeError(
+                    f"support row names {sorted(value)}, the operator has {self._fields}"
+                )
+            return value
+
+        return Row(
+            FeatureLevel.of(level),
+            {f: (r, r) if isinstance(r, int) else tuple(r) for f, r in spread(ranks).items()},
+            {f: _types(t) for f, t in spread(types).items()},
+        )
+
+    @functools.cached_property
+    def introduced(self) -> FeatureLevel:
+        """The feature level that introduced the operator."""
+        return min(row.level for rows in self.groups.values() for row in rows)
 
     def faults(
         self,
@@ -117,6 +134,38 @@ class Support:
             return [Fault(operator, "feature level", rule, Unquoted(level))]
         nearest = min(found, key=len)
         return [Fault(operator, field, rule + at, value) for field, rule, value in nearest]
+
+
+@functools.cache
+def _types(names: str) -> tuple[TensorDataType, ...]:
+    return tuple(map(TensorDataType.of, names.split()))
+
+
+def of_facts(
+    table: Sequence[Sequence[Any]], names: Mapping[str, str], enumerations: Mapping[str, Any]
+) -> Support:
+    """Return the support of an operator from the rows of `dml_jax.facts`.
+
+    Args:
+        table: rows of [level, "ranks: types" or one such a tensor, the attribute's values].
+        names: the tensor fields by their C names.
+        enumerations: the enumeration of each attribute by its C name.
+    """
+    groups: dict[Enumeration | None, list[Any]] = {}
+    by = None
+    for level, cells, *when in table:
+        cells = cells if isinstance(cells, Mapping) else dict.fromkeys(names, cells)
+        ranks, types = {}, {}
+        for c_name, cell in cells.items():
+            low, high, types[names[c_name]] = re.fullmatch(r"(\d)(?:-(\d))?: (.*)", cell).groups()  # pyright: ignore[reportOptionalMemberAccess]
+            ranks[names[c_name]] = (int(low), int(high or low))
+        keys: list[Any] = [None]
+        for c_name, values in when[0].items() if when else ():
+            enumeration = enumerations[c_name]
+            by, keys = c_name.lower(), [enumeration.of(value) for value in values]
+        for key in keys:
+            groups.setdefault(key, []).append((level, ranks, types))
+    return Support(groups, by, list(names.values()))
 
 
 def rows(*table: tuple[Any, ...]) -> Support:

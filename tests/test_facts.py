@@ -34,7 +34,7 @@ def test_fields_and_rows_are_the_pages(name: str):
         )
         for f in facts["fields"]
     ]
-    assert op.in_place == facts["in_place"]
+    assert bool(op.in_place) == facts["in_place"]
     assert op.support.introduced.suffix == facts["introduced"]
 
     declared = {

@@ -1,35 +1,27 @@
-"""The operators, by family."""
+"""The operators, a module a family, which is imported when one of its classes is asked for."""
 
-from dml_jax.operators.arrangement import (
-    DepthToSpace,
-    DepthToSpace1,
-    Join,
-    SpaceToDepth,
-    SpaceToDepth1,
-    Split,
-    Tile,
-)
-from dml_jax.operators.element_wise import (
-    ElementWiseClip,
-    ElementWiseClip1,
-    ElementWiseClipGrad,
-    ElementWiseClipGrad1,
-)
-from dml_jax.operators.reduction import Argmax, Argmin, Reduce
+from typing import Any
 
-__all__ = [
-    "Argmax",
-    "Argmin",
-    "DepthToSpace",
-    "DepthToSpace1",
-    "ElementWiseClip",
-    "ElementWiseClip1",
-    "ElementWiseClipGrad",
-    "ElementWiseClipGrad1",
-    "Join",
-    "Reduce",
-    "SpaceToDepth",
-    "SpaceToDepth1",
-    "Split",
-    "Tile",
-]
+from dml_jax import facts
+from dml_jax.operator import OPERATORS
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
+    operator = facts.names_of_classes().get(name)
+    try:
+        return OPERATORS[f"{facts.PREFIX}{operator}"]
+    except KeyError:
+        pass
+    if operator is not None:
+        raise AttributeError(f"DML_OPERATOR_{operator} is not implemented yet (dml-jax operators)")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [
+        facts.class_name_of(name)
+        for name in facts.catalogue()
+        if f"{facts.PREFIX}{name}" in OPERATORS
+    ]

@@ -1,29 +1,14 @@
 """Operators that move elements: SPLIT, JOIN, TILE, depth to space and back."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Any, Self
 
-from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
-from dml_jax.errors import Expect
-from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
+from dml_jax.errors import DmlError, Expect, items_of
+from dml_jax.fields import Integer
 from dml_jax.lowering import arrangement
-from dml_jax.operator import Operator
-from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
+from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
-
-_TYPES_OF_1_0 = "FLOAT32 FLOAT16 INT32 INT16 UINT32 UINT16"  # of SPLIT and JOIN
-
-
-def _piece_sizes(axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc]) -> list[Sequence[int]]:
-    """Each piece's sizes: the whole's, but on the axis its own."""
-    sizes, rank = whole.sizes, whole.dimension_count
-    return [
-        (*sizes[:axis], piece.sizes[axis], *sizes[axis + 1 :])
-        if piece.dimension_count == rank
-        else sizes
-        for piece in pieces
-    ]
 
 
 class Split(Operator, op="SPLIT"):
@@ -43,32 +28,34 @@ class Split(Operator, op="SPLIT"):
     Source: DML_SPLIT_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    output_tensors: Outputs
-    axis: UInt
+    arguments = ("output_axis_sizes",)
 
-    support = rows(
-        ("4_1", (1, 8), ALL_TYPES),
-        ("3_0", (1, 8), TO_32_BITS),
-        ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, _TYPES_OF_1_0),
-    )
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the SPLIT whose outputs have these sizes along the axis."""
+        whole, axis = fields["input_tensor"], fields["axis"]
+        pieces = fields.pop("output_axis_sizes")
+        try:
+            axis = Integer(0, whole.dimension_count - 1).convert(axis)
+        except DmlError:
+            return cls(**fields, output_tensors=[whole])  # the axis is refused
+        outputs, faults = [], []
+        for index, piece in enumerate(items_of(pieces)):
+            try:
+                shape = (*whole.sizes[:axis], piece, *whole.sizes[axis + 1 :])
+                outputs.append(TensorDesc(whole.data_type, shape))
+            except DmlError as error:
+                faults += error.moved(cls.c_name, f"OutputTensors[{index}]")
+        if faults:
+            raise DmlError(faults)
+        return cls(**fields, output_tensors=outputs)
 
-    def check(self, expect: Expect) -> None:
-        axis, sizes = self.axis, self.input_tensor.sizes
-        rule = f"be in [0, {len(sizes) - 1}] (InputTensor.DimensionCount is {len(sizes)})"
-        valid, pieces = expect(axis < len(sizes), "Axis", rule, axis), self.output_tensors
-        if valid and all(piece.dimension_count == len(sizes) for piece in pieces):
-            total = sum(piece.sizes[axis] for piece in pieces)
-            rule = f"add up to {sizes[axis]} (InputTensor.Sizes[{axis}])"
-            expect(total == sizes[axis], f"OutputTensors[*].Sizes[{axis}]", rule, total)
-
-    def expected_sizes(self) -> dict[str, list[Sequence[int]]]:
-        sizes = _piece_sizes(self.axis, self.input_tensor, self.output_tensors)
-        return {"output_tensors": sizes}
-
-    def because(self, field: str, dimension: int) -> str:
-        return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not split"
+    @rule("input_tensor", "output_tensors", "axis")
+    def pieces_make_the_whole(self, expect: Expect) -> None:
+        axis, whole = self.axis, self.input_tensor.sizes[self.axis]
+        total = sum(piece.sizes[axis] for piece in self.output_tensors)
+        text = f"add up to {whole} (InputTensor.Sizes[{axis}])"
+        expect(total == whole, f"OutputTensors[*].Sizes[{axis}]", text, total)
 
     def lower(self, x):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
@@ -93,35 +80,15 @@ class Join(Operator, op="JOIN"):
     Source: DML_JOIN_OPERATOR_DESC.
     """
 
-    input_tensors: Inputs
-    output_tensor: Output
-    axis: UInt
-
-    support = rows(
-        ("4_1", (1, 8), ALL_TYPES),
-        ("3_0", (4, 5), TO_32_BITS),
-        ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, _TYPES_OF_1_0),
-    )
-
-    def check(self, expect: Expect) -> None:
-        rank = self.input_tensors[0].dimension_count
-        rule = f"be in [0, {rank - 1}] (InputTensors[0].DimensionCount is {rank})"
-        expect(self.axis < rank, "Axis", rule, self.axis)
-
-    def expected_sizes(self) -> dict[str, object]:
-        first, axis = self.input_tensors[0], self.axis
-        are_alike = all(t.dimension_count == first.dimension_count for t in self.input_tensors)
-        total = sum(t.sizes[axis] for t in self.input_tensors) if are_alike else None
-        return {
-            "input_tensors": _piece_sizes(axis, first, self.input_tensors),
-            "output_tensor": (*first.sizes[:axis], total, *first.sizes[axis + 1 :]),
-        }
+    def expected_sizes(self) -> dict[str, Sequence[int]]:
+        sizes = list(self.input_tensors[0].sizes)
+        sizes[self.axis] = sum(tensor.sizes[self.axis] for tensor in self.input_tensors)
+        return {"output_tensor": sizes}
 
     def because(self, field: str, dimension: int) -> str:
         if dimension == self.axis:
             return f"(the sum of InputTensors[*].Sizes[{dimension}])"
-        return f"(InputTensors[0].Sizes[{dimension}]) since dimension {dimension} is not joined"
+        return f"(InputTensors[0].Sizes[{dimension}])"
 
     def lower(self, *xs):
         return arrangement.join(xs, self.axis)
@@ -142,69 +109,18 @@ class Tile(Operator, op="TILE"):
     Source: DML_TILE_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    repeats: Annotated[UInts, Count("RepeatsCount")]
-
-    support = rows(
-        ("4_1", (1, 8), ALL_BUT_FLOAT64),
-        ("3_1", (1, 8), TO_32_BITS),
-        ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, FLOATS),
-    )
-
-    def check(self, expect: Expect) -> None:
-        for d, repeat in enumerate(self.repeats):
-            expect(repeat > 0, f"Repeats[{d}]", "be at least 1", repeat)
-        rank, count = self.input_tensor.dimension_count, len(self.repeats)
-        expect(count == rank, "RepeatsCount", f"be {rank} (InputTensor.DimensionCount)", count)
-
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        repeated = zip(self.input_tensor.sizes, self.repeats, strict=True)
-        return {"output_tensor": [size * repeat for size, repeat in repeated]}
-
-    def because(self, field: str, dimension: int) -> str:
-        return f"(InputTensor.Sizes[{dimension}] * Repeats[{dimension}])"
-
     def lower(self, x):
         return arrangement.tile(x, self.repeats)
 
 
-def _divided(size: int, by: int) -> int | None:
-    """None where there is a remainder."""
-    return None if size % by else size // by
-
-
 class _Blocks(Operator):
     """What depth to space and its inverse share: a block of pixels is a pixel's channels."""
-
-    input_tensor: Input
-    output_tensor: Output
-    block_size: UInt
-
-    changes: ClassVar[tuple[str, ...]]  # of N, C, H and W from input to output, as messages say it
-    support = rows(
-        ("5_0", 4, ALL_TYPES),
-        ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, FLOATS),
-    )
 
     @property
     def depth_first(self) -> bool:
         """Whether channels are numbered [block, block, channel], or [channel, block, block]."""
         only = DepthSpaceOrder.DEPTH_COLUMN_ROW
         return getattr(self, "order", only) == only
-
-    def expect_multiples(self, expect: Expect, dimensions: Sequence[int], of: int) -> None:
-        block = self.block_size
-        valid = expect(block >= 1, "BlockSize", "be at least 1", block)
-        sizes = self.input_tensor.sizes
-        for d in dimensions if valid else ():
-            rule = f"be a multiple of {of} ({'BlockSize' if of == block else 'BlockSize squared'})"
-            expect(sizes[d] % of == 0, f"InputTensor.Sizes[{d}]", rule, sizes[d])
-
-    def because(self, field: str, dimension: int) -> str:
-        return f"(InputTensor.Sizes[{dimension}]{self.changes[dimension]})"
 
 
 class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
@@ -223,16 +139,6 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
 
     Source: DML_DEPTH_TO_SPACE_OPERATOR_DESC.
     """
-
-    changes = ("", " / (BlockSize * BlockSize)", " * BlockSize", " * BlockSize")
-
-    def check(self, expect: Expect) -> None:
-        self.expect_multiples(expect, [1], self.block_size**2)
-
-    def expected_sizes(self) -> dict[str, Sequence[int | None]]:
-        n, depth, h, w = self.input_tensor.sizes
-        block = self.block_size
-        return {"output_tensor": [n, _divided(depth, block**2), h * block, w * block]}
 
     def lower(self, x):
         return arrangement.depth_to_space(x, self.block_size, self.depth_first)
@@ -256,16 +162,6 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     Source: DML_SPACE_TO_DEPTH_OPERATOR_DESC.
     """
 
-    changes = ("", " * BlockSize * BlockSize", " / BlockSize", " / BlockSize")
-
-    def check(self, expect: Expect) -> None:
-        self.expect_multiples(expect, [2, 3], self.block_size)
-
-    def expected_sizes(self) -> dict[str, Sequence[int | None]]:
-        n, c, h, w = self.input_tensor.sizes
-        block = self.block_size
-        return {"output_tensor": [n, c * block**2, _divided(h, block), _divided(w, block)]}
-
     def lower(self, x):
         return arrangement.space_to_depth(x, self.block_size, self.depth_first)
 
@@ -286,13 +182,6 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
     Source: DML_DEPTH_TO_SPACE1_OPERATOR_DESC.
     """
 
-    order: DepthSpaceOrder = field(converter=DepthSpaceOrder.of)
-
-    support = rows(
-        ("5_0", 4, ALL_TYPES),
-        ("2_1", 4, TO_32_BITS),
-    )
-
 
 class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     """SPACE_TO_DEPTH with a choice of how channels are numbered; the inverse of DEPTH_TO_SPACE1.
@@ -309,7 +198,3 @@ class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
 
     Source: DML_SPACE_TO_DEPTH1_OPERATOR_DESC.
     """
-
-    order: DepthSpaceOrder = field(converter=DepthSpaceOrder.of)
-
-    support = DepthToSpace1.support

@@ -1,53 +1,64 @@
-"""Operators that map each element by itself: clipping, and its gradient."""
+"""Operators that map each element of one tensor by itself."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import ClassVar
 
+import jax
 import numpy as np
+from jax import lax
 
-from dml_jax.descriptor import ScaleBias, field
-from dml_jax.enums import TensorDataType
 from dml_jax.errors import Expect
-from dml_jax.fields import Float, Input, Output, Scalar
 from dml_jax.lowering import clamp
-from dml_jax.operator import Operator
-from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
+from dml_jax.lowering.mapping import mapped
+from dml_jax.operator import Operator, rule
 
-Bound = Annotated[float, Scalar("MinMaxDataType")]
+
+class Unary(Operator):
+    """Maps each element by itself.
+
+    Choices: FLOAT16 is computed in FLOAT32 and rounded once, `scale_bias` included; integers are
+    scaled in FLOAT32 (64-bit ones in FLOAT64), truncated toward zero and saturated, then mapped.
+
+    Fields:
+        input_tensor: the tensor to map.
+        output_tensor: of the input's type and sizes; may be the input's own memory.
+        scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without it.
+    """
+
+    by_element = True
+    function: ClassVar[Callable[..., jax.Array]]
+
+    def lower(self, x):
+        names = [f.name for f in self.fields if not f.tensor and f.name != "scale_bias"]
+        attributes = {name: getattr(self, name) for name in names}
+        return mapped(self.function, x, getattr(self, "scale_bias", None), **attributes)
+
+
+class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT"):
+    """Takes the square root of each element: `sqrt(g(x))`; NaN below 0.
+
+    Gradient: `dy / (2 * sqrt(g(x)))`, times scale.
+    """
+
+    function = staticmethod(lax.sqrt)
 
 
 class _Clipping(Operator):
     """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
 
-    in_place = True
     by_element = True
 
-    if TYPE_CHECKING:  # fields of each, in its structure's order
-        input_tensor: Input
-        min: Any
-        max: Any
+    @rule("min")
+    def min_is_a_number(self, expect: Expect) -> None:
+        expect(not math.isnan(self.min), "Min", "not be NaN", self.min)
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        return dict.fromkeys(self._tensor_fields[1:], self.input_tensor.sizes)
-
-    def because(self, field: str, dimension: int) -> str:
-        return f"(InputTensor.Sizes[{dimension}])"
-
-    def check(self, expect: Expect) -> None:
-        for name, bound in self._bounds_given():
-            expect(not math.isnan(bound), name, "not be NaN", bound)
-
-    def _bounds_given(self) -> list[tuple[str, float | int]]:
-        """Those that are there and numbers, by their C names."""
-        return [
-            (name.capitalize(), self.__dict__[name])
-            for name in ("min", "max")
-            if name in self.__dict__
-        ]
+    @rule("max")
+    def max_is_a_number(self, expect: Expect) -> None:
+        expect(not math.isnan(self.max), "Max", "not be NaN", self.max)
 
     def bounds(self) -> list[float | int]:
-        """Min and Max in the tensors' type."""
+        """Return Min and Max in the tensors' type."""
         dtype = self.input_tensor.dtype
         return [clamp.cast_bound(bound, dtype) for bound in (self.min, self.max)]
 
@@ -55,26 +66,23 @@ class _Clipping(Operator):
 class _ExactClipping(_Clipping):
     """Bounds in the tensor's own type, which MinMaxDataType repeats."""
 
-    if TYPE_CHECKING:  # a field of each, in its structure's order
-        min_max_data_type: TensorDataType
+    @rule("min", "input_tensor")
+    def min_is_a_number(self, expect: Expect) -> None:
+        self._fits("Min", self.min, expect)
 
-    def check(self, expect: Expect) -> None:
+    @rule("max", "input_tensor")
+    def max_is_a_number(self, expect: Expect) -> None:
+        self._fits("Max", self.max, expect)
+
+    def _fits(self, name: str, bound: float | int, expect: Expect) -> None:
         tensor = self.input_tensor
-        if tensor.dtype.kind in "iu":
-            limits = np.iinfo(tensor.dtype)
-            rule = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-            for name, bound in self._bounds_given():
-                fits = math.isfinite(bound) and bound == int(bound)
-                expect(fits and limits.min <= bound <= limits.max, name, rule, bound)
-        else:
-            super().check(expect)
-        data_type = self.min_max_data_type
-        rule = f"be {tensor.data_type} (InputTensor.DataType)"
-        expect(data_type == tensor.data_type, "MinMaxDataType", rule, data_type.shown())
-
-    def bounds(self) -> list[float | int]:
-        exact = int if np.issubdtype(self.input_tensor.dtype, np.integer) else float
-        return [exact(self.min), exact(self.max)]
+        if tensor.dtype.kind not in "iu":
+            expect(not math.isnan(bound), name, "not be NaN", bound)
+            return
+        limits = np.iinfo(tensor.dtype)
+        text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
+        fits = math.isfinite(bound) and bound == int(bound)
+        expect(fits and limits.min <= bound <= limits.max, name, text, bound)
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
@@ -110,19 +118,6 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    scale_bias: ScaleBias | None = None
-    min: Float
-    max: Float
-
-    support = rows(
-        ("5_0", (1, 8), ALL_BUT_FLOAT64),
-        ("3_0", (1, 8), TO_32_BITS),
-        ("2_1", 4, TO_32_BITS),
-        ("1_0", 4, FLOATS),
-    )
-
     def lower(self, x):
         return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
 
@@ -152,14 +147,6 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    scale_bias: ScaleBias | None = None
-    min_max_data_type: TensorDataType = field(converter=TensorDataType.of)
-    min: Bound
-    max: Bound
-
-    support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
     lower = ElementWiseClip.lower
 
 
@@ -195,17 +182,6 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
     Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    input_gradient_tensor: Input
-    output_gradient_tensor: Output
-    min: Float
-    max: Float
-
-    support = rows(
-        ("5_0", (1, 8), ALL_BUT_FLOAT64),
-        ("3_1", (1, 8), TO_32_BITS),
-    )
-
     def lower(self, x, gradient):
         return clamp.clip_grad(x, gradient, *self.bounds())
 
@@ -239,12 +215,4 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
     """
 
-    input_tensor: Input
-    input_gradient_tensor: Input
-    output_gradient_tensor: Output
-    min_max_data_type: TensorDataType = field(converter=TensorDataType.of)
-    min: Bound
-    max: Bound
-
-    support = rows(("5_0", (1, 8), ALL_BUT_FLOAT64))
     lower = ElementWiseClipGrad.lower

@@ -1,18 +1,15 @@
 """Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import jax
 
-from dml_jax.descriptor import field
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
-from dml_jax.fields import Axes, Input, Output
 from dml_jax.lowering import reduction
-from dml_jax.operator import Operator
-from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, rows
+from dml_jax.operator import Operator, rule
 
 F = ReduceFunction
 
@@ -32,37 +29,25 @@ FUNCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
 }
 
 
-def _indexed(types: str, indices: str) -> dict[str, str]:
-    return {"input_tensor": types, "output_tensor": indices}
-
-
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
 
-    if TYPE_CHECKING:  # fields of each, in its structure's order
-        input_tensor: Input
-        output_tensor: Output
-        axes: Axes
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the reduction over `axes`: over all, where there are none."""
+        if not fields.get("axes"):
+            fields["axes"] = tuple(range(fields["input_tensor"].dimension_count))
+        return super().infer_from(**fields)
 
-    def check(self, expect: Expect) -> None:
-        axes, first = self.axes, dict[int, int]()
-        for k, axis in enumerate(axes):
-            at = first.setdefault(axis, k)
-            expect(at == k, f"Axes[{k}]", f"differ from Axes[{at}]", axis)
-        rank = self.input_tensor.dimension_count
-        for k, axis in enumerate(axes):
-            rule = f"be in [0, {rank - 1}] (InputTensor.DimensionCount is {rank})"
-            expect(axis < rank, f"Axes[{k}]", rule, axis)
-        if self._gives_indices:
-            self._check_indices(expect)
-
-    def _check_indices(self, expect: Expect) -> None:
-        """The type of the indices holds the largest of them; all but INT32 do."""
+    @rule("input_tensor", "output_tensor", "axes")
+    def indices_fit_their_type(self, expect: Expect) -> None:
+        if not self._gives_indices:
+            return
         data_type, sizes = self.output_tensor.data_type, self.input_tensor.sizes
         count = math.prod(sizes[axis] for axis in {*self.axes} if axis < len(sizes))
-        fits = data_type != TensorDataType.INT32 or count <= 2**31
-        rule = f"hold {count - 1}, the largest index"
-        expect(fits, "OutputTensor.DataType", rule, data_type.shown())
+        fits = data_type != TensorDataType.INT32 or count <= 2**31  # all other index types do
+        text = f"hold {count - 1}, the largest index"
+        expect(fits, "OutputTensor.DataType", text, data_type.shown())
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         sizes, axes = self.input_tensor.sizes, self.axes
@@ -73,12 +58,9 @@ class _OverAxes(Operator):
             return f"since dimension {dimension} is reduced"
         return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
 
-    def same_data_type(self) -> tuple[str, ...]:
-        return () if self._gives_indices else super().same_data_type()
-
-    def inferred_data_type(self) -> TensorDataType:
-        """Of indices UINT32, as in DirectMLX."""
-        return TensorDataType.UINT32 if self._gives_indices else super().inferred_data_type()
+    def default_data_types(self) -> Mapping[str, TensorDataType]:
+        """Return UINT32 for indices, as in DirectMLX."""
+        return {"output_tensor": TensorDataType.UINT32} if self._gives_indices else {}
 
     @property
     def compiler_options(self):
@@ -131,44 +113,6 @@ class Reduce(_OverAxes, op="REDUCE"):
     Source: DML_REDUCE_OPERATOR_DESC.
     """
 
-    function: ReduceFunction = field(converter=ReduceFunction.of)
-    input_tensor: Input
-    output_tensor: Output
-    axes: Axes
-
-    support = by(
-        "function",
-        {
-            (F.ARGMIN, F.ARGMAX): (
-                ("4_1", (1, 8), _indexed(ALL_BUT_FLOAT64, INDICES)),
-                ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
-                ("2_1", 4, _indexed(TO_32_BITS, "UINT32")),
-                ("1_0", 4, _indexed(FLOATS, "UINT32")),
-            ),
-            (F.AVERAGE, F.L2, F.LOG_SUM, F.LOG_SUM_EXP): (
-                ("3_0", (1, 8), FLOATS),
-                ("1_0", 4, FLOATS),
-            ),
-            (F.L1, F.SUM_SQUARE): (
-                ("5_0", (1, 8), f"{FLOATS} {INDICES}"),
-                ("3_0", (1, 8), FLOATS),
-                ("1_0", 4, FLOATS),
-            ),
-            (F.MIN, F.MAX): (
-                ("5_0", (1, 8), ALL_BUT_FLOAT64),
-                ("3_0", (1, 8), TO_32_BITS),
-                ("2_1", 4, f"{FLOATS} INT32 UINT32"),
-                ("1_0", 4, FLOATS),
-            ),
-            (F.MULTIPLY, F.SUM): (
-                ("5_0", (1, 8), f"{FLOATS} {INDICES}"),
-                ("3_0", (1, 8), f"{FLOATS} INT32 UINT32"),
-                ("2_1", 4, f"{FLOATS} INT32 UINT32"),
-                ("1_0", 4, FLOATS),
-            ),
-        },
-    )
-
     @property
     def _reduction(self):
         return self.function
@@ -180,16 +124,6 @@ class Reduce(_OverAxes, op="REDUCE"):
 
 class _Arg(_OverAxes):
     """The signature and support of ARGMAX and ARGMIN."""
-
-    input_tensor: Input
-    output_tensor: Output
-    axes: Axes
-    axis_direction: AxisDirection = field(converter=AxisDirection.of)
-
-    support = rows(
-        ("4_1", (1, 8), _indexed(ALL_BUT_FLOAT64, INDICES)),
-        ("3_0", (1, 8), _indexed(TO_32_BITS, INDICES)),
-    )
 
     def lower(self, x):
         last = self.axis_direction == AxisDirection.DECREASING

@@ -1,0 +1,59 @@
+"""The catalogue of DirectML's operators, as data: fields, support rows and constraint records.
+
+`operators.json` has one entry an operator, by its name without DML_OPERATOR_:
+
+- `family`: the module of `dml_jax.operators` that declares it;
+- `introduced`: the feature level that introduced it;
+- `in_place`: whether an output may lie on an input;
+- `aliases`: other names of the same operator;
+- `fields`: "KIND Name" in the order of the C structure; KIND is `input`, `output`, or a C type
+  without DML_; `KIND[Count]` is a list whose length is the field Count; `KIND?` may be left out;
+- `support`: [level, "ranks: types", when]; the second may be an object, tensor by tensor;
+- `constraints`: records (`dml_jax.constraints` says what each means).
+
+`functions.json` has one entry a function of DirectMLX, or of an operator that DirectMLX lacks:
+
+- `operators`: the versions that the function makes, lowest first;
+- `arguments`: "name" or "name=default", in order;
+- `fields`: the field of each argument that is not called as its field;
+- `results`: the names of several results.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PREFIX = "DML_OPERATOR_"
+
+
+@functools.cache
+def functions() -> Mapping[str, Any]:
+    """Return every function's entry, by its name."""
+    return json.loads((Path(__file__).parent / "functions.json").read_text())
+
+
+@functools.cache
+def catalogue() -> Mapping[str, Any]:
+    """Return every operator's entry, by its name without DML_OPERATOR_."""
+    return json.loads((Path(__file__).parent / "operators.json").read_text())
+
+
+def class_name_of(name: str) -> str:
+    """Return the class of an operator: `ElementWiseClip1` for ELEMENT_WISE_CLIP1."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+@functools.cache
+def names_of_classes() -> Mapping[str, str]:
+    """Return the operator of each class name."""
+    return {class_name_of(name): name for name in catalogue()}
+
+
+@functools.cache
+def names_of_aliases() -> Mapping[str, str]:
+    """Return the operator of each other name that DirectML.h has for one."""
+    return {
+        alias: name for name, entry in catalogue().items() for alias in entry.get("aliases", ())
+    }
