@@ -2,9 +2,9 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
@@ -24,7 +24,7 @@ from dml_jax.errors import (
     field_of,
     nearest,
 )
-from dml_jax.fields import Field, Scalar
+from dml_jax.fields import Array, Choice, Field, Integer, Kind, Scalar, Tensor
 from dml_jax.support import Support
 from dml_jax.tensor import (
     DISTINCT_ADDRESSES,
@@ -191,6 +191,37 @@ class Operator(Descriptor, Bindable):
         if faults:
             raise DmlError(faults)
         return cls(**fields)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        """Describe typical uses of the operator: one a variant, the most telling first.
+
+        An operator overrides this where its tensors have different sizes, or where the smallest
+        attributes are not typical.
+
+        Args:
+            elements: about how many elements the largest tensor has.
+            data_type: the type of that tensor.
+
+        Returns:
+            The descriptors; an empty list if the operator does not take the type.
+        """
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        fields = {
+            f.name: _smallest(f.kind, tensor)
+            for f in cls.fields
+            if f.default is MISSING and not (f.tensor and f.tensor.output)
+        }
+        return cls._accepted([fields])
+
+    @classmethod
+    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> list[Self]:
+        """Infer a descriptor from the fields of each variant; leave out what is refused."""
+        accepted: list[Self] = []
+        for fields in variants:
+            with suppress(DmlError):
+                accepted.append(cls.infer(**fields))
+        return accepted
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -361,6 +392,29 @@ class Operator(Descriptor, Bindable):
     def of_fields(cls, fields: Any) -> Self:
         """The operator that a JSON object of its fields describes. Raises `DmlError`."""
         return super().from_json(fields)
+
+
+def typical_sizes(elements: int) -> tuple[int, int, int, int]:
+    """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
+    power = max(elements, 1).bit_length() - 1
+    side = min(power // 3, 8)
+    channels = min(power - 2 * side, 6)
+    return max(elements >> (2 * side + channels), 1), 2**channels, 2**side, 2**side
+
+
+def _smallest(kind: Kind, tensor: TensorDesc) -> Any:
+    """Return the smallest value of a field that is no trivial one; of a tensor field, `tensor`."""
+    match kind:
+        case Array():
+            count = 2 if _smallest(kind.element, tensor) is tensor else tensor.dimension_count
+            return [_smallest(kind.element, tensor)] * count
+        case Integer():
+            return max(kind.least, 1)
+        case Choice(enumeration=members):
+            return next(iter(members))
+        case Tensor():
+            return tensor
+    return 1
 
 
 def operator_type(name: Any) -> type[Operator]:

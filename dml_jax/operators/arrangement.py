@@ -1,14 +1,14 @@
 """Operators that move elements: SPLIT, JOIN, TILE, depth to space and back."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.errors import Expect
 from dml_jax.fields import Count, Input, Inputs, Output, Outputs, UInt, UInts
 from dml_jax.lowering import arrangement
-from dml_jax.operator import Operator
+from dml_jax.operator import Operator, typical_sizes
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS, rows
 from dml_jax.tensor import TensorDesc
 
@@ -24,6 +24,15 @@ def _piece_sizes(axis: int, whole: TensorDesc, pieces: Sequence[TensorDesc]) -> 
         else sizes
         for piece in pieces
     ]
+
+
+def _typical_pieces(elements: int, data_type: str) -> list[tuple[int, list[TensorDesc]]]:
+    """Return axes and pieces of a tensor: uneven channels, and four even parts of each row."""
+    n, c, h, w = typical_sizes(elements)
+    c, w = max(c, 3), max(w, 4)
+    channels = (1, (c - 1) // 2, c - 1 - (c - 1) // 2)
+    uneven = [TensorDesc(data_type, (n, piece, h, w)) for piece in channels]
+    return [(1, uneven), (3, [TensorDesc(data_type, (n, c, h, w // 4))] * 4)]
 
 
 class Split(Operator, op="SPLIT"):
@@ -53,6 +62,14 @@ class Split(Operator, op="SPLIT"):
         ("2_1", 4, TO_32_BITS),
         ("1_0", 4, _TYPES_OF_1_0),
     )
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        wholes = Join.typical(elements, data_type)
+        return [
+            cls(input_tensor=j.output_tensor, output_tensors=j.input_tensors, axis=j.axis)
+            for j in wholes
+        ]
 
     def check(self, expect: Expect) -> None:
         axis, sizes = self.axis, self.input_tensor.sizes
@@ -104,6 +121,11 @@ class Join(Operator, op="JOIN"):
         ("1_0", 4, _TYPES_OF_1_0),
     )
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        pieces = _typical_pieces(elements, data_type)
+        return cls._accepted({"input_tensors": tensors, "axis": axis} for axis, tensors in pieces)
+
     def check(self, expect: Expect) -> None:
         rank = self.input_tensors[0].dimension_count
         rule = f"be in [0, {rank - 1}] (InputTensors[0].DimensionCount is {rank})"
@@ -153,6 +175,12 @@ class Tile(Operator, op="TILE"):
         ("1_0", 4, FLOATS),
     )
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        tensor = TensorDesc(data_type, typical_sizes(elements // 4))
+        repeats = ((1, 1, 2, 2), (4, 1, 1, 1), (1, 1, 1, 4))
+        return cls._accepted({"input_tensor": tensor, "repeats": counts} for counts in repeats)
+
     def check(self, expect: Expect) -> None:
         for d, repeat in enumerate(self.repeats):
             expect(repeat > 0, f"Repeats[{d}]", "be at least 1", repeat)
@@ -188,6 +216,19 @@ class _Blocks(Operator):
         ("2_1", 4, TO_32_BITS),
         ("1_0", 4, FLOATS),
     )
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        n, *chw = typical_sizes(elements)
+        has_order = any(f.name == "order" for f in cls.fields)
+        variants = []
+        for block in (2, 3):
+            multiples = zip(chw, (block**2, block, block), strict=True)
+            sizes = (n, *(max(size // of, 1) * of for size, of in multiples))
+            fields = {"input_tensor": TensorDesc(data_type, sizes), "block_size": block}
+            orders = DepthSpaceOrder if has_order else ()
+            variants += [{**fields, "order": order} for order in orders] or [fields]
+        return cls._accepted(variants)
 
     @property
     def depth_first(self) -> bool:

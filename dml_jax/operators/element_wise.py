@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.fields import Float, Input, Output, Scalar
 from dml_jax.lowering import clamp
-from dml_jax.operator import Operator
+from dml_jax.operator import Operator, typical_sizes
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, TO_32_BITS, rows
+from dml_jax.tensor import TensorDesc
 
 Bound = Annotated[float, Scalar("MinMaxDataType")]
 
@@ -27,6 +28,14 @@ class _Clipping(Operator):
         input_tensor: Input
         min: Any
         max: Any
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
+        tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}
+        exact = {"min_max_data_type": data_type} if issubclass(cls, _ExactClipping) else {}
+        return cls._accepted([{**tensors, **exact, "min": low, "max": high}])
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         return dict.fromkeys(self._tensor_fields[1:], self.input_tensor.sizes)

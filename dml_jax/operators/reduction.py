@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 
@@ -11,8 +11,9 @@ from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.fields import Axes, Input, Output
 from dml_jax.lowering import reduction
-from dml_jax.operator import Operator
+from dml_jax.operator import Operator, typical_sizes
 from dml_jax.support import ALL_BUT_FLOAT64, FLOATS, INDICES, TO_32_BITS, by, rows
+from dml_jax.tensor import TensorDesc
 
 F = ReduceFunction
 
@@ -43,6 +44,24 @@ class _OverAxes(Operator):
         input_tensor: Input
         output_tensor: Output
         axes: Axes
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Self]:
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        return cls._accepted(
+            {"input_tensor": tensor, "axes": axes, **attributes}
+            for attributes in cls._typical_attributes()
+            for axes in ([3], [1], [0], [0, 1, 2, 3])
+        )
+
+    @classmethod
+    def _typical_attributes(cls) -> list[dict[str, Any]]:
+        return [{"axis_direction": direction} for direction in AxisDirection]
+
+    @classmethod
+    def domain(cls, field: str) -> tuple[float, float]:
+        """Return a range of positive elements near 1: they have logarithms and finite products."""
+        return 0.5, 1.5
 
     def check(self, expect: Expect) -> None:
         axes, first = self.axes, dict[int, int]()
@@ -168,6 +187,11 @@ class Reduce(_OverAxes, op="REDUCE"):
             ),
         },
     )
+
+    @classmethod
+    def _typical_attributes(cls) -> list[dict[str, Any]]:
+        first = (F.SUM, F.MAX, F.LOG_SUM_EXP, F.ARGMAX)
+        return [{"function": f} for f in (*first, *(f for f in F if f not in first))]
 
     @property
     def _reduction(self):
