@@ -1,4 +1,4 @@
-"""What is measured: for every operator its variants, and the sizes and types they run over."""
+"""The cells of the comparison: variants of the fourteen first operators, over sizes and types."""
 
 import functools
 import math
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from transformed import Backward, Mapped, Transformed
 
 from dml_jax import functional
-from dml_jax.bench.transformed import Backward, Mapped, Transformed
 from dml_jax.bindable import Bindable
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
@@ -386,7 +386,7 @@ PLANS: dict[str, Plan] = {
     ),
     "ARGMIN": Plan(_arg(Argmin), (Rows([MAIN], F32, r"\[[013]\]"),)),
 }
-"""Every operator's plan; one that is declared needs an entry here."""
+"""The plans of the operators that are compared with peers."""
 
 CHAINS: dict[str, Plan] = {
     "CLIP -> DEPTH_TO_SPACE1 -> TILE": Plan(_pictures, _CHAINS),
@@ -508,7 +508,7 @@ def chosen(kinds: Iterable[str]) -> list[str]:
             listed = named_kinds()
             rule = f"be one of {', '.join(listed)}{nearest(name, listed)}"
             if f"DML_OPERATOR_{name}" in OPERATORS:
-                rule = "have a row in PLANS (dml_jax/bench/cells.py)"
+                rule = "have a row in PLANS (benchmarks/table.py)"
             raise DmlError([Fault("", "the operator", rule, kind)])
         names += meant
     return names or list(known)

@@ -193,7 +193,7 @@ class Operator(Descriptor, Bindable):
         return cls(**fields)
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> "list[Operator]":
         """Describe typical uses of the operator: one a variant, the most telling first.
 
         An operator overrides this where its tensors have different sizes, or where the smallest
@@ -215,9 +215,9 @@ class Operator(Descriptor, Bindable):
         return cls._accepted([fields])
 
     @classmethod
-    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> list[Self]:
+    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
         """Infer a descriptor from the fields of each variant; leave out what is refused."""
-        accepted: list[Self] = []
+        accepted: list[Operator] = []
         for fields in variants:
             with suppress(DmlError):
                 accepted.append(cls.infer(**fields))

@@ -12,6 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from dml_jax.bench.plain import expression
+from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
+from dml_jax.bench.transformed import Backward
 from forms import compiled_soon
 from samples import SAMPLES
 
@@ -19,10 +22,7 @@ from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import cells as table
 from dml_jax.bench import roofline
 from dml_jax.bench.cells import CHAINS, TRANSFORMED, Cell, cells, small_cells
-from dml_jax.bench.plain import expression
-from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
-from dml_jax.bench.transformed import Backward
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 

@@ -21,6 +21,7 @@ from forms import by_many_cores, in_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ALL, SAMPLES, random_array
+from table import PLANS, cells
 
 import dml_jax
 from dml_jax import (
@@ -35,8 +36,6 @@ from dml_jax import (
     operator_from_json,
     support,
 )
-from dml_jax.bench import plain
-from dml_jax.bench.cells import PLANS, cells
 from dml_jax.bindable import whole_program
 from dml_jax.fields import (
     UINT,
@@ -59,8 +58,6 @@ LEVELS = [level.suffix for level in FeatureLevel]
 ROWS: dict[str, Collection[str]] = {  # what an operator needs beside its declaration
     "tests/facts/operators.json": DOCUMENTED,
     "SAMPLES in tests/samples.py": SAMPLES,
-    "PLANS in dml_jax/bench/cells.py": PLANS,
-    "EXPRESSIONS in dml_jax/bench/plain.py": plain.EXPRESSIONS,
     "EXPRESSIONS in tests/conformance/torch_answers.py": torch_answers.EXPRESSIONS,
     "tests/conformance/torch_answers.npz": [k.operator.c_name for k in torch_answers.kept()[1]],
 }

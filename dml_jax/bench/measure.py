@@ -1,13 +1,10 @@
-"""What a device's memory gives, and how much of that each cell takes."""
+"""Measures a plain copy on a device, and each cell beside it."""
 
-import contextlib
-import functools
-import math
 import os
 import platform as machine
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -15,475 +12,99 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from dml_jax import __version__
-from dml_jax.bench.cells import HIGH, LOW, Cell
-from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
-from dml_jax.bindable import compiler_options, whole_program
-from dml_jax.dispatch.free_memory import host_bytes
+from dml_jax.bench.cells import Cell
+from dml_jax.bench.memory import Data, jax_contenders, programs, sets_moving, wide
+from dml_jax.bench.timing import Contender, Times, interleaved
 from dml_jax.enums import TensorDataType
-from dml_jax.host import cores, is_host_memory_reused, last_cache_bytes
-from dml_jax.lowering.elementwise import unsigned_type
-from dml_jax.lowering.wide import is_float
+from dml_jax.host import cores, last_cache_bytes
 from dml_jax.tensor import TensorDesc
-
-ROTATED, MOST_SETS = 2**28, 64
-"""Bytes of the sets of data that calls go through in turn, or twice the last caches where these
-are larger; and how many sets at most."""
-
-ROTATED_QUEUED, MOST_QUEUED = 2**30, 16
-"""Where calls are queued, and one of them goes through all sets: more, for it to take longer than
-the host; fewer, since they take time to compile."""
-
-EVEN = 1024
-"""Elements: what a copy of as many bytes as a cell is a multiple of."""
-
-METHOD, METHOD_QUEUED = 2, 3
-"""Of measuring where calls are waited for, and where they are queued, so that its figures are not
-mixed with another's."""
-
-WAYS = ("bound", "allocated")
-"""Whether outputs are written into memory that is there, or into memory that the call makes."""
-
-
-@functools.cache
-def rotated_on_cpu() -> int:
-    """`ROTATED`, or what leaves nothing in the last caches, if that is an eighth of the memory."""
-    free = host_bytes()
-    most = ROTATED if free is None else free // 8
-    return max(ROTATED, min(2 * (last_cache_bytes() or 0), most))
-
-
-def sets_moving(size: int, device: Any) -> int:
-    """How many sets of data calls rotate through that move so many bytes each."""
-    queued = is_queued(device)
-    rotated, most = (ROTATED_QUEUED, MOST_QUEUED) if queued else (rotated_on_cpu(), MOST_SETS)
-    return min(max(math.ceil(rotated / size), 2), most)
-
-
-def sets_of(cell: Cell, device: Any) -> int:
-    """How many sets of data a cell rotates through."""
-    return sets_moving(cell.bytes, device)
-
-
-def wide(cell: Cell) -> Any:
-    """The context in which JAX has 64-bit types where the cell does, and not where it does not."""
-    tensors = (*cell.function.inputs, *cell.function.outputs)
-    return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
-
-
-class Data:
-    """Random arrays on a device, made there: cut out of one array a type, each elsewhere."""
-
-    def __init__(self, device: Any):
-        self.device = device
-        self._key = jax.device_put(jax.random.key(0), device)
-        self._bases: dict[np.dtype, jax.Array] = {}
-        self._cut = jax.jit(
-            lambda base, start, sizes: lax.dynamic_slice_in_dim(
-                base, start, math.prod(sizes)
-            ).reshape(sizes),
-            static_argnums=2,
-        )
-        self._cuts = 0
-
-    def array(self, tensor: TensorDesc) -> jax.Array:
-        """Floats in [`LOW`, `HIGH`), integers of all bits."""
-        count = math.prod(tensor.sizes)
-        base = self._bases.get(tensor.dtype)
-        if base is None or base.size < count + min(count, 2**20):
-            base = self._bases[tensor.dtype] = self._random(tensor.dtype, count + 2**20)
-        self._cuts += 1
-        start = (
-            self._cuts * 65537 % (base.size - count + 1)
-        )  # a prime, so that no two are alike soon
-        return self._cut(base, start, tuple(tensor.sizes))
-
-    def _random(self, dtype: np.dtype, count: int) -> jax.Array:
-        key = jax.random.fold_in(self._key, len(self._bases))
-        if np.issubdtype(dtype, np.floating):
-            draw = jax.jit(lambda k: jax.random.uniform(k, (count,), dtype, LOW, HIGH))
-        else:
-            bits = unsigned_type(dtype)
-            draw = jax.jit(
-                lambda k: lax.bitcast_convert_type(jax.random.bits(k, (count,), bits), dtype)
-            )
-        return draw(key)
-
-    def zeros(self, tensor: TensorDesc) -> jax.Array:
-        """Memory for an output."""
-        return jnp.zeros(tuple(tensor.sizes), tensor.dtype, device=self.device)
-
-    def sets(self, cell: Cell) -> list[tuple[jax.Array, ...]]:
-        """The inputs of each set."""
-        count = sets_of(cell, self.device)
-        made = [tuple(self.array(t) for t in cell.function.inputs) for _ in range(count)]
-        return jax.block_until_ready(made)
-
-
-@dataclass(frozen=True)
-class Programs:
-    """A function compiled both ways: its outputs allocated by the call, and bound (donated).
-
-    Attributes:
-        bound: takes the outputs' memory and the inputs of as many sets as `sets` says, and does one
-            set after the other.
-    """
-
-    allocated: Any
-    bound: Any
-    sets: int
-
-
-def programs(
-    function: Callable[..., Any],
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    device: Any,
-    sets: int,
-) -> Programs:
-    """Compiles a function of arrays.
-
-    Where calls are queued, the bound program does all sets in one call: a short kernel is over
-    before the next call comes, and what would be measured is how long a call takes.
-    """
-    told, function = compiler_options(function), whole_program(function)
-    sets = sets if is_queued(device) else 1
-    sharding = jax.sharding.SingleDeviceSharding(device)
-
-    def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
-        make = jax.ShapeDtypeStruct
-        return tuple(make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors)
-
-    def bound(_: Any, inputs: Sequence[Sequence[jax.Array]]) -> list[Any]:
-        made: list[Any] = []
-        for xs in inputs:
-            if made:  # so that XLA has no reason to merge them
-                xs, made[-1] = lax.optimization_barrier((xs, made[-1]))
-            made.append(as_tuple(function(*xs)))
-        return made
-
-    xs, outs = shapes(inputs), shapes(outputs)
-    # An output that no input reads is an argument too: its memory is what is written to.
-    donating = jax.jit(bound, donate_argnums=0, keep_unused=True, compiler_options=told)
-    return Programs(
-        jax.jit(lambda *xs: function(*xs), compiler_options=told).lower(*xs).compile(),
-        donating.lower([outs] * sets, [xs] * sets).compile(),
-        sets,
-    )
-
-
-def as_tuple(results: Any) -> tuple[Any, ...]:
-    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
-
-
-def jax_contenders(
-    compiled: Programs,
-    inputs: Sequence[tuple[jax.Array, ...]],
-    outputs: Sequence[TensorDesc],
-    data: Data,
-) -> dict[str, Contender]:
-    """The contenders `allocated` and `bound` of compiled programs over sets of inputs."""
-    held = [tuple(map(data.zeros, outputs)) for _ in inputs]
-
-    def bound(index: int) -> Any:
-        start = index * compiled.sets % len(inputs)
-        chosen = slice(start, start + compiled.sets)
-        held[chosen] = compiled.bound(held[chosen], list(inputs[chosen]))
-        return held[chosen]
-
-    return {
-        "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
-        "bound": jax_contender(bound, data.device, sets=compiled.sets),
-    }
-
-
-# The references.
-
-_FORMS: dict[str, tuple[bool, Callable[[jax.Array], jax.Array]]] = {
-    # Whether it copies, else it reads.
-    "copy": (True, lambda x: x * 2 if is_float(x) else x ^ 1),  # what XLA makes of x -> x'
-    "memcpy": (True, lax.optimization_barrier),
-    "read max": (False, lambda x: lax.reduce_max(x, (0,))[None]),
-    "read sum": (False, lambda x: lax.reduce(x, np.zeros((), x.dtype)[()], lax.add, (0,))[None]),
-}
-
-
-class References:
-    """Plain copies and reads of large arrays, to be timed on their own and beside each cell."""
-
-    def __init__(self, data: Data, size: int):
-        self.data = data
-        self.size = size
-        self.sets = sets_moving(2 * size, data.device)
-        self._made: dict[TensorDataType, dict[str, Contender]] = {}
-        self._compiled: dict[Any, Programs] = {}
-
-    def contenders(self, data_type: TensorDataType) -> dict[str, Contender]:
-        """All forms for one type."""
-        if data_type not in self._made:
-            with jax.enable_x64(data_type.bits == 64):
-                self._made[data_type] = self._make(data_type)
-        return self._made[data_type]
-
-    def _make(self, data_type: TensorDataType) -> dict[str, Contender]:
-        tensor = TensorDesc(data_type, [self.size // data_type.element_size])
-        inputs = [(self.data.array(tensor),) for _ in range(self.sets)]
-        return {form: self._contender(form, tensor, inputs) for form in _FORMS}
-
-    def equal_size(self, cell: Cell) -> int:
-        """Bytes of an array whose copy moves as many as the cell does; at most the large one's.
-
-        Its number of elements is a multiple of `EVEN`, where it is more: XLA's GPU copies others at
-        less than half the speed.
-        """
-        element = cell.tensor.data_type.element_size
-        count = max(cell.bytes // 2 // element, 1)
-        count -= count % EVEN if count > EVEN else 0
-        return min(count * element, self.size)
-
-    def equal_copy(self, cell: Cell) -> Contender:
-        """A copy of an array of that size, through as many sets as the cell's."""
-        data_type = cell.tensor.data_type
-        tensor = TensorDesc(data_type, [self.equal_size(cell) // data_type.element_size])
-        inputs = [(self.data.array(tensor),) for _ in range(sets_of(cell, self.data.device))]
-        return self._contender("copy", tensor, inputs)
-
-    def _contender(
-        self, form: str, tensor: TensorDesc, inputs: Sequence[tuple[jax.Array, ...]]
-    ) -> Contender:
-        copies, function = _FORMS[form]
-        outputs = [tensor if copies else TensorDesc(tensor.data_type, [1])]
-        key = (form, tensor.data_type, tensor.sizes, len(inputs))
-        if key not in self._compiled:
-            self._compiled[key] = programs(
-                function, [tensor], outputs, self.data.device, len(inputs)
-            )
-        return jax_contenders(self._compiled[key], inputs, outputs, self.data)["bound"]
-
-    def rate(self, form: str, times: Times) -> float:
-        """Bytes a second; a copy's are counted twice, since it reads and writes them."""
-        return self.size * (2 if _FORMS[form][0] else 1) / times.median
-
-
-@dataclass(frozen=True)
-class Bandwidth:
-    """Bytes a second of each type and form: `rates[FLOAT32]["copy"]`."""
-
-    rates: Mapping[TensorDataType, Mapping[str, float]]
-
-    def read_form(self, data_type: TensorDataType) -> str:
-        """The form that reads this type fastest."""
-        of_type = self.rates[data_type]
-        return max((f for f in of_type if f.startswith("read")), key=of_type.__getitem__)
-
-    @property
-    def best_copy(self) -> float:
-        """Of any type and form: the nearest that XLA comes to the card."""
-        return best_copy(self.rates)
-
-    def to_json(self) -> dict[str, Any]:
-        """In GB/s."""
-        rates = {
-            t.name: {form: round(rate / 1e9, 2) for form, rate in of_type.items()}
-            for t, of_type in self.rates.items()
-        }
-        return {"best_copy_gb_s": round(self.best_copy / 1e9, 2), "gb_s": rates}
-
-
-def best_copy(rates: Mapping[Any, Mapping[str, float]]) -> float:
-    """The fastest of what each type has."""
-    return max(max(of_type["copy"], of_type["memcpy"]) for of_type in rates.values())
-
-
-def measure_bandwidth(
-    references: References, types: Sequence[TensorDataType], seconds: float = 2.0
-) -> Bandwidth:
-    """Every form of every type, in turn."""
-    contenders = {
-        (t, form): contender for t in types for form, contender in references.contenders(t).items()
-    }
-    names = {f"{t} {form}": key for key in contenders for t, form in [key]}
-    times = interleaved(
-        {name: contenders[key] for name, key in names.items()},
-        references.sets,
-        seconds=seconds,
-        give_up=math.inf,
-    )
-    rates: dict[TensorDataType, dict[str, float]] = {t: {} for t in types}
-    for name, (t, form) in names.items():
-        rates[t][form] = references.rate(form, times[name])
-    return Bandwidth(rates)
-
-
-# The cells.
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The times of a cell, and of the references in the same seconds.
-
-    Attributes:
-        times: by contender; `allocated` and `bound` are the operator's.
-        copy: bytes a second of a plain copy of the cell's type, of a large array, timed beside the
-            cell.
-        equal_copy: of a plain copy of the type that moves as many bytes as the cell.
-        best_copy: of the fastest copy that the device has of any type.
-        read: of a plain read of the type.
-    """
+    """A cell's times by way, and the bytes a second of a plain copy in the same seconds."""
 
     cell: Cell
     times: Mapping[str, Times]
     copy: float
-    equal_copy: float
-    best_copy: float
-    read: float
-    notes: Mapping[str, str] = field(default_factory=dict)
 
-    def rate(self, way: str) -> float:
+    def rate(self, way: str = "donated") -> float:
         """Bytes that must move, a second."""
         return self.cell.bytes / self.times[way].median
 
-    @property
-    def limit(self) -> float:
-        """What the rate is judged by: the read where the cell reads, else the copy of its type."""
-        return self.read if self.cell.reads else self.copy
+    def share(self, way: str = "donated") -> float:
+        """The rate as a part of the copy's."""
+        return self.rate(way) / self.copy
 
     def to_json(self) -> dict[str, Any]:
-        """Times in microseconds, rates in GB/s."""
-        ways: dict[str, Any] = {}
-        for way, times in self.times.items():
-            rate = self.rate(way)
-            ways[way] = times.to_json() | {
-                "gb_s": round(rate / 1e9, 2),
-                "of_copy": round(rate / self.copy, 4),
-                "of_equal_copy": round(rate / self.equal_copy, 4),
-                "of_best_copy": round(rate / self.best_copy, 4),
-                "of_limit": round(rate / self.limit, 4),
-            }
+        """Return times in microseconds and rates in GB/s."""
         cell = self.cell
         return {
             "name": cell.name,
-            "kind": cell.kind,
-            "group": cell.group,
+            "operator": cell.operator,
             "variant": cell.variant,
             "data_type": cell.tensor.data_type.name,
             "sizes": list(cell.tensor.sizes),
             "bytes_in": cell.bytes_in,
             "bytes_out": cell.bytes_out,
-            "limit": "read" if cell.reads else "copy",
             "copy_gb_s": round(self.copy / 1e9, 2),
-            "equal_copy_gb_s": round(self.equal_copy / 1e9, 2),
-            "read_gb_s": round(self.read / 1e9, 2),
-            "times": ways,
-            **({"notes": dict(self.notes)} if self.notes else {}),
+            "times": {
+                way: times.to_json()
+                | {"gb_s": round(self.rate(way) / 1e9, 2), "of_copy": round(self.share(way), 4)}
+                for way, times in self.times.items()
+            },
         }
 
 
-def default_limit(device: Any) -> int:
-    """Bytes of the largest tensor that is measured, where the user does not say."""
-    return 200_000_000 if device.platform == "cpu" else 2_148_000_000
+def changed(x: jax.Array) -> jax.Array:
+    """Change each element: the copy that cells are compared with is XLA's program for this."""
+    return x * 2 if jnp.issubdtype(x.dtype, jnp.floating) else x ^ 1
 
 
 class Bench:
-    """A device under measurement.
+    """Measures cells on a device, in these ways, with about so many seconds for each."""
 
-    Args:
-        device: where.
-        seconds: of samples for each cell, about.
-        limit: most bytes of the references' arrays, which are of 64 MB on a CPU, else 256 MB.
-    """
-
-    def __init__(self, device: Any, seconds: float, limit: int):
+    def __init__(self, device: Any, seconds: float, ways: Sequence[str] = ("donated",)):
         self.device = device
         self.seconds = seconds
+        self.ways = ways
         self.data = Data(device)
-        size = 2 ** (26 if device.platform == "cpu" else 28)
-        self.references = References(self.data, min(limit, size))
-        self._bandwidth: Bandwidth | None = None
+        self._copies: dict[TensorDataType, tuple[Contender, int]] = {}
 
-    def bandwidth(self, cells: Sequence[Cell]) -> Bandwidth:
-        """Of the types of these cells, and of FLOAT32, whose copy is the best of a GPU's.
-
-        Measured before the cells.
-        """
-        types = sorted({cell.tensor.data_type for cell in cells} | {TensorDataType.FLOAT32})
-        self._bandwidth = measure_bandwidth(self.references, types, 4 * self.seconds)
-        return self._bandwidth
-
-    def compiled(
-        self,
-        cells: Sequence[Cell],
-        prepare: Callable[[Cell], Any] | None = None,
-    ) -> Iterator[tuple[Cell, Any]]:
-        """Each cell with its programs, which are not compiled while one is timed.
-
-        On a CPU several at once. On a GPU one after the other, since XLA chooses between kernels by
-        timing them, and chose badly beside others that did: a DEPTH_TO_SPACE1 of 134 MB took 316
-        us, where it takes 66 (H200, jax 0.11.2).
-        """
-        at_once = 1 if is_queued(self.device) else 4 * cores()
-        with ThreadPoolExecutor() as pool:
-            for start in range(0, len(cells), at_once):
-                chunk = cells[start : start + at_once]
-                made = list(pool.map(prepare or self.prepare, chunk))  # all, before one is timed
-                yield from zip(chunk, made, strict=True)
-
-    def prepare(self, cell: Cell) -> Programs:
-        """The cell's programs."""
-        with wide(cell):
-            function, sets = cell.function, sets_of(cell, self.device)
-            return programs(function, function.inputs, function.outputs, self.device, sets)
-
-    def measure(
-        self,
-        cell: Cell,
-        contenders: Mapping[str, Contender],
-        notes: Mapping[str, str] | None = None,
-    ) -> Measured:
-        """The contenders' times: of all bound ones in turn, then of all allocated ones.
-
-        Names end in the way. The references take turns with the bound ones.
-        """
-        bandwidth = self._bandwidth or self.bandwidth([cell])
-        forms = self.references.contenders(cell.tensor.data_type)
-        copy, read = "copy", bandwidth.read_form(cell.tensor.data_type)
-        beside = {copy: forms[copy], read: forms[read]}
-        equal_size = self.references.equal_size(cell)
-        if equal_size < self.references.size:
-            beside["equal"] = self.references.equal_copy(cell)
-        times: dict[str, Times] = {}
-        # Apart, since pages that are new leave the caches cold and the kernel busy.
-        for way in WAYS:
-            group = {name: c for name, c in contenders.items() if name.endswith(way)}
-            times |= interleaved(
-                {**group, **(beside if way == "bound" else {})},
-                sets_of(cell, self.device),
-                seconds=self.seconds,
-                keep=set(beside),
-            )
-        rates = {form: self.references.rate(form, times.pop(form)) for form in (copy, read)}
-        of_type = bandwidth.rates[cell.tensor.data_type]["copy"]
-        best = max(rates[copy] * bandwidth.best_copy / of_type, rates[copy])
-        equal = times.pop("equal", None)
-        equal_rate = 2 * equal_size / equal.median if equal else rates[copy]
-        return Measured(cell, times, rates[copy], equal_rate, best, rates[read], notes or {})
+    def _copy(self, data_type: TensorDataType) -> tuple[Contender, int]:
+        """Return a copy of a large array, and the bytes that it moves."""
+        if data_type not in self._copies:
+            size = 2 ** (26 if self.device.platform == "cpu" else 28)
+            tensor = TensorDesc(data_type, [size // data_type.element_size])
+            sets = sets_moving(2 * size, self.device)
+            with jax.enable_x64(data_type.bits == 64):
+                compiled = programs(changed, [tensor], [tensor], self.device, sets)
+                inputs = [(self.data.array(tensor),) for _ in range(sets)]
+                copy = jax_contenders(compiled, inputs, [tensor], self.data)["donated"]
+            self._copies[data_type] = copy, 2 * size
+        return self._copies[data_type]
 
     def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:
-        """Measures each cell, allocated and bound."""
-        for cell, compiled in self.compiled(cells):
-            with wide(cell):
-                inputs = self.data.sets(cell)
-                outputs = cell.function.outputs
-                contenders = jax_contenders(compiled, inputs, outputs, self.data)
-                measured = self.measure(cell, contenders)
-            yield measured
+        """Measure each cell; nothing is compiled while something is timed."""
+        for cell in cells:
+            function, sets = cell.function, sets_moving(cell.bytes, self.device)
+            copy, size = self._copy(cell.tensor.data_type)
+            with wide(function):
+                made = programs(function, function.inputs, function.outputs, self.device, sets)
+                inputs = self.data.sets(function, sets)
+                contenders = jax_contenders(made, inputs, function.outputs, self.data)
+                times: dict[str, Times] = {}
+                for way in self.ways:  # apart: new pages leave the caches cold
+                    group = {way: contenders[way], **({} if times else {"copy": copy})}
+                    times |= interleaved(group, sets, seconds=self.seconds, keep={"copy"})
+            copied = size / times.pop("copy").median
+            yield Measured(cell, times, copied)
 
 
 def environment(device: Any) -> dict[str, Any]:
-    """What a figure depends on, beside the code: the machine, the versions, the flags."""
+    """Return what figures depend on beside the code: the machine, the versions, the flags."""
     return {
         "device": device.device_kind,
         "platform": device.platform,
@@ -491,26 +112,19 @@ def environment(device: Any) -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": cores(),
         "last_cache_bytes": last_cache_bytes(),
-        "system": machine.platform(),
-        "python": machine.python_version(),
         "dml_jax": __version__,
         "jax": jax.__version__,
         "jaxlib": metadata.version("jaxlib"),
-        "numpy": np.__version__,
         "flags": {
             name: value
             for name, value in sorted(os.environ.items())
             if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
         },
-        "method": METHOD_QUEUED if is_queued(device) else METHOD,
-        "host_memory_reused": is_host_memory_reused(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def _cpu() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return machine.processor() or machine.machine()
+    facts = Path("/proc/cpuinfo")
+    known = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
+    return known[1] if known else machine.processor() or machine.machine()

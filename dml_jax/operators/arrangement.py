@@ -1,7 +1,7 @@
 """Operators that move elements: SPLIT, JOIN, TILE, depth to space and back."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 from dml_jax.descriptor import field
 from dml_jax.enums import DepthSpaceOrder
@@ -64,8 +64,8 @@ class Split(Operator, op="SPLIT"):
     )
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
-        wholes = Join.typical(elements, data_type)
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        wholes: list[Any] = Join.typical(elements, data_type)
         return [
             cls(input_tensor=j.output_tensor, output_tensors=j.input_tensors, axis=j.axis)
             for j in wholes
@@ -122,7 +122,7 @@ class Join(Operator, op="JOIN"):
     )
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
         pieces = _typical_pieces(elements, data_type)
         return cls._accepted({"input_tensors": tensors, "axis": axis} for axis, tensors in pieces)
 
@@ -176,7 +176,7 @@ class Tile(Operator, op="TILE"):
     )
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
         tensor = TensorDesc(data_type, typical_sizes(elements // 4))
         repeats = ((1, 1, 2, 2), (4, 1, 1, 1), (1, 1, 1, 4))
         return cls._accepted({"input_tensor": tensor, "repeats": counts} for counts in repeats)
@@ -218,10 +218,10 @@ class _Blocks(Operator):
     )
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
         n, *chw = typical_sizes(elements)
         has_order = any(f.name == "order" for f in cls.fields)
-        variants = []
+        variants: list[dict[str, Any]] = []
         for block in (2, 3):
             multiples = zip(chw, (block**2, block, block), strict=True)
             sizes = (n, *(max(size // of, 1) * of for size, of in multiples))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class _Clipping(Operator):
         max: Any
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
         tensor = TensorDesc(data_type, typical_sizes(elements))
         low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
         tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -46,7 +46,7 @@ class _OverAxes(Operator):
         axes: Axes
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Self]:
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
         tensor = TensorDesc(data_type, typical_sizes(elements))
         return cls._accepted(
             {"input_tensor": tensor, "axes": axes, **attributes}
