@@ -396,10 +396,9 @@ class Operator(Descriptor, Bindable):
 
 def typical_sizes(elements: int) -> tuple[int, int, int, int]:
     """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
-    power = max(elements, 1).bit_length() - 1
-    side = min(power // 3, 8)
-    channels = min(power - 2 * side, 6)
-    return max(elements >> (2 * side + channels), 1), 2**channels, 2**side, 2**side
+    side = 2 ** min((max(elements, 1).bit_length() - 1) // 3, 8)
+    channels = min(max(elements // side**2, 1), 64)
+    return max(elements // (side**2 * channels), 1), channels, side, side
 
 
 def _smallest(kind: Kind, tensor: TensorDesc) -> Any:

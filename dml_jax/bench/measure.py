@@ -16,10 +16,12 @@ import jax.numpy as jnp
 from dml_jax import __version__
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.memory import Data, jax_contenders, programs, sets_moving, wide
-from dml_jax.bench.timing import Contender, Times, interleaved
+from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, last_cache_bytes
 from dml_jax.tensor import TensorDesc
+
+COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def changed(x: jax.Array) -> jax.Array:
 
 
 class Bench:
-    """Measures cells on a device, in these ways, with about so many seconds for each."""
+    """Measures cells on a device, in some `WAYS`, with about so many seconds for each."""
 
     def __init__(self, device: Any, seconds: float, ways: Sequence[str] = ("donated",)):
         self.device = device
@@ -76,7 +78,7 @@ class Bench:
     def _copy(self, data_type: TensorDataType) -> tuple[Contender, int]:
         """Return a copy of a large array, and the bytes that it moves."""
         if data_type not in self._copies:
-            size = 2 ** (26 if self.device.platform == "cpu" else 28)
+            size = COPIED_QUEUED if is_queued(self.device) else COPIED
             tensor = TensorDesc(data_type, [size // data_type.element_size])
             sets = sets_moving(2 * size, self.device)
             with jax.enable_x64(data_type.bits == 64):

@@ -44,12 +44,6 @@ def wide(function: Any) -> Any:
     return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
 
 
-def bounds_of(function: Bindable) -> list[Bounds]:
-    """Return the range of each input: an operator's `domain` of it, where it has one."""
-    domain = getattr(function, "domain", lambda field: FLOATS)
-    return [domain(field) for _, field, _ in function.tensors(output=False)]
-
-
 class Data:
     """Random arrays, made on a device: each is cut out of one long array at another place."""
 
@@ -78,8 +72,9 @@ class Data:
         return jax.random.randint(key, shape, low, high + 1).astype(dtype)
 
     def sets(self, function: Bindable, count: int) -> list[Arrays]:
-        """Draw the inputs of `count` sets."""
-        inputs = list(zip(function.inputs, bounds_of(function), strict=True))
+        """Draw the inputs of `count` sets, each in the range that an operator's `domain` says."""
+        domain = getattr(function, "domain", lambda field: FLOATS)
+        inputs = [(tensor, domain(field)) for _, field, tensor in function.tensors(output=False)]
         made = [tuple(self.array(*drawn) for drawn in inputs) for _ in range(count)]
         return jax.block_until_ready(made)
 

@@ -37,11 +37,12 @@ def cell_table(measured: Sequence[Measured], allocated: bool = False) -> Any:
         table.add_column(name, justify="right", no_wrap=True)
     for m in measured:
         time = m.times["donated"]
+        spread = (time.high - time.low) / 2 / time.median
         table.add_row(
             m.cell.label,
             m.cell.tensor.shown(),
             f"{m.cell.bytes / 1e6:.3g}",
-            f"{shown_time(time.median)} ±{time.spread:4.0%}",
+            f"{shown_time(time.median)} ±{spread:4.0%}",
             *([shown_time(m.times["allocated"].median)] if allocated else []),
             f"{m.rate() / 1e9:.3g}",
             f"{m.share():.2f}",
@@ -55,14 +56,9 @@ def shown_time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def counted(measured: Sequence[Measured]) -> list[Measured]:
-    """Return the cells that move at least `SMALLEST` bytes."""
-    return [m for m in measured if m.cell.bytes >= SMALLEST]
-
-
 def summary(measured: Sequence[Measured]) -> str:
-    """Sum up the cells that count: the geometric mean of their shares, and the lowest."""
-    shares = {m.cell.name: m.share() for m in counted(measured)}
+    """Sum up the cells of at least `SMALLEST` bytes: the geometric mean, and the lowest."""
+    shares = {m.cell.name: m.share() for m in measured if m.cell.bytes >= SMALLEST}
     if not shares:
         return f"{len(measured)} cells, none of 1 MB or more: they measure the cost of a call"
     lowest = min(shares, key=shares.__getitem__)
@@ -82,7 +78,7 @@ def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = F
     check_picture(target)
     from matplotlib.figure import Figure
 
-    drawn = list(measured) if every else counted(measured)
+    drawn = [m for m in measured if every or m.cell.bytes >= SMALLEST]
     rates, labels = copies(drawn), list(dict.fromkeys(m.cell.label for m in drawn))
     height = 1.6 + 0.26 * (len(labels) + len(rates))
     figure = Figure(figsize=(10, height), layout="constrained")
@@ -97,9 +93,10 @@ def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = F
     # Each line has its words in a row of its own, above the operators.
     fastest = max([*rates.values(), *(m.rate() / 1e9 for m in drawn)], default=1)
     for row, (name, rate) in enumerate(rates.items(), -len(rates)):
-        words = {"color": colours[name], "va": "center", "ha": "right", "fontsize": 8}
+        words = {"color": colours[name], "va": "center", "fontsize": 8}
         axes.axvline(rate, color=colours[name], lw=1.2)
-        axes.text(rate, row, f"{name}: copy {rate:.3g} GB/s  ", **words)
+        side = "right" if rate > fastest / 3 else "left"
+        axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
     axes.set(
         title=title,
         xlabel="GB/s (bytes of all inputs and outputs, over the time of a call)",

@@ -76,11 +76,6 @@ class Times:
     calls: int
     queueing: float | None
 
-    @property
-    def spread(self) -> float:
-        """Half the distance of the quartiles, as a part of the median."""
-        return (self.high - self.low) / 2 / self.median
-
     def to_json(self) -> dict[str, Any]:
         """Return the times in microseconds."""
         values = {k: v for k, v in asdict(self).items() if v is not None}

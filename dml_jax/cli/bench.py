@@ -153,17 +153,19 @@ def _shown(chosen: list[Cell], quick: bool) -> Iterator[Cell]:
     """
     live, begin = sys.stderr.isatty(), time.monotonic()
     last = begin
-    for number, cell in enumerate(chosen):
-        moment = time.monotonic()
-        if quick and moment > begin + QUICK_SECONDS:
-            click.echo(f"Time is up; not measured: {len(chosen) - number} cells", err=True)
-            break
-        if live or moment > last + 5:
-            line, last = f"[{number + 1}/{len(chosen)}] {cell.name}", moment
-            click.echo(f"\r\x1b[K{line[:79]}" if live else line, err=True, nl=not live)
-        yield cell
-    if live:
-        click.echo("\r\x1b[K", err=True, nl=False)
+    try:
+        for number, cell in enumerate(chosen):
+            moment = time.monotonic()
+            if quick and moment > begin + QUICK_SECONDS:
+                click.echo(f"Time is up; not measured: {len(chosen) - number} cells", err=True)
+                return
+            if live or moment > last + 5:
+                line, last = f"[{number + 1}/{len(chosen)}] {cell.name}", moment
+                click.echo(f"\r\x1b[K{line[:79]}" if live else line, err=True, nl=not live)
+            yield cell
+    finally:
+        if live:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _print(table: Any, columns: int) -> None:
