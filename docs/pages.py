@@ -40,7 +40,7 @@ GUIDES = {  # in the order of the site; those that are there
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/training.md": "In a training loop",
     "guides/sharding.md": "Sharding",
-    "benchmarks.md": "Reading the roofline",
+    "benchmarks.md": "Reading the bandwidth chart",
     "guides/errors.md": "Errors and remedies",
     "faults.md": "When things go wrong",
     "guides/inside.md": "How it works inside",

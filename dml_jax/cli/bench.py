@@ -45,19 +45,21 @@ def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[
 
 SIZES: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
 DEVICE = ("-a", "--adapter", "--device", "adapter")
-JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False}
+JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
 NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete": _complete}
 
 
 @click.command()
-@click.option("--operator", "operators", **NAMES, help="All variants of this operator.")
+@click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
 @click.option("--mb", "sizes", **SIZES, help="MB of the largest tensor. Default: 8 and 64.")
 @click.option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
-@click.option("--quick", is_flag=True, help="A variant of each, FLOAT32; half a minute at most.")
-@click.option("--seconds", type=Finite(0.001), default=0.3, help="Of samples for each cell.")
-@click.option("-v", "--verbose", is_flag=True, help="Also calls that allocate; draw small cells.")
+@click.option("--quick", is_flag=True, help="One variant of each in FLOAT32; half a minute.")
+@click.option(
+    "--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples for each cell."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
 @click.option("-o", "--output", type=FILE, help="Draw the bandwidth chart: .svg or .png.")
 def bench(
