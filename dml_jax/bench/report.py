@@ -93,7 +93,7 @@ def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = F
     # Each line has its words in a row of its own, above the operators.
     fastest = max([*rates.values(), *(m.rate() / 1e9 for m in drawn)], default=1)
     for row, (name, rate) in enumerate(rates.items(), -len(rates)):
-        words = {"color": colours[name], "va": "center", "fontsize": 8}
+        words = {"color": colours[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
         axes.axvline(rate, color=colours[name], lw=1.2)
         side = "right" if rate > fastest / 3 else "left"
         axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
