@@ -5,7 +5,8 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
@@ -30,6 +31,7 @@ from dml_jax.fields import (
     Choice,
     Field,
     Fused,
+    Integer,
     Kind,
     Real,
     Scalar,
@@ -489,6 +491,37 @@ class Operator(Descriptor, Bindable):
             return allowed[0]
         return next((t.data_type for t in self.inputs if t.data_type in allowed), None)
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> "list[Operator]":
+        """Describe typical uses of the operator: one a variant, the most telling first.
+
+        An operator overrides this where its tensors have different sizes, or where the smallest
+        attributes are not typical.
+
+        Args:
+            elements: about how many elements the largest tensor has.
+            data_type: the type of that tensor.
+
+        Returns:
+            The descriptors; an empty list if the operator does not take the type.
+        """
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        fields = {
+            f.name: _smallest(f.kind, tensor)
+            for f in cls.fields
+            if f.default is MISSING and not (f.tensor and f.tensor.output)
+        }
+        return cls._accepted([fields])
+
+    @classmethod
+    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
+        """Infer a descriptor from the fields of each variant; leave out what is refused."""
+        accepted: list[Operator] = []
+        for fields in variants:
+            with suppress(DmlError):
+                accepted.append(cls.infer(**fields))
+        return accepted
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
 
@@ -827,6 +860,28 @@ def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
 
 
 Fused.activation = FusedActivation
+
+
+def typical_sizes(elements: int) -> tuple[int, int, int, int]:
+    """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
+    side = 2 ** min((max(elements, 1).bit_length() - 1) // 3, 8)
+    channels = min(max(elements // side**2, 1), 64)
+    return max(elements // (side**2 * channels), 1), channels, side, side
+
+
+def _smallest(kind: Kind, tensor: TensorDesc) -> Any:
+    """Return the smallest value of a field that is no trivial one; of a tensor field, `tensor`."""
+    match kind:
+        case Array():
+            count = 2 if _smallest(kind.element, tensor) is tensor else tensor.dimension_count
+            return [_smallest(kind.element, tensor)] * count
+        case Integer():
+            return max(kind.least, 1)
+        case Choice(enumeration=members):
+            return next(iter(members))
+        case Tensor():
+            return tensor
+    return 1
 
 
 def operator_type(name: Any) -> type[Operator]:

@@ -11,7 +11,8 @@ from jax import lax
 from dml_jax.errors import Expect
 from dml_jax.lowering import clamp
 from dml_jax.lowering.mapping import mapped
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.tensor import TensorDesc
 
 
 class Unary(Operator):
@@ -48,6 +49,14 @@ class _Clipping(Operator):
     """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
 
     by_element = True
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
+        tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}
+        exact = {"min_max_data_type": data_type} if issubclass(cls, _ExactClipping) else {}
+        return cls._accepted([{**tensors, **exact, "min": low, "max": high}])
 
     @rule("min")
     def min_is_a_number(self, expect: Expect) -> None:

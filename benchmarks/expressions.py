@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from transformed import Transformed
 
-from dml_jax.bench.transformed import Transformed
 from dml_jax.bindable import Bindable
 from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.graph import Graph
