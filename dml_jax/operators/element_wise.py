@@ -386,12 +386,10 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
+    function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
+
     def lower(self, x):
         return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
-
-    @staticmethod
-    def function(x, min, max):  # noqa: A002
-        return clamp.clip(x, min, max)
 
 
 class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
