@@ -59,7 +59,7 @@ class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY"):
 class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS"):
     """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself.
 
-    Gradient: `dy * sign(g(x))`, times scale.
+    Gradient: `dy if g(x) >= 0 else -dy`, times scale.
     """
 
     function = staticmethod(lax.abs)

@@ -45,6 +45,7 @@ def unary(function: Callable[..., np.ndarray], **parts: Any) -> Record:
 
 
 erf = np.vectorize(math.erf, otypes=[float])
+erfc = np.vectorize(math.erfc, otypes=[float])
 
 
 def _bound(rng: Rng) -> float:
