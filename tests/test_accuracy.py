@@ -42,8 +42,7 @@ def test_digits_over_all_normal_numbers(op_class: type[Operator]):
         for f in op_class.fields
         if not f.tensor and not f.optional
     }
-    tensor = TensorDesc("FLOAT32", x.shape)
-    op = op_class(**{"input_tensor": tensor, "output_tensor": tensor}, **attributes)
+    op = op_class.infer(input_tensor=TensorDesc("FLOAT32", x.shape), **attributes)
     record = records()[op_class.short_name]
     (expected,) = record.expected(op, [x])
     with np.errstate(over="ignore", invalid="ignore"):
