@@ -152,7 +152,7 @@ def gelu(x: jax.Array) -> jax.Array:
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:
     """Return `x - bias if x > threshold else x + bias if x < -threshold else 0`.
 
-    Integers have bounds of their own type. `x < -threshold` is then `x <= ~threshold`, which never
+    Integers have bounds of their own type. `x < -threshold` is then `x <= -1 - threshold`, which never
     overflows; it holds for no unsigned integer.
     """
     if is_float(x):
@@ -160,5 +160,5 @@ def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:
     else:
         dtype = np.dtype(x.dtype)
         bias, threshold = (dtype.type(clamp.cast_bound(v, dtype)) for v in (bias, threshold))
-        is_below = x <= ~threshold if dtype.kind == "i" else jnp.zeros_like(x, bool)
+        is_below = x <= -1 - threshold if dtype.kind == "i" else jnp.zeros_like(x, bool)
     return jnp.where(x > threshold, x - bias, jnp.where(is_below, x + bias, 0))
