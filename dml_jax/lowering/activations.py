@@ -152,8 +152,8 @@ def gelu(x: jax.Array) -> jax.Array:
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:
     """Return `x - bias if x > threshold else x + bias if x < -threshold else 0`.
 
-    Integers have bounds of their own type. `x < -threshold` is then `x <= -1 - threshold`, which never
-    overflows; it holds for no unsigned integer.
+    Integers have bounds of their own type. `x < -threshold` is then `x <= -1 - threshold`, which
+    never overflows; it holds for no unsigned integer.
     """
     if is_float(x):
         is_below = x < -threshold
