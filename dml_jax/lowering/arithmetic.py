@@ -61,11 +61,12 @@ def mean(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return (a + b) / 2 of a sum that cannot overflow; of integers toward zero."""
     if is_float(a):
         half, total = a.dtype.type(0.5), a + b
-        return jnp.where(jnp.isfinite(total), total * half, a * half + b * half)
+        is_beyond = jnp.isinf(total) & jnp.isfinite(a) & jnp.isfinite(b)
+        return jnp.where(is_beyond, a + (b - a) * half, total * half)
     differing, one = a ^ b, lax.full_like(a, 1)
-    floor = (a & b) + lax.shift_right_arithmetic(differing, one)
     if not _is_signed(a):
         return (a & b) + lax.shift_right_logical(differing, one)
+    floor = (a & b) + lax.shift_right_arithmetic(differing, one)
     return floor + jnp.where(floor < 0, differing & one, lax.full_like(a, 0))
 
 
@@ -187,9 +188,15 @@ def adam(
     """Return parameters and both moments after a step of Adam, each rounded once.
 
     Args:
-        parameters, first_moment, second_moment, gradient: floats of one type and shape.
+        parameters: floats.
+        first_moment: the mean of gradients, of the same type and shape.
+        second_moment: the mean of squared gradients.
+        gradient: that of the parameters.
         step: the number of the step from 1 on, of sizes 1.
-        learning_rate, beta1, beta2, epsilon: as ADAM_OPTIMIZER has them.
+        learning_rate: the size of a step.
+        beta1: how much of the first moment remains.
+        beta2: how much of the second moment remains.
+        epsilon: what keeps the divisor from 0.
     """
     real, dtype = np.float32, parameters.dtype
     x, m, v, g = map(widened, (parameters, first_moment, second_moment, gradient))

@@ -39,7 +39,7 @@ def divided(a: Any, b: Any) -> Any:
 
 
 def mean(a: Any, b: Any) -> Any:
-    return (a + b) / 2 if isinstance(a, np.ndarray) else int(math.trunc((a + b) / 2))
+    return (a + b) / 2 if isinstance(a, np.ndarray) else math.trunc((a + b) / 2)
 
 
 def truncated_modulus(a: Any, b: Any) -> Any:
