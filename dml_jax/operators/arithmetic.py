@@ -1,12 +1,13 @@
 """Operators that map the elements at one place of several tensors."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Operator
 
@@ -141,6 +142,16 @@ class ElementWisePow(Binary, op="ELEMENT_WISE_POW"):
         output_tensor: of the input's type and sizes; may be the input's own memory.
         scale_bias: applied to each base first.
     """
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments; a number as the exponent of floats makes CONSTANT_POW instead."""
+        exponent, base = arguments["exponent_tensor"], arguments["input_tensor"]
+        is_float = jnp.issubdtype(getattr(base, "dtype", float), jnp.floating)
+        if is_float and isinstance(exponent, (int, float)):
+            rule = "be an array (a number makes ELEMENT_WISE_CONSTANT_POW)"
+            raise DmlError([Fault(cls.c_name, "ExponentTensor", rule, exponent)])
+        return arguments
 
     def lower(self, x, exponent):
         return arithmetic.power(x, exponent, self.scale_bias)
