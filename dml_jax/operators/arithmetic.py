@@ -25,7 +25,7 @@ class Binary(Operator):
     by_element = True
     function: ClassVar[Callable[..., jax.Array]]
 
-    def lower(self, a, b):
+    def lower(self, a, b, /):
         return arithmetic.rounded(self.function, a, b)
 
 
@@ -50,7 +50,7 @@ class ElementWiseAdd1(Binary, op="ELEMENT_WISE_ADD1"):
             leaves the sum.
     """
 
-    def lower(self, a, b):
+    def lower(self, a, b, /):
         activation = self.fused_activation or (lambda total: total)
         return arithmetic.rounded(lambda a, b: activation(a + b), a, b)
 
@@ -153,7 +153,7 @@ class ElementWisePow(Binary, op="ELEMENT_WISE_POW"):
             raise DmlError([Fault(cls.c_name, "ExponentTensor", rule, exponent)])
         return arguments
 
-    def lower(self, x, exponent):
+    def lower(self, x, exponent, /):
         return arithmetic.power(x, exponent, self.scale_bias)
 
 
@@ -208,7 +208,7 @@ class ElementWiseModulusFloor(Binary, op="ELEMENT_WISE_MODULUS_FLOOR"):
     function = staticmethod(arithmetic.modulus_floor)
 
 
-class ElementWiseIf(Binary, op="ELEMENT_WISE_IF"):
+class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
     """Chooses between two elements: `output = a if condition else b`.
 
     Choices: each condition other than 0 is true; elements are copied bit for bit.
@@ -217,8 +217,12 @@ class ElementWiseIf(Binary, op="ELEMENT_WISE_IF"):
 
     Fields:
         condition_tensor: UINT8, of equal sizes.
+        a_tensor: the elements where the condition is true.
+        b_tensor: the elements where the condition is false, of the type of `a_tensor`.
         output_tensor: of the type and sizes of `a_tensor`; in memory of its own.
     """
+
+    by_element = True
 
     def lower(self, condition, a, b):
         return jnp.where(condition != 0, a, b)
