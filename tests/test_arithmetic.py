@@ -86,6 +86,16 @@ def test_integer_powers_of_all_pairs(base: str, exponent: str):
     np.testing.assert_array_equal(run(dml_jax.pow, a, b), np.array(expected, np.uint8).view(base))
 
 
+@pytest.mark.parametrize("base", ["int16", "int32", "uint32"])
+def test_large_integer_powers_wrap(base: str):
+    bits, rng = np.iinfo(base).bits, np.random.default_rng(0)
+    x = rng.integers(0, 2**bits, 400).astype(f"uint{bits}").view(base) >> rng.integers(0, 9, 400)
+    e = (rng.integers(0, 2**32, 400) >> rng.integers(0, 33, 400)).astype(np.uint32)
+    expected = [pow(a, b, 2**bits) for a, b in zip(x.tolist(), e.tolist(), strict=True)]
+    result = run(dml_jax.pow, x.astype(base), e)
+    np.testing.assert_array_equal(result, np.array(expected, f"uint{bits}").view(base))
+
+
 def test_powers_of_other_types():
     """Large integer exponents do not round; whole floats are exact, others truncate."""
     assert run(dml_jax.pow, float32([-1, -1]), int32([2**24 + 1, 2**24])).tolist() == [-1, 1]
