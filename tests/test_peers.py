@@ -1,4 +1,8 @@
-"""Results are PyTorch's, for random descriptions of the operators that PyTorch has too."""
+"""Operators beside PyTorch's functions, on random input.
+
+A module conformance/random_<family>.py names the function of each operator in `PEERS`, or in
+`WITHOUT` why there is none.
+"""
 
 import importlib
 import zlib
@@ -9,39 +13,40 @@ import numpy as np
 import pytest
 from records import combinations, records
 
-from dml_jax import facts
 from dml_jax.operator import OPERATORS
 
+torch = pytest.importorskip("torch")
+FOLDER = Path(__file__).parent / "conformance"
 MODULES = [
     importlib.import_module(f"conformance.{path.stem}")
-    for path in sorted((Path(__file__).parent / "conformance").glob("random_*.py"))
+    for path in sorted(FOLDER.glob("random_*.py"))
 ]
 PEERS: dict[str, Any] = {name: peer for m in MODULES for name, peer in m.PEERS.items()}
-WITHOUT: dict[str, str] = {name: why for m in MODULES for name, why in m.WITHOUT.items()}
-
-
-def test_all_operators_of_a_family_have_a_peer_or_a_reason():
-    assert not PEERS.keys() & WITHOUT.keys()
-    named = PEERS.keys() | WITHOUT.keys()
-    families = {facts.catalogue()[name]["family"] for name in named}
-    of_families = {op.short_name for op in OPERATORS.values() if op.family in families}
-    assert of_families == named
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_results_are_pytorchs(name: str):
-    torch = pytest.importorskip("torch")
-    op_class, record = OPERATORS[f"{facts.PREFIX}{name}"], records()[name]
+def test_as_pytorch(name: str):
+    op_class, record = OPERATORS[f"DML_OPERATOR_{name}"], records()[name]
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    both = combinations(op_class, record)
-    types = next((t for t, _ in both if "FLOAT32" in t.values()), both[0][0])
+    every = [types for types, _ in combinations(op_class, record)]
+    types = next((t for t in every if "FLOAT32" in t.values()), every[0])
     for _ in range(2):
         op = record.operator(rng, op_class, types)
         arrays = record.arrays(rng, op)
-        results, expected = (
-            made if isinstance(made, (list, tuple)) else [made]
-            for made in (op(*arrays), PEERS[name](op)(*map(torch.from_numpy, arrays)))
-        )
-        for result, other in zip(results, expected, strict=True):
+        results = op(*arrays)
+        expected = PEERS[name](op)(*map(torch.from_numpy, arrays))
+        pairs = zip(_listed(results), _listed(expected), strict=True)
+        for result, other in pairs:
             answer = other.numpy().astype(np.asarray(result).dtype)
             np.testing.assert_allclose(result, answer, rtol=1e-5, atol=1e-6, err_msg=repr(op))
+
+
+def _listed(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_each_operator_of_the_family_is_named(module: Any):
+    family = module.__name__.removeprefix("conformance.random_")
+    names = {op.short_name for op in OPERATORS.values() if op.family == family}
+    assert names == {*module.PEERS, *module.WITHOUT}
