@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import is_float
 
 # Philox4x32 with 10 rounds: its multipliers, and what is added to its key from round to round.
 _ROUNDS = 10
@@ -17,10 +16,23 @@ _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 
 
+def is_float(dtype: Any) -> bool:
+    """Return whether `dtype` is a type of floats."""
+    return jnp.issubdtype(dtype, jnp.floating)
+
+
 def number(value: float | int, dtype: Any) -> Any:
     """Return a number that the type `dtype` holds as one of that type."""
-    dtype = np.dtype(dtype)
-    return dtype.type(int(value) if dtype.kind in "iu" else value)
+    return np.dtype(dtype).type(value if is_float(dtype) else int(value))
+
+
+def nearest(value: float, dtype: Any) -> Any:
+    """Return a FLOAT as a number of the type `dtype`: integers drop its fraction, and saturate."""
+    if is_float(dtype):
+        with np.errstate(over="ignore"):
+            return np.float32(value).astype(dtype)
+    limits = np.iinfo(dtype)
+    return number(max(int(limits.min), min(int(limits.max), value)), dtype)
 
 
 def sequence(sizes: Sequence[int], dtype: Any, start: Any, delta: Any) -> jax.Array:
@@ -31,7 +43,7 @@ def sequence(sizes: Sequence[int], dtype: Any, start: Any, delta: Any) -> jax.Ar
     k = lax.iota(jnp.uint32, math.prod(sizes)).reshape(sizes)
     start, delta = (jnp.asarray(number(v, dtype)) for v in (start, delta))
     with jax.enable_x64(True):
-        wide = jnp.float64 if is_float(start) else dtype
+        wide = jnp.float64 if is_float(dtype) else dtype
         k, start, delta = (lax.convert_element_type(v, wide) for v in (k, start, delta))
         return lax.convert_element_type(start + k * delta, dtype)
 

@@ -10,7 +10,6 @@ from jax import lax
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import generators
-from dml_jax.lowering.mapping import saturate
 from dml_jax.operator import Operator, Rule, rule
 
 
@@ -114,10 +113,8 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
 
     def lower(self):
         sizes, dtype = self.output_tensor.sizes, self.output_tensor.dtype
-        value = jnp.float32(self.value)
-        value = saturate(value, dtype) if dtype.kind in "iu" else value.astype(dtype)
         inside = generators.band(sizes, self.offset, self.offset + 1)
-        return jnp.where(inside, value, dtype.type(0))
+        return jnp.where(inside, generators.nearest(self.value, dtype), dtype.type(0))
 
 
 class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):

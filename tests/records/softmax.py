@@ -35,7 +35,7 @@ def log_softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 def hardmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Set the element that `numpy.argmax` finds of those that belong together, in order."""
-    axes = tuple(sorted(axes))
+    axes = tuple(sorted(axis % x.ndim for axis in axes))
     kept = [d for d in range(x.ndim) if d not in axes]
     rows = x.transpose(*kept, *axes)
     flat = rows.reshape(*(x.shape[d] for d in kept), -1)
@@ -47,10 +47,11 @@ def both(
     name: str, function: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], **parts: Any
 ) -> dict[str, Record]:
     """Return the records of the version along the last axis and of the one with axes."""
+    with_axes = {"attributes": {"axes": [0]}, "unbroken": ("length",)}  # AxisCount follows from Axes
     return {
         f"ACTIVATION_{name}": Record(lambda op, x: function(x, (-1,)), draw_last, **parts),
         f"ACTIVATION_{name}1": Record(
-            lambda op, x: function(x, tuple(op.axes)), draw_axes, attributes={"axes": [0]}, **parts
+            lambda op, x: function(x, tuple(op.axes)), draw_axes, **with_axes, **parts
         ),
     }
 
