@@ -47,10 +47,14 @@ def examples() -> Iterator[tuple[str, Example]]:
 def _desc(value: Any) -> Any:
     if isinstance(value, list):
         return [_desc(v) for v in value]
+    if value is None:  # an optional tensor
+        return None
     return {"DataType": value["dtype"], "Sizes": value["sizes"]}
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
+    if value is None:
+        return []
     if isinstance(value, list):
         return [array for v in value for array in _arrays(v)]
     return [np.array(value["values"], value["dtype"].lower()).reshape(value["sizes"])]

@@ -44,6 +44,7 @@ class Record:
         smooth: whether derivatives may be compared with finite differences at random elements.
         gradient: whether float outputs have derivatives with respect to float inputs.
         types: types that go together, for operators with several; None tries the rows' own.
+        of_bits: whether the reference reads float arrays in their own type, for their bits.
         special: whether the reference holds for NaN, infinities and the ends of integer types.
         unbroken: kinds of constraint records that no change of a single field breaks.
     """
@@ -57,6 +58,7 @@ class Record:
     smooth: bool = True
     gradient: bool = True
     types: Callable[[Types], bool] = lambda types: True
+    of_bits: bool = False
     special: bool = True
     unbroken: tuple[str, ...] = ()
 
@@ -128,7 +130,9 @@ class Record:
                 value = getattr(op, f.name)
                 count = 0 if value is None else len(value) if f.is_array else 1
                 placed += [next(given) for _ in range(count)] if count else [None]
-        wide = [a if a is None or a.dtype.kind in "iu" else a.astype(np.float64) for a in placed]
+        keeps = [a is None or a.dtype.kind in "iu" or self.of_bits for a in placed]
+        pairs = zip(placed, keeps, strict=True)
+        wide = [a if kept else a.astype(np.float64) for a, kept in pairs]
         with np.errstate(all="ignore"):
             made = self.reference(op, *wide)
         results = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -238,8 +242,9 @@ def combinations(op_class: type[Operator], record: Record) -> list[tuple[Types, 
         for name, options in row.types.items():
             for option in options:
                 types = _with_type(op_class, first, name, option, row.types)
-                fits = types is not None and record.types(types)
-                if fits and (types, group) not in made:
+                if types is None or not record.types(types):
+                    continue
+                if (types, group) not in made:
                     made.append((types, group))
     return made
 

@@ -1,0 +1,76 @@
+"""Functions of truth values and of bits.
+
+What is true or false comes as `jax.numpy.bool_`; the bits of a float are those of an unsigned
+integer of its width.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.enums import IsInfinityMode
+from dml_jax.lowering.mapping import widened
+
+
+def is_true(x: jax.Array) -> jax.Array:
+    """Return whether each element of `x` differs from 0."""
+    return x != x.dtype.type(0)
+
+
+def of_truth(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return `function` of truth values as a function of numbers."""
+    return lambda *xs: function(*map(is_true, xs))
+
+
+def of_values(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return the comparison `function`, which compares FLOAT16 as FLOAT32."""
+    return lambda *xs: function(*map(widened, xs))
+
+
+def is_nan(x: jax.Array) -> jax.Array:
+    """Return whether each element of `x` is NaN."""
+    return x != x
+
+
+def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
+    """Return whether each element of `x` is the infinity of `infinity_mode`."""
+    if infinity_mode == IsInfinityMode.EITHER:
+        return jnp.isinf(x)
+    sign = 1 if infinity_mode == IsInfinityMode.POSITIVE else -1
+    return x == x.dtype.type(sign * jnp.inf)
+
+
+def bits(x: jax.Array) -> jax.Array:
+    """Return the bits of each element of `x`, as unsigned integers."""
+    return lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
+
+
+def of_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return `function` of unsigned integers as a function of the bits of any type."""
+
+    def of_any(*xs: jax.Array) -> jax.Array:
+        return lax.bitcast_convert_type(function(*map(bits, xs)), xs[0].dtype)
+
+    return of_any
+
+
+def bit_count(x: jax.Array) -> jax.Array:
+    """Return how many bits of each element of `x` are 1."""
+    return lax.population_count(bits(x))
+
+
+def _shifted(shift: Any) -> Callable[..., jax.Array]:
+    """Return `shift`, with 0 for counts of at least the width, which XLA leaves to its backends."""
+
+    def shifted(x: jax.Array, count: jax.Array) -> jax.Array:
+        width = count.dtype.type(8 * x.dtype.itemsize)
+        return lax.select(count < width, shift(x, count), lax.full_like(x, 0))
+
+    return shifted
+
+
+shift_left = _shifted(lax.shift_left)
+shift_right = _shifted(lax.shift_right_logical)

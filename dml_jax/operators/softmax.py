@@ -1,0 +1,144 @@
+"""Operators that normalize the elements along axes: SOFTMAX, LOG_SOFTMAX, HARDMAX."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+
+from dml_jax.errors import DmlError, Fault, items_of
+from dml_jax.lowering import softmax
+from dml_jax.lowering.mapping import mapped
+from dml_jax.operator import Operator
+
+
+class OverLast(Operator):
+    """Normalizes each row, along the last axis.
+
+    Choices: the axis is the last one, which the page leaves to the versions with `axes`. FLOAT16 is
+    computed in FLOAT32 and rounded once.
+
+    Fields:
+        input_tensor: the tensor to normalize: a matrix, with any number of dimensions of size 1
+            before its two.
+        output_tensor: of the input's type and sizes.
+    """
+
+    arguments = ("axes",)
+    function: ClassVar[Callable[..., jax.Array]]
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments without `axes`, which may name the last axis only."""
+        axes = arguments.pop("axes", None)
+        rank = len(getattr(arguments["input_tensor"], "shape", ()))
+        listed = [axes] if isinstance(axes, (int, np.integer)) else axes
+        if listed is not None and items_of(listed) not in ((-1,), (rank - 1,)):
+            raise DmlError([Fault(cls.c_name, "axes", "name the last axis", axes)])
+        return arguments
+
+    def lower(self, x):
+        return mapped(self.function, x, None)
+
+
+class OverAxes(Operator):
+    """Normalizes the elements along `axes` together.
+
+    Choices: FLOAT16 is computed in FLOAT32 and rounded once; the order of `axes` does not matter.
+
+    Fields:
+        input_tensor: the tensor to normalize.
+        output_tensor: of the input's type and sizes.
+        axes: the dimensions along which elements belong together: one or more, each once.
+    """
+
+    function: ClassVar[Callable[..., jax.Array]]
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the operator over `axes`: over the last one, where they are left out."""
+        if fields.get("axes") is None:
+            fields["axes"] = (fields["input_tensor"].dimension_count - 1,)
+        return super().infer_from(**fields)
+
+    def lower(self, x):
+        return mapped(self.function, x, None, axes=self.axes)
+
+
+class ActivationSoftmax(OverLast, op="ACTIVATION_SOFTMAX"):
+    """Turns the elements of each row into positive numbers that add up to 1.
+
+    `y[i] = exp(x[i]) / sum(exp(x[k]) for every k)`, computed as
+    `exp(x[i] - max(x)) / sum(exp(x[k] - max(x)))`, which does not overflow.
+
+    Choices: a row with NaN or with infinity, and a row of which every element is -infinity, is NaN.
+
+    Gradient: `y * (dy - sum(y * dy))`.
+    """
+
+    function = staticmethod(softmax.softmax)
+
+
+class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1"):
+    """Turns the elements along axes into positive numbers that add up to 1.
+
+    `y[i] = exp(x[i]) / sum(exp(x[k]) for every k)`, computed as
+    `exp(x[i] - max(x)) / sum(exp(x[k] - max(x)))`, which does not overflow.
+
+    Choices: NaN or infinity among the elements that belong together, or -infinity alone, makes all
+    of them NaN.
+
+    Gradient: `y * (dy - sum(y * dy))`.
+    """
+
+    function = staticmethod(softmax.softmax)
+
+
+class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX"):
+    """Takes the logarithm of SOFTMAX of each row.
+
+    `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
+
+    Choices: a row with NaN or with infinity, and a row of which every element is -infinity, is NaN.
+
+    Gradient: `dy - exp(y) * sum(dy)`.
+    """
+
+    function = staticmethod(softmax.log_softmax)
+
+
+class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1"):
+    """Takes the logarithm of SOFTMAX1 of the elements along axes.
+
+    `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
+
+    Choices: the page prints the numbers of HARDMAX1 as its examples; the formula rules. NaN or
+    infinity among the elements that belong together, or -infinity alone, makes all of them NaN.
+
+    Gradient: `dy - exp(y) * sum(dy)`.
+    """
+
+    function = staticmethod(softmax.log_softmax)
+
+
+class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX"):
+    """Puts 1 at the first maximum of each row, and 0 elsewhere.
+
+    Choices: NaN is the maximum where there is one; -0.0 equals 0.0.
+
+    Gradient: 0; the output is constant between its steps.
+    """
+
+    function = staticmethod(softmax.hardmax)
+
+
+class ActivationHardmax1(OverAxes, op="ACTIVATION_HARDMAX1"):
+    """Puts 1 at the first maximum of the elements along axes, and 0 elsewhere.
+
+    Choices: the first maximum is the one of the lowest row-major index within `axes` in increasing
+    order. NaN is the maximum where there is one; -0.0 equals 0.0.
+
+    Gradient: 0; the output is constant between its steps.
+    """
+
+    function = staticmethod(softmax.hardmax)
