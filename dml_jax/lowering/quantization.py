@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import is_float, saturate
+from dml_jax.lowering.mapping import is_float, saturate, widened
 
 
 def cast(x: jax.Array, dtype: Any) -> jax.Array:
@@ -18,7 +18,7 @@ def cast(x: jax.Array, dtype: Any) -> jax.Array:
     """
     to_float = jnp.issubdtype(dtype, jnp.floating)
     if is_float(x) and not to_float:
-        return saturate(lax.convert_element_type(x, jnp.promote_types(x.dtype, jnp.float32)), dtype)
+        return saturate(widened(x), dtype)
     if {x.dtype, np.dtype(dtype)} == {np.dtype(np.float32), np.dtype(np.float64)}:
         return _resized(x, np.dtype(dtype))
     return lax.convert_element_type(x, dtype)

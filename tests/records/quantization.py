@@ -129,6 +129,8 @@ def has_a_scale(types: Types) -> bool:
 
 SCALES = {"": (-4.0, 4.0), "scale_tensor": (0.25, 4), "quantization_tensors": (0.25, 1)}
 
+LENGTHS = ("length",)  # the list is what its count field counts
+
 RECORDS = {
     "CAST": Record(cast, values={"": (-40, 40)}),
     "ELEMENT_WISE_QUANTIZE_LINEAR": Record(
@@ -142,9 +144,19 @@ RECORDS = {
         add, draw_add, values={"": (0.25, 4), "a_tensor": (-20, 20), "b_tensor": (-20, 20)}
     ),
     "QUANTIZE": Record(
-        quantize_blocks, draw_blocks, smallest_blocks, SCALES, types=are_real_and_whole
+        quantize_blocks,
+        draw_blocks,
+        smallest_blocks,
+        SCALES,
+        types=are_real_and_whole,
+        unbroken=LENGTHS,
     ),
     "DEQUANTIZE": Record(
-        dequantize_blocks, draw_blocks, smallest_blocks, SCALES, types=are_real_and_whole
+        dequantize_blocks,
+        draw_blocks,
+        smallest_blocks,
+        SCALES,
+        types=are_real_and_whole,
+        unbroken=LENGTHS,
     ),
 }

@@ -125,15 +125,24 @@ def reverse(op: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 WINDOW = {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1}
+LENGTHS = ("length",)  # the first list of several is what its count field counts
 
 RECORDS = {
-    "SLICE": Record(slice_, draw_slice, smallest(offsets=0, sizes=1, strides=1)),
+    "SLICE": Record(slice_, draw_slice, smallest(offsets=0, sizes=1, strides=1), unbroken=LENGTHS),
     "SLICE1": Record(
-        lambda op, x: x[window_of(op, op.output_tensor.sizes)], draw_window, smallest(**WINDOW)
+        lambda op, x: x[window_of(op, op.output_tensor.sizes)],
+        draw_window,
+        smallest(**WINDOW),
+        unbroken=LENGTHS,
     ),
-    "SLICE_GRAD": Record(slice_grad, draw_window, smallest(**WINDOW)),
+    "SLICE_GRAD": Record(slice_grad, draw_window, smallest(**WINDOW), unbroken=LENGTHS),
     **{
-        name: Record(padding, draw_padding, smallest(start_padding=0, end_padding=0))
+        name: Record(
+            padding,
+            draw_padding,
+            smallest(start_padding=0, end_padding=0),
+            unbroken=(*LENGTHS, "least", "one_of"),
+        )
         for name in ("PADDING", "PADDING1")
     },
     "REVERSE_SUBSEQUENCES": Record(
