@@ -376,5 +376,5 @@ def test_functions_take_arrays_of_4_bits():
         assert function(q, [scale]).tolist() == wanted
     rows = jax.vmap(lambda q: call(q, [scale]))(jnp.stack([q, q]))
     assert rows.tolist() == [wanted, wanted]
-    result = dml_jax.quantize(np.float32(wanted), [scale], "SCALE", "INT4")
+    result = dml_jax.quantize(np.array(wanted, np.float32), [scale], "SCALE", "INT4")
     assert (result.dtype, result.astype(jnp.int8).tolist()) == (jnp.int4, [[-8, 7, 3, -1]])

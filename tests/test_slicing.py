@@ -12,7 +12,12 @@ import dml_jax
 from dml_jax import DmlError, Padding, PaddingMode, Slice1, TensorDesc
 
 T = TensorDesc
-MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+MODES: dict[str, Any] = {
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
 
 
 def made_by(function: Callable[[Any], Any], x: np.ndarray) -> set[str]:
@@ -102,7 +107,9 @@ def test_padding_refuses_what_an_integer_does_not_hold():
     }
     with pytest.raises(DmlError, match="PaddingValue to be a number for UINT8, got nan"):
         Padding.infer(**fields, padding_mode="CONSTANT")
-    assert Padding.infer(**fields, padding_mode="EDGE")(np.uint8([7, 8, 9])).tolist()[0] == 7
+    assert (
+        Padding.infer(**fields, padding_mode="EDGE")(np.array([7, 8, 9], np.uint8)).tolist()[0] == 7
+    )
 
 
 @pytest.mark.parametrize(
