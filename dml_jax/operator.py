@@ -458,10 +458,12 @@ class Operator(Descriptor, Bindable):
         """Return the outputs that `infer` makes."""
         view = View(self._by_c_name(self.__dict__), self._counts)
         c_names = [f.c_name for f in wanted]
-        solved_types = records.solve_types(self._records(), view, c_names, _NEWEST)
+        solved_types = records.solve_types(self._records(), view, c_names, _NEWEST, {})
         solved_sizes: dict[str, Any] = records.solve_sizes(self._records(), view, c_names, _NEWEST)
         own, defaults = self.expected_sizes(), self.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
+        chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
+        solved_types |= records.solve_types(self._records(), view, c_names, _NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
             data_type = types.get(f.name)
