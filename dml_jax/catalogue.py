@@ -22,5 +22,5 @@ def unknown_operator(name: str, implemented: Collection[str]) -> Fault:
     if full.removeprefix(PREFIX) in names():
         there = f"{len(known)} of {len(names())} are: dml-jax operators"
         return Fault("", "type", Sentence(f"{full} is not implemented yet ({there})"), name)
-    hint = nearest(full.upper().removeprefix(PREFIX), [*known, *names()])
+    hint = nearest(name.upper().removeprefix(PREFIX), [*known, *names()])
     return Fault("", "type", f"be an operator of DirectML{hint}", name)

@@ -16,7 +16,7 @@ class Fault:
     """One broken rule: `expected {field} to {rule}, got {value}`.
 
     Attributes:
-        operator: the name of the description, in DirectML's spelling (`DML_OPERATOR_REDUCE`), or "".
+        operator: the description, in DirectML's spelling (`DML_OPERATOR_REDUCE`), or "".
         field: the field, in DirectML's spelling (`OutputTensor.Sizes[2]`); "" is the value itself.
         rule: what the field has to do, as a verb phrase (`be 3 (InputTensor.Sizes[2])`), or a
             `Sentence`, which is the whole message.

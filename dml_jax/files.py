@@ -53,7 +53,9 @@ def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
                 partial.unlink()
     except OSError as error:
         # `mkdir` found a file where a folder should be.
-        reason = os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror
+        reason = (
+            os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror
+        )
         rule, text = "be one that can be written", Unquoted(reason or error)
         raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None
 
@@ -154,7 +156,7 @@ def as_path(value: Any, place: str) -> Path:
 
 
 def is_note(key: object) -> bool:
-    """Return whether `key` of a JSON object begins with `$`: such fields are notes of the author."""
+    """Return whether `key` of a JSON object begins with `$`, as the notes of an author do."""
     return str(key).startswith("$")
 
 

@@ -21,8 +21,7 @@ import pytest
 from PIL import Image
 from processes import dml_jax, linux
 
-from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
-from dml_jax.dispatch import free_memory
+from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile, free_memory
 from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import load_model, parse_model
 from dml_jax.errors import DmlError

@@ -16,8 +16,8 @@ from fuzz.models import rich_models
 from fuzz.mutations import mutated
 from processes import dml_jax, linux
 
+from dml_jax import free_memory
 from dml_jax.cli import cli
-from dml_jax.dispatch import free_memory
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import FAULTS_MAX, DmlError
 

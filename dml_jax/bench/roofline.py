@@ -22,8 +22,8 @@ from dml_jax import __version__
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
 from dml_jax.bindable import compiler_options, whole_program
-from dml_jax.dispatch.free_memory import host_bytes
 from dml_jax.enums import TensorDataType
+from dml_jax.free_memory import host_bytes
 from dml_jax.host import cores, is_host_memory_reused, last_cache_bytes
 from dml_jax.lowering.elementwise import unsigned_type
 from dml_jax.lowering.wide import is_float

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.check import load
+from dml_jax.cli.models import load
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
@@ -19,7 +19,7 @@ from dml_jax.cli.terminal import (
     progress,
     reporting,
     say_table,
-    used_rightly,
+    usage_errors,
 )
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault
@@ -43,13 +43,13 @@ def _type_names(ctx: click.Context, parameter: click.Parameter, incomplete: str)
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     from dml_jax.bench.cells import chosen
 
-    with used_rightly():
+    with usage_errors():
         chosen(values)
     return values
 
 
 def _types(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    with used_rightly():
+    with usage_errors():
         return [TensorDataType.of(value.upper()) for value in values]
 
 
@@ -59,7 +59,7 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
     except ValueError:
         got = " ".join(values) or "nothing"
         raise click.BadParameter(f"expected sizes such as 8,64,256,256, got {got}") from None
-    with used_rightly():
+    with usage_errors():
         return [TensorDesc(TensorDataType.FLOAT32, sizes).sizes for sizes in found]
 
 

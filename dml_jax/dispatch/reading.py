@@ -89,6 +89,11 @@ def path_of(text: str) -> Path:
     return Path(text.replace("\\", "/"))
 
 
+def folder_of(path: Path) -> Path:
+    """Return the folder of a model's own files: of the model, or the current one for a pipe."""
+    return Path() if path.is_fifo() else path.parent
+
+
 def find_file(folder: Path, source: str) -> Path:
     """Return the path of the file `source` of a model: in `folder`, else in the current folder.
 

@@ -340,7 +340,8 @@ def _name_in_file(dtype: np.dtype) -> Unquoted:
     if dtype == np.bool_:
         return Unquoted("bool (read as INT8)")
     if dtype.kind == "V" and dtype.names is None:
-        return Unquoted(f"a type of {dtype.itemsize} bytes without a name (bfloat16 has none there)")
+        hint = " (bfloat16 is stored so)" if dtype.itemsize == 2 else ""
+        return Unquoted(f"elements of {8 * dtype.itemsize} bits without a type{hint}")
     try:
         return TensorDataType.of_dtype(dtype.newbyteorder("=")).shown()
     except DmlError:

@@ -15,7 +15,7 @@ from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import distinct_keys, path_given, read_parsed, write_npy, write_whole
+from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -140,7 +140,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     def save(self, path: str | Path) -> None:
         """Writes the graph as JSON, and each constant beside it as <stem>.<node>.npy."""
-        path, value = path_given(path, "path"), self.to_json()
+        path, value = as_path(path, "path"), self.to_json()
         for index, node in enumerate(self.nodes):
             if isinstance(node, ConstantNode):
                 target, array = path.with_name(f"{path.stem}.{index}.npy"), node.array
@@ -154,7 +154,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The graph that `save` wrote. Raises `DmlError` with all that is wrong with the file."""
-        path = path_given(path, "path")
+        path = as_path(path, "path")
 
         def parse(data: bytes) -> Self:
             value = json.loads(data, object_pairs_hook=distinct_keys)
