@@ -2,6 +2,7 @@
 
 import difflib
 import enum
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
@@ -194,7 +195,9 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
     ratios = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in close}
     first = (name for name in by_case if name in ratios and ratios[name] == max(ratios.values()))
     within = (name for name in by_case if len(folded) > 2 and folded in name)
-    return by_case.get(next(first, next(within, "")))
+    parts = {part: name for name in reversed(by_case) for part in name.split("_")}
+    near = (parts[part] for part in difflib.get_close_matches(folded, parts, n=1))
+    return by_case.get(next(itertools.chain(first, within, near), ""))
 
 
 def refused(rule: str, value: object) -> DmlError:

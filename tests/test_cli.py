@@ -257,7 +257,7 @@ def test_the_catalogue_on_a_narrow_terminal(width: int, monkeypatch: pytest.Monk
         (["run", "--chek", "model.json"], "--check"),
         (["check", "--feature-levl", "2_1", "model.json"], "--feature-level"),
         (["check", "--feature-level", "21", "model.json"], "'2_1'"),
-        (["operators", "DEPTH_TO_SPAC"], "DEPTH_TO_SPACE"),
+        (["operators", "DEPHT_TO_SPACE"], "DEPTH_TO_SPACE"),
         (["operators", "clp"], "ELEMENT_WISE_CLIP"),
         (["completion", "bsh"], "'bash'"),
         (["model.json"], "'run model.json'"),
@@ -356,7 +356,7 @@ def test_a_graph_is_no_model(model: str):
         result = invoke(command, "graph.json")
         (line,) = result.stderr.splitlines()
         assert (result.exit_code, result.stdout) == (1, "")
-        assert line.startswith("Model: expected the file to hold a model")
+        assert line.startswith("Model 'graph.json': expected the file to hold a model")
     with pytest.raises(DmlError, match="expected the file to hold a graph"):
         Graph.load(model)
 

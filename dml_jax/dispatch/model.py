@@ -174,8 +174,10 @@ def load_model(path: os.PathLike[str] | str, folder: os.PathLike[str] | str | No
     Raises one `DmlError` with all faults. Source: DxDispatch's Guide.md.
     """
     path = as_path(path, "path")
-    where = folder_of(path) if folder is None else as_path(folder, "folder")
-    return replace(parse_model(read_json(path), where, str(path)), path=absolute(path))
+    where = None if folder is None else as_path(folder, "folder")
+    value = read_json(path)
+    model = parse_model(value, folder_of(path) if where is None else where, str(path))
+    return replace(model, path=absolute(path))
 
 
 def parse_model(value: Any, folder: Path, name: str = "") -> Model:

@@ -64,7 +64,7 @@ def _with_line(message: str, text: bytes) -> str:
 
 def in_json(value: Any) -> Any:
     """Return `value` as JSON spells it, for messages: null, true, false, objects and lists."""
-    if value is None or isinstance(value, (bool, list, dict)):
+    if value is None or isinstance(value, (bool, list, tuple, dict)):
         try:
             return Unquoted(json.dumps(value, ensure_ascii=False))
         except (RecursionError, TypeError, ValueError):
