@@ -39,9 +39,9 @@ def check_writable(target: Path, field: str = "the file") -> None:
 def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
     """Yield the file that `target` leads to, and a path beside it; remove the latter at the end."""
     try:
+        real = Path(os.path.realpath(target)) if target.is_symlink() else target
         # Beside the target, since a rename stays within a file system; with a name of its own,
         # since other threads and machines may write here too, and short, since names have a limit.
-        real = Path(os.path.realpath(target))
         partial = real.parent / f".dml-jax-{os.urandom(8).hex()}"
         real.parent.mkdir(parents=True, exist_ok=True)
         if real.exists() and not real.is_file():

@@ -682,7 +682,7 @@ TENSORS = [
         *(SUM, f"{X}.Strides[3]", "[0, ", "got -1"),
     ),
     case("strides-number", reduced(Strides=1), SUM, f"{X}.Strides", "list", "got 1"),
-    case("strides-true", reduced(Strides=[9, 9, 3, True]), SUM, f"{X}.Strides", "True"),
+    case("strides-true", reduced(Strides=[9, 9, 3, True]), SUM, f"{X}.Strides", "true"),
     case("dimension-count", reduced(DimensionCount=3), SUM, f"{X}.DimensionCount", "be 4", "got 3"),
     case("dimension-count-text", reduced(DimensionCount="4"), SUM, f"{X}.DimensionCount", "'4'"),
     case(

@@ -157,7 +157,7 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
         else:
             cells.append((printable(name), kind, "", item.shown(), ""))
     say_folded(*cells)
-    click.echo("\nLevel: the lowest feature level that accepts the operator.")
+    console().print("\nLevel: the lowest feature level that accepts the operator.")
 
 
 def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
@@ -166,7 +166,6 @@ def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
     A table that is too wide for that becomes a block of lines for each row.
     """
     from rich.cells import set_cell_size
-    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
@@ -181,8 +180,8 @@ def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
         for name, *cells in rows:
             out.print(name, soft_wrap=True)
             for label, cell in zip(head[1:], cells, strict=True):
-                for line in cell.splitlines():
-                    out.print(Padding(f"{label}: {line}", (0, 0, 0, 2)))
+                for line in _folded(f"{label}: {cell}", out.width - 4):
+                    out.print(f"  {line}", soft_wrap=True)
         return
     while sum(widths) > room:
         slack = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
