@@ -162,7 +162,7 @@ class _Layout:
         self._margin = max(_MARGIN, (max(wide, default=0) - min(self.widths)) / 2 + 4)
         self.x = self._across(rows)
         self._room = [_GAP] * len(rows)
-        while True:
+        for _ in range(100):  # a few at most, but for lines without end between two boxes
             self.y = self._down(rows)
             self.paths = list(map(self._path, range(len(self.lines))))
             crowded = self._place_labels(wide, layers)

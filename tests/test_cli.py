@@ -263,12 +263,10 @@ def test_a_table_folds_at_commas(width: int, model: str, monkeypatch: pytest.Mon
     lines = invoke("check", model).stdout.splitlines()
     assert max(map(len, lines)) <= width
     assert {"stretchColumns", "ELEMENT_WISE_CLIP", "FLOAT32[4]"} <= set(" ".join(lines).split())
-    parts = [
-        part for line in lines for part in re.findall(r"[\d\[\],]*\d[\d\[\],]*,(?= |$)|1024", line)
-    ]
-    assert parts
     assert not any("\u2502" in line or "|" in line for line in lines)
-    assert "".join(lines).count("1024,1]") == 2
+    # A number at the end of a line is a whole one.
+    ends = [re.search(r"(\d+)(,|\]|)$", line) for line in lines]
+    assert {end[1] for end in ends if end} <= {"0", *map(str, sizes["Sizes"]), "4"}
 
 
 @pytest.mark.parametrize("way", ["run", "run_model", "compile", "dispatch", "call"])
@@ -288,7 +286,7 @@ def test_debug_nans(way: str, model: str):
             (line,) = result.stderr.splitlines()
             assert line.startswith("JAX stops at this number: invalid value (nan) encountered in ")
             return
-        with pytest.raises(FloatingPointError, match=r"invalid value \(nan\)"):
+        with pytest.raises(FloatingPointError, match="nan"):
             match way:
                 case "run_model":
                     run_model(load_model(model))

@@ -1329,6 +1329,9 @@ def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
         assert y1 - y0 > _HEIGHT or (y0 == y1 and right < left)
     for start, end, _ in layout.lines:
         assert layout.y[start] < layout.y[end]
+    assert len(layout.labels) == len(layout.lines)
+    for (x0, y0, w0), (x1, y1, w1) in itertools.combinations(layout.labels, 2):
+        assert abs(x1 - x0) >= (w0 + w1) / 2 or abs(y1 - y0) >= 7.5  # the size of the font
 
 
 def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

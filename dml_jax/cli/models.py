@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, printable
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -63,4 +65,6 @@ def show_model(model: "Model", as_json: bool, name: str = "") -> None:
         title: dict[str, Any] = {"model": name} if name else {}
         say_json(title | {"dispatchables": [as_values(*row) for row in rows]})
     else:
-        show_table(name or "Dispatchable", rows)
+        if name:
+            click.echo(f"{printable(name)}:")
+        show_table("Dispatchable", rows)

@@ -149,7 +149,7 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
     """Print (name, kind, operator or tensor) of each row; `title` heads the names."""
     from dml_jax.bindable import Bindable
 
-    cells = [(title, "Operator", "Inputs", "Outputs", "Level")]
+    cells = [(title, "Operator", "Inputs", "Outputs", "Lowest level")]
     for name, kind, item in rows:
         if isinstance(item, Bindable):
             tensors = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
@@ -157,7 +157,6 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
         else:
             cells.append((printable(name), kind, "", item.shown(), ""))
     say_folded(*cells)
-    console().print("\nLevel: the lowest feature level that accepts the operator.")
 
 
 def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
