@@ -556,7 +556,7 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
             output_names=None,
         ),
         [
-            "InputEdges[1] to carry FLOAT32[2,4] (what InputEdges[0] does, from graph input 0), "
+            "InputEdges[1] to carry FLOAT32[2,4] (as InputEdges[0] does, from graph input 0), "
             "got INT32[2,2] (InputTensor of node 5 'other')"
         ],
     ),
@@ -1385,5 +1385,5 @@ def test_names_are_drawn_as_they_are(tmp_path: Path):
 )
 def test_only_operators_take_expressions(compute: Callable[..., Any]):
     y = GraphBuilder().input_tensor("x", HALF)
-    with pytest.raises(DmlError, match=r"be given to operators only .* jax\.jit compiles"):
+    with pytest.raises(DmlError, match=r"be passed to operators only .* jax\.jit compiles"):
         compute(y)
