@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import samples
 from click.testing import CliRunner, Result
-from forms import compiled_soon, in_form
+from forms import compiled_soon
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, random_array
@@ -1025,7 +1025,7 @@ MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
 
 @pytest.fixture(scope="module")
 def mixed() -> tuple[Graph, dict[str, np.ndarray]]:
-    return grow(1, 220, MIXED)
+    return grow(1, 5 * len(OPERATORS), MIXED)
 
 
 def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
@@ -1072,9 +1072,9 @@ def assert_alike(results: Sequence[Any], right: Sequence[Any]) -> None:
 def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     g, arrays = mixed
     used = {node.operator.c_name for node in g.nodes if isinstance(node, OperatorNode)}
-    assert len(g.nodes) >= 200
+    assert len(g.nodes) >= 5 * len(OPERATORS)
     assert used == set(taking(MIXED))
-    assert len(g.intermediate_edges) > 150
+    assert len(g.intermediate_edges) > 2 * len(OPERATORS)
     right, _ = node_by_node(g, list(arrays.values()))
     jitted = compiled_soon(g)(*arrays.values())
     for results in (g(*arrays.values()), jitted):
@@ -1082,19 +1082,17 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-@pytest.mark.parametrize("start", range(2 * len(OPERATORS)))
-def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
-    """Each operator last in two of them, behind others."""
-    g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
+@pytest.mark.parametrize("start", range(len(OPERATORS)))
+def test_small_graphs_are_their_nodes(start: int):
+    """Each operator is the last of one graph."""
+    g, arrays = grow(start, 1 + start, MIXED)
     right, _ = node_by_node(g, list(arrays.values()))
-    results = compiled_soon(in_form(platform, g))(*arrays.values())
-    assert_alike(jax.tree.leaves(results), right)
+    assert_alike(jax.tree.leaves(compiled_soon(g)(*arrays.values())), right)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():
     """The chain rule by hand: each node's own derivative, from the outputs to the inputs."""
-    g, arrays = grow(2, 40, ["FLOAT32"])
+    g, arrays = grow(2, len(OPERATORS) + 2, ["FLOAT32"])
     inputs = [jnp.asarray(a) for a in arrays.values()]
     rng = np.random.default_rng(0)
     results, reads = node_by_node(g, inputs)
