@@ -1,4 +1,4 @@
-"""Where tensors lie in memory, and DirectML's rules for it.
+"""Tensors in memory, and DirectML's rules for their places.
 
 Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """

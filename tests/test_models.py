@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from dml_jax import OPERATORS
+from dml_jax import OPERATORS, Operator
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor, Timing
 from dml_jax.dispatch.model import load_model, parse_model
@@ -1476,7 +1476,9 @@ def test_a_float_is_rounded_to_the_nearest():
     """As DxDispatch reads it; 2147483648 is the FLOAT nearest to 2147483647."""
     tensors = {X: tensor([2], "INT32"), Y: tensor([2], "INT32")}
     parsed = parse_model(model_of({}, {"c": clip(tensors, -1, 2147483647)}), Path())
-    assert parsed.dispatchables["c"].operator.to_json()["Desc"]["Max"] == 2147483648
+    operator = parsed.dispatchables["c"].operator
+    assert isinstance(operator, Operator)
+    assert operator.to_json()["Desc"]["Max"] == 2147483648
 
 
 def test_names_of_operators():

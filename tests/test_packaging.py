@@ -84,7 +84,9 @@ def test_the_workflow_tries_every_system_and_python():
 
 def test_jax_is_bounded_by_what_was_tested():
     for requirement in PROJECT["project"]["dependencies"][:2]:
-        low, high = re.fullmatch(r"\w+>=([\d.]+),<([\d.]+)", requirement).groups()
+        bounds = re.fullmatch(r"\w+>=([\d.]+),<([\d.]+)", requirement)
+        assert bounds
+        low, high = bounds.groups()
         version = tuple(map(int, jax.__version__.split(".")[:2]))
         assert tuple(map(int, low.split("."))) <= version < tuple(map(int, high.split(".")))
 

@@ -149,13 +149,13 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
     """Print (name, kind, operator or tensor) of each row; `title` heads the names."""
     from dml_jax.bindable import Bindable
 
-    cells = [(title, "Operator", "Inputs", "Outputs", "Lowest level")]
+    cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
         if isinstance(item, Bindable):
-            tensors = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
-            cells.append((printable(name), kind, *tensors, str(item.minimum_feature_level)))
+            sides = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
+            cells.append([printable(name), kind, *sides, str(item.minimum_feature_level)])
         else:
-            cells.append((printable(name), kind, "", item.shown(), ""))
+            cells.append([printable(name), kind, "", item.shown(), ""])
     say_folded(*cells)
 
 
