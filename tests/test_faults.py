@@ -76,7 +76,7 @@ def names(folder: Path) -> list[str]:
 
 
 @linux
-def test_ten_thousand_dispatches_leak_nothing():
+def test_thousands_of_dispatches_leak_nothing():
     operator = clip(1000)
     compiled = compile(operator)
     source, target = Buffer(jnp.full(1000, 5, jnp.float32)), Buffer.of(operator.output_tensor)
@@ -93,9 +93,9 @@ def test_ten_thousand_dispatches_leak_nothing():
         return len(jax.live_arrays()), resident()
 
     arrays, held = work(500)
-    arrays_after, held_after = work(10_000)
+    arrays_after, held_after = work(4000)
     assert arrays_after == arrays
-    assert held_after - held < 10 * MB  # the results are 40 MB for each way to call
+    assert held_after - held < 10 * MB  # the results are 16 MB for each way to call
     assert target.array.tolist() == [1] * 1000
 
 
