@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 
 def _adam(op: Any) -> Callable[..., Any]:
@@ -18,9 +19,12 @@ def _adam(op: Any) -> Callable[..., Any]:
     return update
 
 
-def _divide(op: Any) -> Callable[..., Any]:
-    is_float = op.a_tensor.data_type.name.startswith("FLOAT")
-    return jnp.divide if is_float else jnp.floor_divide
+def _pow(op: Any) -> Callable[..., Any]:
+    def power(x: Any, e: Any) -> Any:
+        y = x if op.scale_bias is None else x * op.scale_bias.scale + op.scale_bias.bias
+        return jnp.power(y, e).astype(x.dtype)
+
+    return power
 
 
 EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
@@ -28,11 +32,11 @@ EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "ELEMENT_WISE_ADD1": lambda op: lambda a, b: (op.fused_activation or (lambda x: x))(a + b),
     "ELEMENT_WISE_SUBTRACT": lambda op: jnp.subtract,
     "ELEMENT_WISE_MULTIPLY": lambda op: jnp.multiply,
-    "ELEMENT_WISE_DIVIDE": _divide,
+    "ELEMENT_WISE_DIVIDE": lambda op: lax.div,
     "ELEMENT_WISE_MIN": lambda op: jnp.minimum,
     "ELEMENT_WISE_MAX": lambda op: jnp.maximum,
     "ELEMENT_WISE_MEAN": lambda op: lambda a, b: ((a + b) / 2).astype(a.dtype),
-    "ELEMENT_WISE_POW": lambda op: lambda x, e: jnp.power(x, e).astype(x.dtype),
+    "ELEMENT_WISE_POW": _pow,
     "ELEMENT_WISE_DIFFERENCE_SQUARE": lambda op: lambda a, b: (a - b) ** 2,
     "ELEMENT_WISE_ATAN_YX": lambda op: jnp.arctan2,
     "ELEMENT_WISE_MODULUS_TRUNCATE": lambda op: jnp.fmod,
