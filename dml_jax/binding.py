@@ -4,13 +4,14 @@ Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.descriptor import snake_case
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.lowering import memory
@@ -68,11 +69,11 @@ class TensorInMemory:
         return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
     def _typed(self, flat: jax.Array) -> jax.Array:
-        """Return the part of `flat` memory that holds the tensor, as elements of its type."""
+        """Return the elements that hold the bytes of the tensor, in the type of its buffers."""
         size = flat.dtype.itemsize
         stop = self.offset + self.tensor.implied_size_in_bytes
         window = lax.slice_in_dim(flat, self.offset // size, min(-(-stop // size), flat.shape[0]))
-        return memory.reinterpret(window, self.tensor.dtype)
+        return memory.reinterpret(window, self.tensor.memory_dtype)
 
 
 def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: bool = True) -> None:
@@ -84,9 +85,9 @@ def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: b
         expect: collects the faults.
         to_end: whether the binding reaches to the end of the memory.
     """
-    needed, elements = place.tensor.total_tensor_size_in_bytes, place.tensor.span
-    if to_end and available >= elements * place.tensor.data_type.element_size:
-        # Sizes are rounded up to 4 bytes, but a buffer of 5 float16 has 10.
+    needed = place.tensor.total_tensor_size_in_bytes
+    if to_end and available >= place.tensor.span_in_bytes:
+        # What is rounded up to 4 bytes ends, in a buffer of 5 float16, after 10.
         available = max(available, place.tensor.implied_size_in_bytes)
     rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"
     expect(
@@ -95,13 +96,17 @@ def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: b
     alignment = place.tensor.guaranteed_base_offset_alignment
     alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, alignment)
     rule = f"start at a multiple of {alignment} bytes"
-    expect(place.offset % alignment == 0, place.path, rule, Unquoted(f"byte {place.offset}"))
 
 
-def check_overlaps(tensors: Sequence[TensorInMemory], in_place: bool, expect: Expect) -> None:
-    """Check that outputs overlap no other tensor.
+def check_overlaps(
+    tensors: Sequence[TensorInMemory], in_place: Mapping[str, Collection[str]], expect: Expect
+) -> None:
+    """Check that outputs overlap nothing, but exactly inputs that `in_place` names for them.
 
-    If the operator runs `in_place`, an output may lie exactly where an input does.
+    Args:
+        tensors: the tensors in memory.
+        in_place: the inputs that each output may lie on, by field (`Operator.in_place`).
+        expect: takes the faults.
     """
     # An owned tensor is read from the copy that initialisation makes.
     order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.owned}
@@ -121,15 +126,24 @@ def check_overlaps(tensors: Sequence[TensorInMemory], in_place: bool, expect: Ex
         index = bisect.bisect_right(others, tensor.offset, key=lambda t: t.end)
         while index < len(others) and others[index].offset < tensor.end:
             output = others[index]
-            if in_place:
+            allowed = in_place.get(_field_of(output), ())
+            if _field_of(tensor) in allowed:
                 good = (output.offset, output.end) == (tensor.offset, tensor.end)
                 rule = f"lie exactly where {tensor.path} does, or apart from it"
             else:
                 good = False
-                rule = f"not overlap {tensor.path} (the operator does not run in place)"
+                inputs = [t.path for t in tensors if not t.output and _field_of(t) in allowed]
+                reason = f"it may lie on {', '.join(inputs)}"
+                if not inputs:
+                    reason = "the operator does not run in place"
+                rule = f"not overlap {tensor.path} ({reason})"
             if not expect(good, output.path, rule, _places(output, tensor)):
                 break
             index += 1
+
+
+def _field_of(tensor: TensorInMemory) -> str:
+    return snake_case(tensor.path.partition("[")[0])
 
 
 def _places(a: TensorInMemory, b: TensorInMemory) -> Unquoted:

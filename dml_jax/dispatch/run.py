@@ -88,7 +88,7 @@ def _default_device() -> Device:
 def _used_part(resource: Resource, tensors: Iterable[TensorInMemory]) -> slice:
     """Return the bytes of `resource` without its padding."""
     part = resource.written()
-    ends = [(t.offset, t.offset + t.tensor.span * t.tensor.data_type.element_size) for t in tensors]
+    ends = [(t.offset, t.offset + t.tensor.span_in_bytes) for t in tensors]
     start, stop = zip((part.start, part.stop), *ends, strict=True)
     return slice(min(start), min(max(stop), resource.size_in_bytes))
 
