@@ -894,15 +894,9 @@ def operator_type(name: Any) -> type[Operator]:
     full = f"{facts.PREFIX}{short}"
     if isinstance(name, str) and full in OPERATORS:
         return OPERATORS[full]
-    if short in facts.catalogue() and isinstance(name, str):
-        built, all_ = len(OPERATORS), len(facts.catalogue())
-        rule = f"be implemented ({built} of {all_} operators are: dml-jax operators)"
-        raise DmlError([Fault("", "type", rule, Unquoted(full))])
-    hint = nearest(
-        short.upper().removeprefix(facts.PREFIX), [op.short_name for op in OPERATORS.values()]
-    )
-    rule = f"be an operator of DirectML{hint or ' (dml-jax operators lists them)'}"
-    raise DmlError([Fault("", "type", rule, name)])
+    if not isinstance(name, str):
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    raise DmlError([facts.unknown_operator(name, OPERATORS)])
 
 
 def operator_from_json(value: Any) -> Operator:

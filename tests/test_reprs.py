@@ -41,8 +41,8 @@ from dml_jax import (
     TensorDesc,
     TensorFlags,
 )
-from dml_jax.catalogue import names, unknown_operator
 from dml_jax.enums import Enumeration
+from dml_jax.facts import catalogue, unknown_operator
 
 DESC = TensorDesc("FLOAT32", [2, 3], [4, 1], "OWNED_BY_DML", 64, 256)
 CLIP = ElementWiseClip.infer(
@@ -286,6 +286,6 @@ def test_names_of_other_libraries_are_understood(word: str, name: str):
 
 
 def test_operators_in_another_case_are_suggested_first():
-    for name in names():
+    for name in catalogue():
         fault = unknown_operator(name.lower(), OPERATORS)
         assert f"(did you mean '{name}'?)" in str(fault)
