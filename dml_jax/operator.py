@@ -359,6 +359,22 @@ class Operator(Descriptor, Bindable):
         return tuple(groups)
 
     @classmethod
+    @functools.cache
+    def fields_of_type(cls, name: str) -> tuple[str, ...]:
+        """Return the other tensor fields whose type a record ties to the type of field `name`."""
+        names = {f.c_name: f.name for f in cls.fields if f.tensor}
+        found: list[str] = []
+        for record in cls._records():
+            data, alike = record.data, []
+            if record.kind == "equal" and "DataType" in data["of"]:
+                alike = [names.get(n.replace("[*]", "")) for n in data["equal"]]
+            elif record.kind == "type" and data["is"].endswith(".DataType"):
+                alike = [names.get(data["type"]), names.get(data["is"].removesuffix(".DataType"))]
+            if name in alike:
+                found += [n for n in alike if n is not None and n != name]
+        return tuple(dict.fromkeys(found))
+
+    @classmethod
     def fused(cls, **attributes: Any) -> "FusedActivation":
         """Return this activation without tensors, for the field FusedActivation of another one."""
         return FusedActivation(cls, **attributes)
