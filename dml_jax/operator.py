@@ -203,6 +203,7 @@ class Operator(Descriptor, Bindable):
     support: ClassVar[Support]
     constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     _tensor_fields: ClassVar[tuple[str, ...]]
     _rules: ClassVar[tuple[Rule, ...]]
@@ -728,7 +729,7 @@ class FusedActivation:
     attributes: dict[str, Any]
 
     def __init__(self, operator: type[Operator], /, **attributes: Any):
-        if not isinstance(getattr(operator, "function", None), Callable):
+        if not callable(getattr(operator, "function", None)):
             name = getattr(operator, "c_name", repr(operator))
             raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
         faults: list[Fault] = []
@@ -756,8 +757,12 @@ class FusedActivation:
         raise AttributeError(f"a FusedActivation is immutable: cannot set {name!r}")
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Return the activation of `x`, in the type of `x`."""
-        return self.operator.function(x, **self.attributes)
+        """Return the activation of floats `x`, in the type of `x`."""
+        attributes = dict(self.attributes)
+        scale_bias = attributes.pop("scale_bias", None)
+        if scale_bias is not None:
+            x = x * x.dtype.type(scale_bias.scale) + x.dtype.type(scale_bias.bias)
+        return self.operator.function(x, **attributes)
 
     @property
     def introduced(self) -> FeatureLevel:

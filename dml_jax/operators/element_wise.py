@@ -1,12 +1,47 @@
-"""Operators that map each element by itself: clipping, and its gradient."""
+"""Operators that map each element of one tensor by itself."""
 
 import math
+from collections.abc import Callable
+from typing import ClassVar
 
+import jax
 import numpy as np
+from jax import lax
 
 from dml_jax.errors import Expect
 from dml_jax.lowering import clamp
+from dml_jax.lowering.mapping import mapped
 from dml_jax.operator import Operator, rule
+
+
+class Unary(Operator):
+    """Maps each element by itself.
+
+    Choices: FLOAT16 is computed in FLOAT32 and rounded once, `scale_bias` included; integers are
+    scaled in FLOAT32 (64-bit ones in FLOAT64), truncated toward zero and saturated, then mapped.
+
+    Fields:
+        input_tensor: the tensor to map.
+        output_tensor: of the input's type and sizes; may be the input's own memory.
+        scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without it.
+    """
+
+    by_element = True
+    function: ClassVar[Callable[..., jax.Array]]
+
+    def lower(self, x):
+        names = [f.name for f in self.fields if not f.tensor and f.name != "scale_bias"]
+        attributes = {name: getattr(self, name) for name in names}
+        return mapped(self.function, x, getattr(self, "scale_bias", None), **attributes)
+
+
+class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT"):
+    """Takes the square root of each element: `sqrt(g(x))`; NaN below 0.
+
+    Gradient: `dy / (2 * sqrt(g(x)))`, times scale.
+    """
+
+    function = staticmethod(lax.sqrt)
 
 
 class _Clipping(Operator):

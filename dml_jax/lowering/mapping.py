@@ -1,0 +1,67 @@
+"""Functions of elements: the types in which they are computed, and the linear map before them."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+class Linear(Protocol):
+    """A linear map, `x * scale + bias`."""
+
+    @property
+    def scale(self) -> float: ...
+    @property
+    def bias(self) -> float: ...
+
+
+def is_float(x: jax.Array) -> bool:
+    """Return whether the elements of `x` are floats."""
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def widened(x: jax.Array) -> jax.Array:
+    """Return FLOAT16 as FLOAT32, in which functions of it are computed, and others as they are."""
+    return lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
+
+
+def mapped(
+    function: Callable[..., jax.Array], x: jax.Array, scale_bias: Linear | None, **attributes: Any
+) -> jax.Array:
+    """Return `function(x * scale + bias, **attributes)` in the type of `x`, rounded once."""
+    if is_float(x):
+        y = widened(x)
+        if scale_bias is not None:
+            y = y * y.dtype.type(scale_bias.scale) + y.dtype.type(scale_bias.bias)
+        return lax.convert_element_type(function(y, **attributes), x.dtype)
+    return function(scaled_integers(x, scale_bias), **attributes)
+
+
+def scaled_integers(x: jax.Array, scale_bias: Linear | None) -> jax.Array:
+    """Return `x * scale + bias` of integers, truncated toward zero and saturated."""
+    if scale_bias is None:
+        return x
+    type_ = jnp.float64 if x.dtype.itemsize == 8 else jnp.float32
+    y = lax.convert_element_type(x, type_) * type_(scale_bias.scale) + type_(scale_bias.bias)
+    return saturate(y, x.dtype)
+
+
+def saturate(x: jax.Array, dtype: Any) -> jax.Array:
+    """Return floats as integers: toward zero, beyond the type's range its ends, NaN as 0.
+
+    XLA leaves the conversion of a number that does not fit to the backend, so that none reaches it.
+    """
+    dtype = np.dtype(dtype)
+    limits = np.iinfo(dtype)
+    start, last = x.dtype.type(limits.min), x.dtype.type(limits.max)
+    if int(last) > limits.max:  # the largest integer may be no float, the one after it is
+        last = np.nextafter(last, start)
+    fits = lax.select(x > start, x, lax.full_like(x, start))  # NaN too is `start`
+    fits = lax.select(fits < last, fits, lax.full_like(x, last))
+    whole = lax.convert_element_type(fits, dtype)
+    if int(last) < limits.max:
+        whole = lax.select(x > last, lax.full_like(whole, limits.max), whole)
+    return lax.select(x == x, whole, lax.full_like(whole, 0))

@@ -1,0 +1,280 @@
+"""One record an operator: what the tests know of it beside its declaration and its facts.
+
+Each module has `RECORDS`, the operators of one family of `dml_jax.operators`, by name without
+DML_OPERATOR_. A record says at least what NumPy computes (`reference`); all else has a default.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dml_jax import TensorDesc, facts
+from dml_jax.enums import TensorDataType
+from dml_jax.fields import Array, Boolean, Choice, Fused, Integer, Real, Structure
+from dml_jax.operator import OPERATORS, Operator
+
+Rng = np.random.Generator
+Types = Mapping[str, str]  # tensor field -> data type
+Fields = dict[str, Any]
+
+FLOATS = ("FLOAT64", "FLOAT32", "FLOAT16")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the tests know of one operator.
+
+    Attributes:
+        reference: the outputs by NumPy, `reference(op, *arrays)`: one array or a list of them, of
+            any type; float arrays come in float64, others as they are. None stands for an input
+            that is left out.
+        draw: random fields of a valid description, `draw(rng, op_class, types)`, without outputs
+            unless their sizes do not follow; None draws equal sizes for all inputs.
+        smallest: the fields of a description as simple as it can be, `smallest(op_class, rank,
+            types, group)`, outputs included; None has sizes of one everywhere.
+        values: the range of random elements by tensor field, "" for all others; integers too.
+        attributes: fixed or drawn (a function of `rng`) values of attributes, by field, for the
+            default `draw` and, where they are fixed, `smallest`.
+        ulp: how far FLOAT32 results may be from the reference, in units of the last place.
+        smooth: whether derivatives may be compared with finite differences at random elements.
+        gradient: whether float outputs have derivatives with respect to float inputs.
+        types: types that go together, for operators with several; None tries the rows' own.
+        special: whether the reference holds for NaN, infinities and the ends of integer types.
+        unbroken: kinds of constraint records that no change of a single field breaks.
+    """
+
+    reference: Callable[..., Any]
+    draw: Callable[[Rng, type[Operator], Types], Fields] | None = None
+    smallest: Callable[[type[Operator], int, Types, Any], Fields] | None = None
+    values: Mapping[str, tuple[float, float]] = field(default_factory=lambda: {"": (-4.0, 4.0)})
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    ulp: float = 4
+    smooth: bool = True
+    gradient: bool = True
+    types: Callable[[Types], bool] = lambda types: True
+    special: bool = True
+    unbroken: tuple[str, ...] = ()
+
+    def fields(self, rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+        """Return the fields of a random valid description with these data types."""
+        if self.draw is not None:
+            return self.draw(rng, op_class, types)
+        shape = sizes(rng, *ranks_of(op_class, types))
+        inputs = [f for f in op_class.fields if f.tensor and not f.tensor.output]
+        drawn: Fields = {}
+        for f in inputs:
+            if not f.optional or rng.random() < 0.5:
+                tensor = TensorDesc(types[f.name], shape)
+                drawn[f.name] = [tensor] if f.is_array else tensor
+        return drawn | self.drawn_attributes(rng, op_class, types)
+
+    def drawn_attributes(self, rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+        """Return random attributes: the record's own, else one of each kind of field."""
+        drawn: Fields = {}
+        for f in op_class.fields:
+            if f.tensor:
+                continue
+            if f.name in self.attributes:
+                own = self.attributes[f.name]
+                drawn[f.name] = own(rng) if callable(own) else own
+            elif not f.optional or rng.random() < 0.5:
+                drawn[f.name] = random_attribute(rng, f.kind)
+        return drawn
+
+    def operator(self, rng: Rng, op_class: type[Operator], types: Types) -> Operator:
+        """Return a random operator with these data types."""
+        fields = self.fields(rng, op_class, types)
+        outputs = [f for f in op_class.outputs_of() if f.name not in fields]
+        if not outputs:
+            return op_class(**fields)
+        chosen = {f.name: types[f.name] for f in outputs}
+        return op_class.infer(**fields, output_data_type=chosen)
+
+    def simplest(self, op_class: type[Operator], rank: int, types: Types, group: Any) -> Operator:
+        """Return the description of tensors of one element, or what `smallest` says."""
+        if self.smallest is not None:
+            return op_class(**self.smallest(op_class, rank, types, group))
+        fields: Fields = {}
+        for f in op_class.fields:
+            if f.tensor:
+                tensor = TensorDesc(types[f.name], [1] * rank)
+                fields[f.name] = [tensor] if f.is_array else tensor
+            elif f.name == op_class.support.by:
+                fields[f.name] = group
+            elif f.name in self.attributes and not callable(self.attributes[f.name]):
+                fields[f.name] = self.attributes[f.name]
+            elif not f.optional:
+                fields[f.name] = simplest_attribute(f.kind)
+        return op_class(**fields)
+
+    def arrays(self, rng: Rng, op: Operator, special: bool = False) -> list[np.ndarray]:
+        """Return random arrays for the inputs of an operator."""
+        return [
+            random_array(rng, tensor, self.values.get(name, self.values.get("", (-4, 4))), special)
+            for _, name, tensor in op.tensors(output=False)
+        ]
+
+    def expected(self, op: Operator, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the reference's results for the outputs that are described, in their types."""
+        given = iter(arrays)
+        placed: list[Any] = []
+        for f in op.fields:
+            if f.tensor and not f.tensor.output:
+                value = getattr(op, f.name)
+                count = 0 if value is None else len(value) if f.is_array else 1
+                placed += [next(given) for _ in range(count)] if count else [None]
+        wide = [a if a is None or a.dtype.kind in "iu" else a.astype(np.float64) for a in placed]
+        with np.errstate(all="ignore"):
+            made = self.reference(op, *wide)
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        outputs = op.outputs_of()
+        if len(results) == len(outputs) and not any(f.is_array for f in outputs):
+            pairs = zip(outputs, results, strict=True)
+            results = [r for f, r in pairs if getattr(op, f.name) is not None]
+        return [np.asarray(result) for result in results]
+
+
+def sizes(rng: Rng, least: int = 1, most: int = 8, elements: int = 200) -> list[int]:
+    """Return the sizes of a small random tensor of a rank in [least, most]."""
+    rank = int(rng.integers(least, min(most, max(least, 4)) + 1))
+    shape: list[int] = []
+    for _ in range(rank):
+        room = elements // int(np.prod(shape, dtype=int))
+        shape.append(int(rng.integers(1, max(1, min(6, room)) + 1)))
+    return shape
+
+
+def ranks_of(op_class: type[Operator], types: Types) -> tuple[int, int]:
+    """Return the ranks that the newest row with these types has."""
+    for rows in op_class.support.groups.values():
+        for row in rows:
+            if all(types[name] in [t.name for t in row.types[name]] for name in types):
+                return max(r[0] for r in row.ranks.values()), min(r[1] for r in row.ranks.values())
+    raise ValueError(f"{op_class.__name__} has no row with {dict(types)}")
+
+
+def random_attribute(rng: Rng, kind: Any) -> Any:
+    """Return a random value of a kind of field."""
+    if isinstance(kind, Choice):
+        return list(kind.enumeration)[int(rng.integers(len(kind.enumeration)))]
+    if isinstance(kind, Boolean):
+        return bool(rng.integers(2))
+    if isinstance(kind, Integer):
+        return int(rng.integers(0, 3))
+    if isinstance(kind, Real):
+        return float(rng.integers(-16, 17)) / 8
+    if isinstance(kind, Structure) and kind.c_type == "DML_SCALE_BIAS":
+        return kind.descriptor(scale=float(rng.choice([-2, 0.5, 2])), bias=float(rng.integers(3)))
+    if isinstance(kind, Structure):
+        return kind.descriptor(width=int(rng.integers(1, 4)), height=int(rng.integers(1, 4)))
+    if isinstance(kind, Fused):
+        return fused_activations()[int(rng.integers(len(fused_activations())))]
+    raise TypeError(f"a record has to draw attributes of the kind {kind}")
+
+
+def simplest_attribute(kind: Any) -> Any:
+    """Return the simplest value of a kind of field."""
+    if isinstance(kind, Choice):
+        return next(iter(kind.enumeration))
+    if isinstance(kind, Array):
+        return [simplest_attribute(kind.element)]
+    if isinstance(kind, Structure):
+        return kind.descriptor(**dict.fromkeys((f.name for f in kind.descriptor.fields), 1))
+    return 1
+
+
+@functools.cache
+def fused_activations() -> list[Any]:
+    """Return one fused activation of each that can be fused, as far as they are implemented."""
+    names = next(
+        record["values"]
+        for record in facts.catalogue()["ELEMENT_WISE_ADD1"]["constraints"]
+        if record.get("one_of") == "FusedActivation.Type"
+    )
+    built = [OPERATORS[f"{facts.PREFIX}{n}"] for n in names if f"{facts.PREFIX}{n}" in OPERATORS]
+    return [op.fused(**{f.name: 1.0 for f in op.fields if not f.tensor}) for op in built]
+
+
+def random_array(
+    rng: Rng, tensor: TensorDesc, limits: tuple[float, float], special: bool = False
+) -> np.ndarray:
+    """Return random elements in steps, so that there are ties.
+
+    `special` ones have NaN and infinities among them, integers the ends of their type.
+    """
+    low, high = limits
+    ends: list[Any]
+    if tensor.data_type.name in FLOATS:
+        steps = rng.integers(round(low * 8), round(high * 8) + 1, tensor.sizes)
+        array, ends = (steps / 8).astype(tensor.dtype), [np.nan, np.inf, -np.inf, 0.0, -0.0]
+    else:
+        bits = tensor.data_type.bits
+        unsigned = tensor.data_type.name.startswith("U")
+        least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        start, stop = max(least, round(low * 5)), min(most, round(high * 5))
+        array = rng.integers(start, stop + 1, tensor.sizes).astype(tensor.dtype)
+        ends = [least, most]
+    if special:
+        chosen = rng.random(tensor.sizes) < 0.2
+        array[chosen] = rng.choice(np.array(ends, tensor.dtype), int(chosen.sum()))
+    return array
+
+
+def combinations(op_class: type[Operator], record: Record) -> list[tuple[Types, Any]]:
+    """Return the (types, group) that the newest row of each group has: each type at least once.
+
+    Tensors that share a type (by a constraint record) have it together; the others are changed one
+    at a time.
+    """
+    made: list[tuple[Types, Any]] = []
+    for group, rows in op_class.support.groups.items():
+        row = rows[0]
+        first = {name: row.types[name][0].name for name in row.types}
+        for name, options in row.types.items():
+            for option in options:
+                types = _with_type(op_class, first, name, option, row.types)
+                fits = types is not None and record.types(types)
+                if fits and (types, group) not in made:
+                    made.append((types, group))
+    return made
+
+
+def _with_type(
+    op_class: type[Operator], types: Types, name: str, option: TensorDataType, allowed: Any
+) -> Types | None:
+    """Return the types with one tensor of another type, and the tensors that share it."""
+    shared = {name}
+    c_names = {f.c_name: f.name for f in op_class.fields if f.tensor}
+    for record in op_class._records():
+        if record.levels:
+            continue
+        data = record.data
+        group: set[str] = set()
+        if record.kind == "equal" and "DataType" in data["of"]:
+            group = {c_names[n.replace("[*]", "")] for n in data["equal"]}
+        elif record.kind == "type" and not data["is"].isupper() and data["type"] in c_names:
+            of = data["is"].removesuffix(".DataType")
+            group = {c_names[data["type"]], *([c_names[of]] if of in c_names else [])}
+        if group & shared:
+            shared |= group
+    if any(option not in allowed[other] for other in shared):
+        return None
+    return {n: option.name if n in shared else t for n, t in types.items()}
+
+
+def _records() -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found |= importlib.import_module(f"{__name__}.{module.name}").RECORDS
+    return found
+
+
+@functools.cache
+def records() -> dict[str, Record]:
+    """Return the record of every operator, by its name without DML_OPERATOR_."""
+    return _records()

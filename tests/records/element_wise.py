@@ -1,0 +1,95 @@
+"""Records of the operators that map each element of one tensor by itself."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dml_jax import TensorDesc
+from dml_jax.operator import Operator
+from records import Fields, Record, Rng, Types, sizes
+
+
+def cast(bound: float, dtype: np.dtype) -> float | int:
+    """Return a bound as the pages cast it: toward zero, then into the range of the type."""
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return float(dtype.type(bound))
+    limits = np.iinfo(dtype)
+    if math.isinf(bound) or math.isnan(bound):
+        return 0 if math.isnan(bound) else int(limits.max if bound > 0 else limits.min)
+    return max(int(limits.min), min(int(limits.max), int(bound)))
+
+
+def scaled(op: Any, x: np.ndarray) -> np.ndarray:
+    """Return `x * scale + bias`; integers truncate and saturate."""
+    map_ = getattr(op, "scale_bias", None)
+    if map_ is None:
+        return x
+    if x.dtype.kind == "f":
+        return x * map_.scale + map_.bias
+    values = [cast(v * map_.scale + map_.bias, x.dtype) for v in x.ravel().tolist()]
+    return np.array(values, x.dtype).reshape(x.shape)
+
+
+def unary(function: Callable[..., np.ndarray], **parts: Any) -> Record:
+    """Return the record of `function(g(x))`, or `function(g(x), op)` where it asks for two."""
+    takes_op = function.__code__.co_argcount > 1 if hasattr(function, "__code__") else False
+
+    def reference(op: Any, x: np.ndarray) -> np.ndarray:
+        y = scaled(op, x)
+        return function(y, op) if takes_op else function(y)
+
+    return Record(reference, **parts)
+
+
+def _bound(rng: Rng) -> float:
+    return float(rng.choice([-np.inf, np.inf, 2.5, -2.5, 3e38, *rng.uniform(-300, 300, 4)]))
+
+
+def clip(op: Any, x: np.ndarray) -> np.ndarray:
+    """Compute exactly, in Python's own numbers."""
+    dtype = op.input_tensor.dtype
+    low, high = (cast(bound, dtype) for bound in (op.min, op.max))
+    values = scaled(op, x).astype(dtype).ravel().tolist()
+    clipped = [v if v != v else max(low, min(v, high)) for v in values]
+    return np.array(clipped, dtype).reshape(x.shape)
+
+
+def clip_grad(op: Any, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return 0 where clipping leaves a bound, else the gradient; NaN passes it."""
+    low, high = (cast(bound, op.input_tensor.dtype) for bound in (op.min, op.max))
+    passed = [not (v <= low or v >= high) for v in x.ravel().tolist()]
+    return np.where(np.reshape(passed, x.shape), gradient, np.zeros_like(gradient))
+
+
+def draw_exact(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+    """Draw tensors of one type, and bounds of that type."""
+    shape, type_ = sizes(rng), types["input_tensor"]
+    dtype = np.dtype(type_.lower())
+    if dtype.kind == "f":
+        bounds = {"min": _bound(rng), "max": _bound(rng)}
+    else:
+        limits = np.iinfo(dtype)
+        low, high = sorted(int(b) for b in rng.integers(limits.min, limits.max, 2, dtype=dtype))
+        bounds = {"min": low, "max": high}
+    inputs = [f.name for f in op_class.fields if f.tensor and not f.tensor.output]
+    tensors = dict.fromkeys(inputs, TensorDesc(type_, shape))
+    return {**tensors, "min_max_data_type": type_, **bounds}
+
+
+def smallest_exact(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
+    tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
+    return {**tensors, "min_max_data_type": types["input_tensor"], "min": 0, "max": 1}
+
+
+BOUNDS = {"min": _bound, "max": _bound}
+
+RECORDS = {
+    "ELEMENT_WISE_CLIP": Record(clip, attributes=BOUNDS, smooth=False),
+    "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, smallest_exact, smooth=False),
+    "ELEMENT_WISE_CLIP_GRAD": Record(clip_grad, attributes=BOUNDS, smooth=False),
+    "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, smallest_exact, smooth=False),
+    "ELEMENT_WISE_SQRT": unary(np.sqrt, values={"": (0.25, 4)}),
+}
