@@ -19,7 +19,7 @@ from dml_jax import support as support_tables
 from dml_jax.arrays import are_described, array_of
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.constraints import Aspect, View, aspect_of
-from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, snake_case
+from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, UnknownFieldError, snake_case
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.fields import (
@@ -455,9 +455,7 @@ class Operator(Descriptor, Bindable):
                     chosen[name] = convert(item)
                 except DmlError as error:
                     moved = error.moved(cls.c_name, f"{field.c_name}.{part}")
-                    faults += moved if isinstance(value, Mapping) or not chosen else []
-        if faults and not isinstance(value, Mapping):
-            faults[:] = list(dict.fromkeys(faults))[: len(faults)]
+                    faults += [fault for fault in moved if fault not in faults]
         return chosen
 
     def _made(
@@ -573,7 +571,10 @@ class Operator(Descriptor, Bindable):
         for method in self._rules:
             reads: Sequence[str] = method.reads  # pyright: ignore[reportFunctionMemberAccess]
             if all(name in present and c_names[name] not in broken for name in reads):
-                method(self, expect)
+                try:
+                    method(self, expect)
+                except UnknownFieldError:
+                    continue  # it reads another field, which is missing or wrong
 
     def _check_outputs(self, expect: Expect, tensors: _Tensors) -> None:
         outputs = {f.name for f in self.outputs_of()}
