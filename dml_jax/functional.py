@@ -117,7 +117,7 @@ class _Call:
         elif self.is_direct:
             results = op(*arrays)
         elif any(isinstance(array, Expression) for array in arrays):
-            results = op(*arrays)  # its tensors say how they are broadcast
+            results = op(*map(_reinterpreted, arrays, op.inputs))
         else:
             results = self._spread(arrays)
         return results if self.returned is None else self.returned(results)
@@ -147,6 +147,13 @@ class _Call:
         return _spread_call(self.op, self.targets, self.rounded, *arrays)
 
 
+def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
+    """Return an expression as an operator's tensor describes it, which may broadcast it."""
+    if not isinstance(value, Expression) or value.desc == tensor:
+        return value
+    return value.reinterpret(tensor.sizes, tensor.strides)
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), inline=True)
 def _spread_call(op: Operator, targets: Any, rounded: Any, *arrays: Any) -> Any:
     """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16."""
@@ -169,17 +176,16 @@ def _held(operator: str, path: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Return a Python number as an array. Raises `DmlError` where the type cannot hold it."""
     try:
         with np.errstate(all="ignore"):
-            held = np.asarray(value).astype(dtype)
-            back = held.item() if dtype.kind != "V" else float(held)
-    except (OverflowError, TypeError, ValueError):
-        held, back = np.zeros((), dtype), None
-    is_rounded = isinstance(value, float) and jnp.issubdtype(dtype, jnp.floating)
-    if is_rounded and back is not None and (math.isfinite(back) or not math.isfinite(value)):
-        return held
-    if back is None or back != value:
-        name = np.dtype(dtype).name
-        raise DmlError([Fault(operator, path, f"fit {name}, the type of the other arrays", value)])
-    return held
+            held = np.asarray(value if isinstance(value, int) else float(value)).astype(dtype)
+    except (OverflowError, TypeError):
+        pass
+    else:
+        is_rounded = isinstance(value, float) and jnp.issubdtype(dtype, jnp.floating)
+        is_finite = bool(np.isfinite(held)) or not math.isfinite(value)
+        if is_finite if is_rounded else held.item() == value:
+            return held
+    rule = f"be a number that the type {np.dtype(dtype).name} holds"
+    raise DmlError([Fault(operator, path, rule, value)])
 
 
 class _Family:
@@ -237,9 +243,11 @@ class _Family:
         try:
             return self.signature.bind(*positional, **named).arguments
         except TypeError as error:
-            strange = [name for name in named if name not in self.defaults]
-            hint = nearest(strange[0], self.defaults) if strange else ""
-            raise TypeError(f"dml_jax.{self.name}: {error}{hint}") from None
+            text = str(error)
+            for name in named:
+                if name not in self.defaults:
+                    text = f"got an unexpected argument {name!r}{nearest(name, self.defaults)}"
+            raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
     def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> _Call:
         """Return the call that arguments describe, of the lowest version that expresses them.
@@ -328,11 +336,8 @@ class _Family:
                 at.append((place, None))
             for array in _items(value):
                 wanted = targets.get(name)
-                is_number = isinstance(array, _NUMBERS)
-                if is_number and wanted is None:
-                    wanted = None
                 sizes.append(None if wanted == _shape(array) else wanted)
-                taken.append(types[name] if is_number else None)
+                taken.append(types[name] if isinstance(array, _NUMBERS) else None)
         return _Call(op, at, taken, sizes, rounded, self._returned(op))
 
     def _returned(self, op: Operator) -> Callable[[Any], Any] | None:
@@ -549,10 +554,9 @@ def _in_float32(
     try:
         half = make(np.dtype(np.float16))
     except DmlError as error:
-        if np.float32 in {*map(_dtype, _flat(inputs))}:
-            rule = "have the type of the other arrays: types are not promoted"
-            got = error.faults[0].value
-            raise DmlError([Fault(op.c_name, error.field, rule, got)]) from None
+        if np.dtype(np.float32) in map(_dtype, _flat(inputs)):
+            rule = "be of one type with the others (bfloat16 and FLOAT32 are not promoted)"
+            raise DmlError([Fault(op.c_name, error.field, rule, error.value)]) from None
         is_asked = values.get("output_data_type") is not None
         return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)
     pairs = zip(op.outputs, half.outputs, strict=True)
@@ -562,6 +566,12 @@ def _in_float32(
 def _normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """Return attributes with an integer as a list of one, and axes that count from the start."""
     result = dict(values)
+    if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
+        sizes, first = values["output_sizes"], operator.outputs_of()[0]
+        is_listed = sizes is None or not _is_integer(sizes)
+        path = f"{first.c_name}.Sizes"
+        listed = _listed(operator, path, sizes) if sizes is not None and is_listed else (sizes,)
+        result["output_sizes"] = None if sizes is None else listed
     for f in operator.fields:
         value = values.get(f.name)
         if value is None or f.tensor:
