@@ -29,7 +29,8 @@ from dml_jax.enums import Enumeration, FeatureLevel
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.tensor import TensorDesc
 
-Aspect = tuple[str, str]  # a field, and "DataType" or "Sizes" of a tensor, "" of an attribute
+# A field, and "DataType", "DimensionCount" or "Sizes" of a tensor, "" of an attribute.
+Aspect = tuple[str, str]
 
 
 class UnknownError(Exception):
@@ -102,6 +103,10 @@ class View(Mapping[str, Any]):
         """Return the count field of a list, if it counts no other list."""
         return next((c for c, lists in self._counts.items() if list(lists) == [name]), None)
 
+    def lists_of(self, count: str) -> Sequence[str]:
+        """Return the lists that a count field is the length of."""
+        return self._counts.get(count, ())
+
     def is_known(self, name: str) -> bool:
         """Return whether the value of the field or count `name` is known, None included."""
         return name in self._values or any(c in self._values for c in self._counts.get(name, ()))
@@ -151,7 +156,7 @@ def roots(text: str) -> frozenset[Aspect]:
         while isinstance(inner, ast.Subscript):
             inner = inner.value
         if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name):
-            found.add((inner.id, {"DimensionCount": "Sizes"}.get(node.attr, node.attr)))
+            found.add((inner.id, node.attr))
             plain.add(inner)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node not in plain and node.id not in _FUNCTIONS:
@@ -162,10 +167,15 @@ def roots(text: str) -> frozenset[Aspect]:
 def aspect_of(path: str) -> Aspect:
     """Return the field and the aspect that the path of a fault names."""
     root, *rest = re.split(r"[.\[]", path)
-    if "DataType" in rest:
-        return root, "DataType"
-    is_shape = any(part in ("Sizes", "DimensionCount") for part in rest)
-    return root, "Sizes" if is_shape else ""
+    aspects = ("DataType", "DimensionCount", "Sizes")
+    return root, next((aspect for aspect in aspects if aspect in rest), "")
+
+
+def is_wrong(wrong: Collection[Aspect], root: str, aspect: str) -> bool:
+    """Return whether an aspect of a field, or one that it rests on, is among those in `wrong`."""
+    if (root, "") in wrong or (root, aspect) in wrong:
+        return True
+    return aspect == "Sizes" and (root, "DimensionCount") in wrong
 
 
 def _places(text: str, view: View) -> list[tuple[str, Any]]:
@@ -312,7 +322,7 @@ def _tensors_in(
     """Yield (path, tensor) of the named tensors that are given and right in this aspect."""
     for name in names:
         root = name.replace("[*]", "")
-        if view.is_given(root) and (root, aspect) not in wrong and (root, "") not in wrong:
+        if view.is_given(root) and not is_wrong(wrong, root, aspect):
             yield from _places(name, view)
 
 
@@ -341,7 +351,7 @@ def _check_equal(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
     if "DataType" in data["of"]:
         compare("DataType", data_types)
     if "Sizes" in data["of"] or "DimensionCount" in data["of"]:
-        compare("Sizes", shapes)
+        compare("DimensionCount", shapes)
 
 
 def _plain(word: Any) -> Any:
@@ -676,7 +686,7 @@ _CHECKS: dict[str, Callable[..., None]] = {
 }
 
 # Records that say more about a single field come first: later ones rely on it.
-_ORDER = ["at_least_one", "given", "least", "nonzero", "unique", "length", "equal", "type", "range"]
+_ORDER = ["at_least_one", "given", "least", "nonzero", "unique", "length", "range", "equal", "type"]
 
 
 def compiled(records: Iterable[Mapping[str, Any]]) -> tuple[Record, ...]:
@@ -708,7 +718,7 @@ def check(
         names = {root for root, _ in record.reads}
         if any(not view.is_known(name) for name in names):
             continue
-        if any((root, aspect) in wrong or (root, "") in wrong for root, aspect in record.reads):
+        if any(is_wrong(wrong, root, aspect) for root, aspect in record.reads):
             continue
         before = len(expect.faults)
         try:
@@ -718,7 +728,9 @@ def check(
             continue
         except (IndexError, ZeroDivisionError, ValueError) as error:
             undecided.append((record, error))
-        wrong |= {aspect_of(fault.field) for fault in expect.faults[before:]}
+        for fault in expect.faults[before:]:
+            root, aspect = aspect_of(fault.field)
+            wrong |= {(name, aspect) for name in (root, *view.lists_of(root))}
     if undecided and not expect.faults and not wrong:
         record, error = undecided[0]
         raise TypeError(f"{expect.operator}: {record} cannot be checked") from error

@@ -18,7 +18,7 @@ from dml_jax import enums, facts
 from dml_jax import support as support_tables
 from dml_jax.arrays import are_described, array_of
 from dml_jax.bindable import Bindable, BindPoint
-from dml_jax.constraints import Aspect, View, aspect_of
+from dml_jax.constraints import Aspect, View, aspect_of, is_wrong
 from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, UnknownFieldError, snake_case
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault, Unquoted, nearest
@@ -567,10 +567,11 @@ class Operator(Descriptor, Bindable):
         self, expect: Expect, wrong: Collection[Aspect], present: Mapping[str, Any]
     ) -> None:
         c_names = {f.name: f.c_name for f in self.fields}
-        broken = {root for root, _ in wrong}
         for method in self._rules:
             reads: Sequence[str] = method.reads  # pyright: ignore[reportFunctionMemberAccess]
-            if all(name in present and c_names[name] not in broken for name in reads):
+            if all(name in present for name in reads) and not any(
+                is_wrong(wrong, c_names[name], "DimensionCount") for name in reads
+            ):
                 try:
                     method(self, expect)
                 except UnknownFieldError:
@@ -594,12 +595,19 @@ class Operator(Descriptor, Bindable):
         wrong: Collection[Aspect],
         present: Mapping[str, Any],
     ) -> None:
-        """Check the sizes that `expected_sizes` demands, where nothing else is wrong."""
-        is_whole = all(f.name in present for f in self.fields)
-        if not is_whole or any(aspect != "DataType" for _, aspect in wrong):
+        """Check the sizes that `expected_sizes` demands, of the fields that are right."""
+        if any(aspect == "DimensionCount" for _, aspect in wrong):
             return
+        right = object.__new__(type(self))
+        for f in self.fields:
+            if f.name in present and (f.c_name, "") not in wrong:
+                right.__dict__[f.name] = present[f.name]
         expected = {}
-        for name, sizes in self.expected_sizes().items():
+        try:
+            demanded = right.expected_sizes()
+        except UnknownFieldError:  # it rests on a field that is missing or wrong
+            return
+        for name, sizes in demanded.items():
             f = next(f for f in self.fields if f.name == name)
             if f.is_array:
                 expected |= {f"{f.c_name}[{i}]": s for i, s in enumerate(sizes)}
@@ -849,7 +857,9 @@ def operator_type(name: Any) -> type[Operator]:
         built, all_ = len(OPERATORS), len(facts.catalogue())
         rule = f"be implemented ({built} of {all_} operators are: dml-jax operators)"
         raise DmlError([Fault("", "type", rule, Unquoted(full))])
-    hint = nearest(short.upper(), [op.short_name for op in OPERATORS.values()])
+    hint = nearest(
+        short.upper().removeprefix(facts.PREFIX), [op.short_name for op in OPERATORS.values()]
+    )
     rule = f"be an operator of DirectML{hint or ' (dml-jax operators lists them)'}"
     raise DmlError([Fault("", "type", rule, name)])
 

@@ -1,21 +1,24 @@
 """The pages that are made, not written: operators from their declarations, the README as home.
 
-`pages()` is all of them by path; `generate.py` hands them to mkdocs, and the tests run their
-snippets.
+`pages()` yields all of them by path; `generate.py` hands them to mkdocs, and the tests run their
+snippets. `python docs/pages.py` writes the files that are made and kept: `written()`.
 """
 
+import contextlib
+import doctest
+import enum
+import io
 import pprint
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import dml_jax
-from dml_jax import OPERATORS, Operator, TensorDesc, functional
-from dml_jax.bench.cells import cells
+from dml_jax import OPERATORS, DmlError, Operator, TensorDesc, functional
 from dml_jax.documentation import (
     Documentation,
     Matrix,
@@ -23,35 +26,33 @@ from dml_jax.documentation import (
     shown_ranks,
     takes,
 )
-from dml_jax.enums import TensorDataType
 from dml_jax.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
 
+import measured  # noqa: E402
 from facts import Example, examples  # noqa: E402  (tests/facts.py)
 from pictures import curve, example_picture  # noqa: E402
 
 LEARN = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-"
 
-GUIDES = {  # in the order of the site; those that are there
+GUIDES = {  # in the order of the site
     "examples.md": "Examples",
     "guides/command-line.md": "Command line",
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
-    "guides/training.md": "In a training loop",
+    "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
-    "benchmarks.md": "Reading the roofline",
     "guides/errors.md": "Errors and remedies",
-    "faults.md": "When things go wrong",
+    "performance.md": "Performance",
+    "benchmarks.md": "Reading the bandwidth chart",
     "guides/inside.md": "How it works inside",
     "add-an-operator.md": "Add an operator",
 }
 RESULTS = {
     "measurements.md": "Measurements",
-    "limits.md": "Out of reach",
-    "forms.md": "Forms, and what they gain",
     "conformance.md": "Conformance",
 }
 REFERENCE = {
@@ -93,22 +94,18 @@ REFERENCE = {
         "dispatch.run.run_model",
         "dispatch.model.Model",
     ],
-    "Host memory": ["host.reuse_host_memory", "host.release_host_memory"],
     "Enumerations": [
-        "enums.TensorDataType",
-        "enums.TensorFlags",
-        "enums.ReduceFunction",
-        "enums.AxisDirection",
-        "enums.DepthSpaceOrder",
-        "enums.FeatureLevel",
+        f"enums.{name}"
+        for name, value in vars(dml_jax.enums).items()
+        if isinstance(value, enum.EnumMeta) and len(value) and name in dml_jax.__all__
     ],
     "Errors": ["errors.DmlError", "errors.Fault"],
 }
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
-MEMBERS = {  # those that users call, inherited ones too; of what is not listed, its own
-    "operator.Operator": f"infer __call__ whole {_DESCRIBED} in_place compiler_options describe "
+MEMBERS = {  # members that users call, inherited ones too; other classes show their own
+    "operator.Operator": f"infer __call__ {_DESCRIBED} in_place describe "
     "c_name fields check expected_sizes because same_data_type inferred_data_type lower",
-    "graph.Graph": f"__call__ whole {_DESCRIBED} input_names output_names save load",
+    "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names save load",
     "graph.GraphBuilder": "input_tensor constant apply build",
     "graph.Expression": "desc sizes shape dtype",
     "descriptor.ScaleBias": "scale bias replace to_json from_json",
@@ -123,14 +120,14 @@ MEMBERS = {  # those that users call, inherited ones too; of what is not listed,
 def pages() -> Iterator[tuple[str, str | bytes]]:
     """(path, content) of every page and picture that is made."""
     yield "index.md", home()
-    yield "contributing.md", (ROOT / "CONTRIBUTING.md").read_text()
+    yield "contributing.md", _on_the_site("CONTRIBUTING.md")
     yield "changelog.md", (ROOT / "CHANGELOG.md").read_text()
     yield "operators/index.md", catalogue()
     by_name = _examples()
     for op in OPERATORS.values():
         pictures = dict(_pictures(op, by_name.get(op.c_name, [])))
         yield from pictures.items()
-        yield page_of(op), operator_page(op, by_name.get(op.c_name, []), list(pictures))
+        yield page_of(op), operator_page(op, by_name.get(op.c_name, []), pictures)
     yield "reference.md", reference()
     yield "SUMMARY.md", navigation()
     for path in re.findall(r"\]\((examples/images/[^)]+)\)", (ROOT / "README.md").read_text()):
@@ -138,37 +135,85 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
             yield path, (ROOT / path).read_bytes()
 
 
+def written() -> Iterator[tuple[Path, str]]:
+    """Yield each file that is made and kept in the repository, with its text."""
+    readme = ROOT / "README.md"
+    text = _filled(readme.read_text(), "families", family_table())
+    yield readme, _filled(text, "figures", measured.figures())
+    yield ROOT / "docs" / "measurements.md", measured.page()
+
+
+def _filled(text: str, block: str, content: str) -> str:
+    """Return `text` with `content` between `<!-- block -->` and `<!-- end of block -->`."""
+    before, start, rest = text.partition(f"<!-- {block} -->\n")
+    _, end, after = rest.partition(f"<!-- end of {block} -->")
+    assert start and end, f"the README has no block {block}"
+    return f"{before}{start}{content}\n{end}{after}"
+
+
 def page_of(op: type[Operator]) -> str:
+    """Return the path of the page of `op`."""
     return f"operators/{op.short_name.lower()}.md"
 
 
+def families() -> dict[str, list[type[Operator]]]:
+    """Return the operators by the title of their family, which is the module that has them."""
+    found: dict[str, list[type[Operator]]] = {}
+    for op in OPERATORS.values():
+        found.setdefault(family_title(op), []).append(op)
+    return found
+
+
+def family_title(op: type[Operator]) -> str:
+    """Return `Element-wise` for an operator of `dml_jax.operators.element_wise`."""
+    module = op.__module__.rpartition(".")[2]
+    return module.replace("element_wise", "element-wise").replace("_", " ").capitalize()
+
+
+def family_table(named: int = 4) -> str:
+    """Return the families, how many operators each has, and the names of the first few."""
+    rows = []
+    for title, ops in families().items():
+        names = [f"`{op.short_name}`" for op in ops]
+        more = ", ..." if len(names) > named else ""
+        rows.append([title, str(len(ops)), ", ".join(names[:named]) + more])
+    total = ["**all**", f"**{len(OPERATORS)}**", "`dml-jax operators` lists them"]
+    return measured.table(["family", "operators", "for example"], [*rows, total]).replace(
+        "| --- | ---: | ---: |", "| --- | ---: | --- |"
+    )
+
+
 def home() -> str:
-    """The README, with the links that the site can follow."""
-    text = re.sub(r"<!--.*?-->\n", "", (ROOT / "README.md").read_text())
+    """Return the README as a page of the site."""
+    return _on_the_site("README.md")
+
+
+def _on_the_site(name: str) -> str:
+    """Return the file `name` of the root with links that the site can follow."""
+    text = re.sub(r"<!--.*?-->\n?", "", (ROOT / name).read_text())
     text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
     text = text.replace("](CHANGELOG.md)", "](changelog.md)")
     return re.sub(r"(?<!!)\[([^\]]+)\]\((?:examples/|LICENSE|CITATION)[^)]*\)", r"\1", text)
 
 
 def navigation() -> str:
-    """The site's menu, for mkdocs-literate-nav."""
-    here = ROOT / "docs"
+    """Return the site's menu, for mkdocs-literate-nav; operators stand by family."""
 
     def items(pages: dict[str, str]) -> list[str]:
-        return [
-            f"    * [{title}]({path})" for path, title in pages.items() if (here / path).exists()
-        ]
+        return [f"    * [{title}]({path})" for path, title in pages.items()]
 
-    ops = [f"    * [{op.short_name}]({page_of(op)})" for op in OPERATORS.values()]
     lines = [
         "* [Home](index.md)",
         "* Guides",
         *items(GUIDES),
         "* Operators",
-        "    * [Feature levels](operators/index.md)",
-        *ops,
+        "    * [All operators](operators/index.md)",
+    ]
+    for title, ops in families().items():
+        lines.append(f"    * {title}")
+        lines += [f"        * [{op.short_name}]({page_of(op)})" for op in ops]
+    lines += [
         "* Reference",
-        "    * [Model format](models.md)",
         "    * [Python](reference.md)",
         "* Results",
         *items(RESULTS),
@@ -200,42 +245,40 @@ def _entry(name: str) -> str:
 
 
 def catalogue() -> str:
-    """All operators, and what each feature level takes of them."""
-    return (
-        "\n\n".join(
-            [
-                "---\nhide: [toc]\n---\n\n# Operators by feature level",
-                "What each feature level takes of each operator: ranks, and data types. A level "
-                "takes what lower ones do; those that change nothing here are left out. Made from "
-                "the declarations, as are the operators' pages.",
-                _level_table(),
-                '"All of up to 32 bits" are FLOAT32, FLOAT16 and the integers of 8, 16 and 32 '
-                "bits. The 4-bit types are tensors' only: none of these operators takes them. "
-                "Where tensors of one operator differ, the first input stands here.",
-                "## What each operator does",
-                "\n".join(
-                    [
-                        "| operator | | in place |",
-                        "| --- | --- | --- |",
-                        *(
-                            f"| {_link(op)} | {Documentation.of(op).summary} "
-                            f"| {'yes' if op.in_place else ''} |"
-                            for op in OPERATORS.values()
-                        ),
-                    ]
-                ),
-            ]
-        )
-        + "\n"
-    )
+    """Return the page of all operators: what each does, and what each feature level accepts."""
+    parts = [
+        "---\nhide: [toc]\n---\n\n# Operators",
+        "This page is made from the declarations of the operators, as their own pages are.",
+    ]
+    for title, ops in families().items():
+        parts += [f"## {title}", _summaries(ops)]
+    parts += [
+        "# By feature level",
+        "A feature level is DirectML's name for what a driver supports. Each table has the ranks "
+        "and data types that a level accepts. A level accepts everything that lower levels do. "
+        "An empty cell repeats the cell to its left.",
+        '"All of up to 32 bits" are FLOAT32, FLOAT16 and the integers of 8, 16 and 32 bits. '
+        "Where the tensors of an operator differ, the row is of its first input.",
+    ]
+    for title, ops in families().items():
+        parts += [f"## {title}: levels", _level_table(ops)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summaries(ops: list[type[Operator]]) -> str:
+    lines = ["| operator | | in place |", "| --- | --- | --- |"]
+    for op in ops:
+        place = "yes" if op.in_place else ""
+        lines.append(f"| {_link(op)} | {Documentation.of(op).summary} | {place} |")
+    return "\n".join(lines)
 
 
 def _link(op: type[Operator]) -> str:
     return f"[{op.short_name}]({page_of(op).removeprefix('operators/')})"
 
 
-def _level_table() -> str:
-    tables = {op: _of_first_input(op) for op in OPERATORS.values()}
+def _level_table(ops: list[type[Operator]]) -> str:
+    tables = {op: _of_first_input(op) for op in ops}
     levels = sorted({level for ms in tables.values() for m in ms for level in m.ranks})
     lines = [
         f"| operator | {' | '.join(level.suffix for level in levels)} |",
@@ -254,7 +297,8 @@ def _level_table() -> str:
 
 
 def _of_first_input(op: type[Operator]) -> list[Matrix]:
-    first = next(f.c_name for f in op.fields if f.tensor and not f.tensor.output)
+    tensors = [f for f in op.fields if f.tensor]
+    first = min(tensors, key=lambda f: bool(f.tensor and f.tensor.output)).c_name
     return [m for m in matrices(op) if not m.tensors or first in m.tensors]
 
 
@@ -286,44 +330,47 @@ def _summary(by_type: Any) -> str:
 # An operator's page.
 
 
-def operator_page(op: type[Operator], shown: list[tuple[str, Example]], pictures: list[str]) -> str:
-    text, name = Documentation.of(op), op.short_name
-    function = _function(op)
-    facts = [
-        f"In Python `dml_jax.{op.__name__}`{f', as a function {function}' if function else ''}."
-    ]
-    facts.append(f"From feature level {op.support.introduced} on.")
+def operator_page(
+    op: type[Operator], shown: list[tuple[str, Example]], pictures: Collection[str]
+) -> str:
+    """Return the page of `op`: its meaning first, its support tables last."""
+    text, function = Documentation.of(op), _function(op)
+    named = f"In Python it is `dml_jax.{op.__name__}`"
+    named += f", and as a function {function}." if function else "."
     parts = [
-        f"# {name}",
+        f"# {op.short_name}",
         text.summary,
-        " ".join(facts),
+        f"{named} It needs feature level {op.support.introduced} or higher.",
         "## Formula",
         *text.formula,
-        "## Examples",
-        *_shown(op, text, shown, pictures),
-        "## Fields",
-        _fields(op, text),
-        "## Feature levels",
-        "The ranks that each level takes, by data type.",
-        *(_matrix(m) for m in matrices(op)),
-        "## Gradient",
-        text.gradient[:1].upper() + text.gradient[1:],
-        "## Memory",
-        _memory(op),
     ]
+    if examples := list(_shown(op, text, shown, pictures)):
+        parts += ["## Examples", *examples]
     if text.choices:
         parts += [
             "## Choices",
-            "Where DirectML's documentation is silent, this is what holds here:",
+            "DirectML's documentation leaves these cases open. This is what dml_jax does:",
+            "\n".join(_choices(text)),
         ]
-        parts.append("\n".join(_choices(text)))
     page = f"{LEARN}{text.source.lower()}"
-    parts += ["## Source", f"[{text.source}]({page}), in DirectML's documentation."]
+    parts += [
+        "## Gradient",
+        text.gradient[:1].upper() + text.gradient[1:],
+        "## Fields",
+        _fields(op, text),
+        "## Memory",
+        _memory(op),
+        "## Source",
+        f"[{text.source}]({page}), in DirectML's documentation.",
+        "## Feature levels",
+        "The ranks that each level accepts, by data type.",
+        *(_matrix(m) for m in matrices(op)),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
 def _function(op: type[Operator]) -> str:
-    """`dml_jax.reduce(...)`, where a function makes this very operator."""
+    """Return `dml_jax.reduce`, in code quotes, where a function makes this operator; else ""."""
     for name in dml_jax.__all__:
         function = getattr(dml_jax, name)
         doc = getattr(function, "__doc__", None) or ""
@@ -333,7 +380,7 @@ def _function(op: type[Operator]) -> str:
 
 
 def _fields(op: type[Operator], text: Documentation) -> str:
-    lines = ["| field | | takes | in DirectML.h |", "| --- | --- | --- | --- |"]
+    lines = ["| field | | accepts | in DirectML.h |", "| --- | --- | --- | --- |"]
     for f in op.fields:
         counted = f" (with {f.count})" if f.count else ""
         said = text.fields.get(f.name, "")
@@ -361,16 +408,16 @@ def _matrix(m: Matrix) -> str:
 def _memory(op: type[Operator]) -> str:
     inputs = [f.c_name for f in op.fields if f.tensor and not f.tensor.output]
     place = (
-        f"**In place:** an output may be bound to the very memory of {' or '.join(inputs)}, with "
+        f"**In place:** yes. An output may be bound to the memory of {' or '.join(inputs)}, with "
         "the same strides."
         if op.in_place
         else "**In place:** no. An output may overlap no input."
     )
     return (
-        "**Strides:** every tensor may have its own. An input may broadcast (stride 0), transpose "
-        "or pad; each element of an output needs an address of its own, and what lies between its "
-        "elements is kept. They matter where memory is bound, not where arrays are passed.\n\n"
-        + place
+        "**Strides:** every tensor may have its own. The strides of an input may broadcast it "
+        "(stride 0), transpose it or skip elements. Each element of an output needs an address of "
+        "its own; bytes between its elements stay as they are. Strides matter where memory is "
+        "bound, and not where arrays are passed.\n\n" + place
     )
 
 
@@ -393,37 +440,72 @@ def _examples() -> dict[str, list[tuple[str, Example]]]:
 
 
 def _pictures(op: type[Operator], shown: list[tuple[str, Example]]) -> Iterator[tuple[str, str]]:
-    stem = page_of(op).removesuffix(".md")
+    """Yield (path, SVG) of each worked example that a picture explains, or else of a curve."""
+    drawn = 0
     for number, (_, example) in enumerate(shown):
-        yield f"{stem}-{number + 1}.svg", example_picture(*example)
-    if not shown and op.by_element:  # what it makes of each
-        x = np.linspace(-1, 3, 401, dtype=np.float32)
-        (cell, *_) = cells([op.short_name], [TensorDataType.FLOAT32], limit=2**12)
-        tensors = {f.name: TensorDesc.of(x) for f in op.fields if f.tensor}
-        assert isinstance(cell.function, Operator)
-        made = cell.function.replace(**tensors)
-        arrays = [x, *(np.ones_like(x) for _ in made.inputs[1:])]
-        numbers = [f for f in op.fields if isinstance(f.kind, (Real, Scalar))]
-        told = " and ".join(f"{f.c_name} {getattr(made, f.name):.3g}" for f in numbers)
-        label = f"the result for each x{', with ' * bool(told)}{told}"
-        yield f"{stem}-1.svg", curve(made, arrays, label)
+        picture = example_picture(*example)
+        if picture:
+            drawn += 1
+            yield _picture_of(op, number), picture
+    line = _curve(op) if op.by_element and not drawn else None
+    if line:
+        yield _picture_of(op), line
+
+
+def _picture_of(op: type[Operator], example: int | None = None) -> str:
+    """Return the path of the picture of a worked example by its number, or of the curve."""
+    end = "curve" if example is None else f"{example + 1}"
+    return f"{page_of(op).removesuffix('.md')}-{end}.svg"
+
+
+def _curve(op: type[Operator]) -> str | None:
+    """Return a curve of the operator that the docstring's example makes; None without one.
+
+    The example describes it for a few elements of some type; the curve needs FLOAT32.
+    """
+    example = doctest.DocTestParser().get_doctest(Documentation.of(op).example, {}, "", "", 0)
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(DmlError):
+        for part in example.examples:
+            if part.exc_msg is None:
+                exec(compile(part.source, op.__name__, "single"), names)
+    made = next((value for value in names.values() if type(value) is op), None)
+    if made is None or len(made.outputs) != 1:
+        return None
+    x = np.linspace(-4, 4, 401, dtype=np.float32)
+    tensors: dict[str, Any] = {f.name: TensorDesc.of(x) for f in op.fields if f.tensor}
+    types = {f.name: "FLOAT32" for f in op.fields if f.name == "min_max_data_type"}
+    try:
+        made = made.replace(**tensors, **types)
+    except DmlError:
+        return None
+    arrays = [x, *(np.ones_like(x) for _ in made.inputs[1:])]
+    numbers = [f for f in op.fields if isinstance(f.kind, (Real, Scalar))]
+    values = " and ".join(f"{f.c_name} {getattr(made, f.name):.3g}" for f in numbers)
+    label = f"the result for each x{', with ' * bool(values)}{values}"
+    return curve(made, arrays, label)
 
 
 def _shown(
-    op: type[Operator], text: Documentation, shown: list[tuple[str, Example]], pictures: list[str]
+    op: type[Operator],
+    text: Documentation,
+    shown: list[tuple[str, Example]],
+    pictures: Collection[str],
 ) -> Iterator[str]:
+    """Yield the parts of a page's examples: the documentation's, and the docstring's."""
+    if _picture_of(op) in pictures:
+        picture = Path(_picture_of(op)).name
+        yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     for number, (title, example) in enumerate(shown):
         sizes = " and ".join(t.shown() for t in example.op.inputs)
         plain = re.sub(r"^Example( \w+)?(: )?", "", title) or "from the documentation"
         yield f"### {plain[:1].upper()}{plain[1:]}"
-        picture = Path(pictures[number]).name
-        yield f"![{op.short_name} of {sizes}: where each element goes]({picture}){{ .tensors }}"
+        if _picture_of(op, number) in pictures:
+            picture = Path(_picture_of(op, number)).name
+            yield f"![{op.short_name} of {sizes}: where each element goes]({picture}){{ .tensors }}"
         yield snippet(example)
-    if not shown and pictures:
-        picture = Path(pictures[0]).name
-        yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
     if text.example:
-        yield f"```python\n{text.example}\n\n```"
+        yield f"```pycon\n{text.example}\n```"
 
 
 def snippet(example: Example) -> str:
@@ -455,4 +537,9 @@ def snippet(example: Example) -> str:
     lines.append(f">>> [y.tolist() for y in {call}]" if many else f">>> {call}.tolist()")
     shown = results if many else results[0]
     lines += pprint.pformat(shown, width=80, compact=True).splitlines()
-    return "\n".join(["```python", *lines, "", "```"])
+    return "\n".join(["```pycon", *lines, "```"])
+
+
+if __name__ == "__main__":
+    for path, content in written():
+        path.write_text(content)

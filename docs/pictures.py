@@ -11,6 +11,8 @@ from dml_jax import Operator
 
 CELL, GAP, WIDTH, LINE = 30, 14, 420, 22  # pixels; no wider, so that a phone shows it whole
 INK, FAINT = "#1c2733", "#52606d"
+HIGHEST = 6.0
+"""How far from 0 a curve goes."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,16 @@ class Cells:
 
 def example_picture(
     op: Operator, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-) -> str:
-    """A worked example as SVG: the inputs above, the outputs below."""
-    above, below = _colours(op, inputs, outputs)
+) -> str | None:
+    """Draw a worked example as SVG: the inputs above, the outputs below.
+
+    Return None for an operator that neither moves elements nor reduces them: colours would say
+    nothing.
+    """
+    coloured = _colours(op, inputs, outputs)
+    if coloured is None:
+        return None
+    above, below = coloured
     chosen = [np.zeros(x.shape, bool) for x in inputs]
     if outputs[0].dtype.kind == "u" and hasattr(op, "axes"):  # an index: of which element?
         for group, index in enumerate(outputs[0].ravel()):
@@ -58,9 +67,14 @@ def _outputs(op: Operator) -> Iterator[Any]:
 
 def _colours(
     op: Operator, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What is reduced has its result's colour; what is moved keeps its own."""
+) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """Return the colours of inputs and outputs.
+
+    A reduced element has the colour of its result; an element that moves keeps its colour.
+    """
     if hasattr(op, "axes"):
+        if len(inputs) != 1 or len(outputs) != 1 or inputs[0].ndim != outputs[0].ndim:
+            return None
         (x,), (y,) = inputs, outputs
         groups = np.arange(y.size).reshape(y.shape)
         return [np.broadcast_to(groups, x.shape).copy()], [groups]
@@ -70,6 +84,12 @@ def _colours(
     ]
     moved = op(*(i.astype(x.dtype) for i, x in zip(ids, inputs, strict=True)))
     moved = [np.asarray(m).astype(int) for m in (moved if isinstance(moved, tuple) else (moved,))]
+    elements = np.concatenate([x.ravel() for x in inputs]) if inputs else np.zeros(0)
+    for places, y in zip(moved, outputs, strict=True):
+        if places.size and not 0 <= places.min() <= places.max() < elements.size:
+            return None
+        if not np.array_equal(elements[places], y):
+            return None
     key = np.zeros(ends[-1], int)
     if len(inputs) > 1:
         key = np.concatenate([np.full(x.size, k) for k, x in enumerate(inputs)])
@@ -123,10 +143,14 @@ def _colour(number: int) -> str:
 
 
 def curve(op: Operator, arrays: Sequence[np.ndarray], label: str) -> str:
-    """What an elementwise operator makes of its first array, as a curve."""
-    x, y = arrays[0], np.asarray(op(*arrays))  # pyright: ignore[reportArgumentType]
+    """Draw the result of an elementwise operator over its first array, as a curve.
+
+    The curve has gaps where the result is not finite, or further from 0 than `HIGHEST`.
+    """
+    x, y = arrays[0], np.asarray(op(*arrays), np.float64)  # pyright: ignore[reportArgumentType]
+    y = np.where(np.abs(y) <= HIGHEST, y, np.nan)
     height, left = 200.0, 26.0
-    low, high = float(min(y.min(), -0.5)) - 0.5, float(max(y.max(), 0.5)) + 0.5
+    low, high = np.nanmin([*y, -0.5]) - 0.5, np.nanmax([*y, 0.5]) + 0.5
 
     def place(a: float, b: float) -> tuple[float, float]:
         across = (a - float(x[0])) / float(x[-1] - x[0])
@@ -143,10 +167,12 @@ def curve(op: Operator, arrays: Sequence[np.ndarray], label: str) -> str:
         shade = "#9aa5b1" if tick == 0 else "#e4e7eb"
         drawn.append(f'<path d="M{a:.1f} 0V{height}" stroke="{shade}"/>')
         drawn.append(_text(a, height + 15, str(tick), 12, FAINT, "middle"))
-    points = " ".join(
-        "{:.1f},{:.1f}".format(*place(float(a), float(b))) for a, b in zip(x, y, strict=True)
-    )
-    drawn.append(f'<polyline points="{points}" fill="none" stroke="#4a78b5" stroke-width="3"/>')
+    for piece in np.ma.clump_unmasked(np.ma.masked_invalid(y)):
+        points = " ".join(
+            "{:.1f},{:.1f}".format(*place(float(a), float(b)))
+            for a, b in zip(x[piece], y[piece], strict=True)
+        )
+        drawn.append(f'<polyline points="{points}" fill="none" stroke="#4a78b5" stroke-width="3"/>')
     drawn.append(_text(WIDTH, height + 34, label, 13, FAINT, "end"))
     return _svg(drawn, height + 42)
 

@@ -824,11 +824,6 @@ OPERATORS = [
     case("clip-nan", described("ELEMENT_WISE_CLIP", Min="nan"), "CLIP", "Min", "NaN", "got nan"),
     case("clip-text", described("ELEMENT_WISE_CLIP", Max="2"), "CLIP", "Max", "number", "'2'"),
     case("clip-huge", described("ELEMENT_WISE_CLIP", Max=1e39), "CLIP", "Max", "FLOAT", "1e+39"),
-    case(
-        "clip-no-float",
-        described("ELEMENT_WISE_CLIP", Max=2**24 + 1),
-        *("CLIP", "Max", "FLOAT, of which 16777216 is the nearest", "16777217"),
-    ),
     case("clip-10^400", described("ELEMENT_WISE_CLIP", Max=10**400), "CLIP", "Max", "10000"),
     case("clip-null", described("ELEMENT_WISE_CLIP", Max=None), "CLIP", "Max", "number", "None"),
     case(
