@@ -302,7 +302,7 @@ def test_edges_carry_bytes():
     g = builder.build(builder.apply(clip(WIDE, 0, 9), y.reinterpret([2, 4])))
     bytes_ = np.clip(X, -2, 2).T.reshape(2, 4)  # column by column, as `turned` lies
     np.testing.assert_array_equal(g(X), np.clip(bytes_, 0, 9))
-    np.testing.assert_array_equal(dml_jax.compile(g)(X), np.clip(bytes_, 0, 9))
+    np.testing.assert_array_equal(compile(g)(X), np.clip(bytes_, 0, 9))
     assert Graph.from_json(g.to_json()) == g
 
 
@@ -317,7 +317,7 @@ def test_an_edge_repeats_what_strides_of_0_repeat():
         [OutputEdge(1, 0, 0)],
     )
     np.testing.assert_array_equal(g(X[:1]), np.clip([X[0], X[0]], 0, 1))
-    gradient = jax.grad(lambda x: g(x).sum())(jnp.full((1, 4), 0.5))
+    gradient = jax.grad(lambda x: g(x).sum())(jnp.full((1, 4), 0.5, jnp.float32))
     np.testing.assert_array_equal(gradient, np.full((1, 4), 2))
 
 
@@ -362,7 +362,7 @@ def test_optional_tensors_count_as_in_directml():
             assert left_out is None
             return (given + 1,)
 
-    del OPERATORS["DML_OPERATOR_ODD"]
+    OPERATORS._built.pop("DML_OPERATOR_ODD")
 
     def make(slot: int, output: int) -> Graph:
         nodes = [OperatorNode(Odd(given=HALF, result=HALF))]
@@ -849,7 +849,7 @@ FILES: list[tuple[str, Callable[[Path, Json], Any], str]] = [
     (
         "no such operator",
         lambda p, v: v["Nodes"][0]["Operator"].update(Type="SPLAT"),
-        "expected Nodes[0].Operator.type to be an operator that is built",
+        "expected Nodes[0].Operator.type to be an operator of DirectML",
     ),
     (
         "unknown in a constant",
@@ -1404,12 +1404,9 @@ def test_names_are_drawn_as_they_are(tmp_path: Path):
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda y: y * 0.5,
-        lambda y: 1 - y,
         lambda y: jnp.ones(3) / y,
         lambda y: np.float32(2) * y,
-        lambda y: y**2,
-        lambda y: -y,
+        lambda y: y * np.ones(3),
         jnp.asarray,
         jnp.sin,
         jax.jit(lambda y: y),
@@ -1420,5 +1417,5 @@ def test_names_are_drawn_as_they_are(tmp_path: Path):
 )
 def test_only_operators_take_expressions(compute: Callable[..., Any]):
     y = GraphBuilder().input_tensor("x", HALF)
-    with pytest.raises(DmlError, match=r"be given to operators only .* jax\.jit compiles"):
+    with pytest.raises(DmlError, match=r"be given to operators and .* jax\.jit compiles"):
         compute(y)

@@ -99,14 +99,13 @@ class Expression(Placeholder):
 
     def _as_array(self, *_: Any, **__: Any) -> Any:
         rule = (
-            "be given to operators only (what jax.numpy does is for arrays: "
-            "write a function of arrays, which jax.jit compiles)"
+            "be given to operators and Python's numbers only (what NumPy and jax.numpy do is for "
+            "arrays: write a function of arrays, which jax.jit compiles)"
         )
         raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
 
     __jax_array__ = property(_as_array)  # JAX asks for it, and does not call it
-    __array__ = _as_array
-    __array_ufunc__ = None  # or NumPy's numbers would take part element by element
+    __array__ = __array_ufunc__ = _as_array
 
     def __bool__(self) -> bool:
         rule = "be no condition: it has no value before the graph runs (if_ chooses by element)"
