@@ -30,7 +30,7 @@ import numpy as np
 from dml_jax import facts
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
-from dml_jax.enums import TensorDataType
+from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import NOTHING, DmlError, Fault, items_of, nearest
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
@@ -317,7 +317,7 @@ class _Family:
         inputs, values = _split_inputs(operator, fields)
         types = _number_types(operator, inputs, values)
         is_narrow = _BFLOAT16 in map(_dtype, _flat(inputs)) or _BFLOAT16 in types.values()
-        is_narrow = is_narrow or any(map(_is_bfloat16, values.values()))
+        is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
         targets = _broadcast(operator, inputs)
         make = functools.partial(_made, operator, inputs, values, types, targets)
         rounded = None
@@ -373,12 +373,6 @@ def _is_generator(operator: type[Operator]) -> bool:
 def _is_tensor(value: Any, tensors: Iterable[str], argument: str) -> bool:
     """Return whether an argument that some version takes as an array is one."""
     return argument in tensors and (isinstance(value, Expression) or is_array(value))
-
-
-def _is_bfloat16(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.lower() == "bfloat16"
-    return isinstance(value, (type, np.dtype)) and value in (jnp.bfloat16, _BFLOAT16)
 
 
 def _split_inputs(
@@ -453,7 +447,7 @@ def _number_types(
     chosen = values.get("output_data_type")
     for f in operator.outputs_of():
         if chosen is not None and not isinstance(chosen, Mapping):
-            known[f.name] = _BFLOAT16 if _is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
+            known[f.name] = _BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
     types: dict[str, np.dtype] = {}
     for name in numbers:
         alike = operator.fields_of_type(name)
@@ -508,7 +502,7 @@ def _made(
                 raise DmlError(error.moved(operator.c_name, path)) from None
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
     for name, value in _normalised(operator, values, rank).items():
-        fields[name] = np.dtype(narrow).name.upper() if _is_bfloat16(value) else value
+        fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value
     return operator.infer_from(**fields)
 
 
