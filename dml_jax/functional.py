@@ -1,11 +1,11 @@
 """Operators as functions of arrays, under DirectMLX's names, with its argument order and defaults.
 
 `dml_jax.facts` has the signature of every function. A function reads sizes and types from its
-arrays, broadcasts them as NumPy does, and makes the descriptor of the lowest version of the operator
-that expresses the arguments. It keeps what it made, so that a later call of the same shapes costs a
-dictionary look-up. On expressions of a `GraphBuilder` it adds a node. Types are never promoted; a
-Python number in place of an array has the type of the other arrays. Each function raises `DmlError`
-for arguments that its operator refuses, and `TypeError` for a call that does not fit its signature.
+arrays, broadcasts them as NumPy does, and makes the descriptor of the lowest version of the
+operator that expresses the arguments. It keeps the descriptor, and a later call of the same shapes
+looks it up. On expressions of a `GraphBuilder` it adds a node. Types are never promoted; a Python
+number in place of an array has the type of the other arrays. Each function raises `DmlError` for
+arguments that its operator refuses, and `TypeError` for a call that does not fit its signature.
 
 DirectML has no bfloat16. Functions of arrays take it as an extension: they compute in FLOAT32, and
 round results that FLOAT16 arrays would give in FLOAT16 to bfloat16, once.
@@ -31,7 +31,7 @@ from dml_jax import facts
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import NOTHING, DmlError, Fault, items_of, nearest
+from dml_jax.errors import DmlError, Fault, items_of, nearest
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.operator import OPERATORS, FusedActivation, Operator
@@ -295,7 +295,9 @@ class _Family:
                 fields[argument], origins[argument] = value, argument
             elif f is not None and f.tensor and f.tensor.output:
                 left_out |= set() if value else {f.name}
-            elif f is not None and not (f.tensor is None and _is_tensor(value, self.tensors, argument)):
+            elif f is not None and not (
+                f.tensor is None and _is_tensor(value, self.tensors, argument)
+            ):
                 fields[f.name], origins[f.name] = value, argument
             elif name in ("output_sizes", "output_data_type"):
                 fields[name] = value
@@ -465,9 +467,7 @@ def _broadcast(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str,
     targets: dict[str, tuple[int, ...]] = {}
     for names in operator.inputs_of_equal_sizes():
         shapes = {n: _shape(inputs[n]) or () for n in names if n in inputs}
-        if len({*shapes.values()}) < 2 and not any(
-            isinstance(inputs[n], _NUMBERS) for n in shapes
-        ):
+        if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], _NUMBERS) for n in shapes):
             continue
         try:
             targets |= dict.fromkeys(shapes, np.broadcast_shapes(*shapes.values()))
@@ -554,7 +554,9 @@ def _in_float32(
         is_asked = values.get("output_data_type") is not None
         return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)
     pairs = zip(op.outputs, half.outputs, strict=True)
-    return op, tuple((a.data_type.name, b.data_type.name) == ("FLOAT32", "FLOAT16") for a, b in pairs)
+    return op, tuple(
+        (a.data_type.name, b.data_type.name) == ("FLOAT32", "FLOAT16") for a, b in pairs
+    )
 
 
 def _normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:

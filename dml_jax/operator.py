@@ -210,6 +210,7 @@ class Operator(Descriptor, Bindable):
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
 
+        def __init__(self, **fields: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:

@@ -45,7 +45,9 @@ def _function(name: str) -> Callable[..., Any]:
     except AttributeError:
         missing = f"{facts.PREFIX}{facts.functions()[name]['operators'][0]}"
         rule = "be implemented (dml-jax operators lists the operators that are)"
-        raise DmlError([Fault(missing, "operator", rule, Unquoted("not implemented yet"))]) from None
+        raise DmlError(
+            [Fault(missing, "operator", rule, Unquoted("not implemented yet"))]
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,8 @@ class Expression(Placeholder):
     """A tensor of a graph in the making: a graph input, a constant, or an output of an operator.
 
     Operators and functions that are called with one add a node to the graph. So do the operators of
-    Python, with expressions and numbers, as in DirectMLX: `+ - * / % & | ^ << >> ~ < > <= >= == !=`.
-    `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number. Comparisons give UINT8.
+    Python, with expressions and numbers, as in DirectMLX: arithmetic, bits (`& | ^ << >> ~`) and
+    comparisons, which give UINT8. `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number.
 
     Choice: `x / 2` and `2 / x` divide by, or into, a constant of the tensor's type. DirectMLX
     multiplies by a rounded reciprocal, and its `2 / x` is another function.

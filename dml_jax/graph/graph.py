@@ -73,9 +73,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     ]
     input_names: Annotated[Sequence[str], Array(Name()), Count("InputCount")] | None = None
     output_names: Annotated[Sequence[str], Array(Name()), Count("OutputCount")] | None = None
-    input_tensors: (
-        Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")] | None
-    ) = None
+    input_tensors: Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")] | None = (
+        None
+    )
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
