@@ -33,7 +33,7 @@ class Bindable:
     """
 
     c_name: ClassVar[str]
-    in_place: ClassVar[bool | Mapping[str, tuple[str, ...]]] = False
+    in_place: ClassVar[Any] = False  # whether an output may lie on an input
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs."""

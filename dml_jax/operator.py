@@ -43,7 +43,7 @@ _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
 _NEWEST = max(FeatureLevel)
 
 
-class _Registry(Mapping[str, "type[Operator]"]):
+class _Registry(Mapping[str, Any]):
     """The operators by their full names; a family's module is imported when it is asked for."""
 
     def __init__(self) -> None:
@@ -210,7 +210,6 @@ class Operator(Descriptor, Bindable):
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
 
-        def __init__(self, **fields: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:

@@ -41,7 +41,7 @@ class Split(Operator, op="SPLIT"):
         try:
             axis = Integer(0, whole.dimension_count - 1).convert(axis)
         except DmlError:
-            return cls(**fields, output_tensors=[whole])  # the axis is refused
+            return cls(**{**fields, "output_tensors": [whole]})  # the axis is refused
         outputs, faults = [], []
         for index, piece in enumerate(pieces):
             try:
@@ -51,7 +51,7 @@ class Split(Operator, op="SPLIT"):
                 faults += error.moved(cls.c_name, f"OutputTensors[{index}]")
         if faults:
             raise DmlError(faults)
-        return cls(**fields, output_tensors=outputs)
+        return cls(**{**fields, "output_tensors": outputs})
 
     @rule("input_tensor", "output_tensors", "axis")
     def pieces_make_the_whole(self, expect: Expect) -> None:
