@@ -31,7 +31,7 @@ from dml_jax import facts
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, items_of, nearest
+from dml_jax.errors import DmlError, Fault, Unquoted, items_of, nearest
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.operator import OPERATORS, FusedActivation, Operator
@@ -41,6 +41,7 @@ _KEPT_MAX = 4096  # calls of one function
 _NUMBERS = (bool, int, float, complex)
 _VALUES = (enum.Enum, Descriptor, FusedActivation, TensorDesc, type, np.dtype)
 _BFLOAT16 = np.dtype(jnp.bfloat16)
+_BITS = "ELEMENT_WISE_BIT_"
 
 Place = tuple[int | str, int | None]  # an argument, and which item of a list
 
@@ -320,6 +321,9 @@ class _Family:
         types = _number_types(operator, inputs, values)
         is_narrow = _BFLOAT16 in map(_dtype, _flat(inputs)) or _BFLOAT16 in types.values()
         is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
+        if is_narrow and operator.short_name.startswith(_BITS):
+            rule = "be no bfloat16, which is computed as FLOAT32: its bits are others"
+            raise DmlError([Fault(operator.c_name, "the type", rule, Unquoted("bfloat16"))])
         targets = _broadcast(operator, inputs)
         make = functools.partial(_made, operator, inputs, values, types, targets)
         rounded = None

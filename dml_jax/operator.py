@@ -203,6 +203,7 @@ class Operator(Descriptor, Bindable):
     support: ClassVar[Support]
     constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     _tensor_fields: ClassVar[tuple[str, ...]]

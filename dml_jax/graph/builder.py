@@ -59,7 +59,7 @@ class Expression(Placeholder):
     comparisons, which give UINT8. `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number.
 
     Choice: `x / 2` and `2 / x` divide by, or into, a constant of the tensor's type. DirectMLX
-    multiplies by a rounded reciprocal, and its `2 / x` is another function.
+    multiplies by a rounded reciprocal, which XLA may do as well; its `2 / x` is another function.
     """
 
     desc: TensorDesc
