@@ -302,13 +302,25 @@ class _Family:
                 fields[f.name], origins[f.name] = value, argument
             elif name in ("output_sizes", "output_data_type"):
                 fields[name] = value
-            elif value is not None and value != self.defaults[argument]:
+            elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
                 raise _LacksError([Fault(operator.c_name, argument, rule, value)])
         fields = operator.call_of(fields)
         if left_out:
             fields["outputs"] = optional - left_out
         return fields, origins
+
+    def _is_default(self, argument: str, value: Any) -> bool:
+        """Return whether a value is the default of an argument, in whatever spelling."""
+        default = self.defaults[argument]
+        if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
+            return False
+        for f in filter(None, (self._field(op, argument) for op in self.operators)):
+            try:
+                return f.kind.convert(value) == f.kind.convert(default)
+            except DmlError:
+                return False
+        return value == default
 
     def _described(
         self,

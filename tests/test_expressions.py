@@ -131,7 +131,7 @@ def test_an_expression_is_no_condition_and_hashes_by_identity():
 @pytest.mark.parametrize("value", ["3", None, [1.0], 1j])
 def test_other_values_do_not_go_together_with_expressions(value: Any):
     with pytest.raises(TypeError, match="unsupported operand"):
-        expression() + value
+        _ = expression() + value
 
 
 def test_bytes_are_read_as_another_tensor():
@@ -188,7 +188,8 @@ def test_a_reading_of_bytes_is_drawn():
 def test_an_operator_without_inputs_is_a_node():
     needs("FILL_VALUE_CONSTANT")
     builder = GraphBuilder()
-    fill = dml_jax.functional.fill_value_constant  # pyright: ignore[reportAttributeAccessIssue]
+    package: Any = dml_jax
+    fill = package.fill_value_constant
     op = OPERATORS["DML_OPERATOR_FILL_VALUE_CONSTANT"]
     made = builder.node(op.infer(output_sizes=[3], value_data_type="FLOAT32", value=2))
     np.testing.assert_array_equal(builder.build(made)(), fill([3], "FLOAT32", 2))
