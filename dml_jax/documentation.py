@@ -55,7 +55,7 @@ class Documentation:
             choices += [(f.name, choice) for choice in chosen]
         formula = own.formula
         if not formula and op.formula:
-            formula = [f"`{op.formula}`"]
+            formula = [f"`{op.formula}`" if " = " in op.formula else f"`output = {op.formula}`"]
         inherited = (part.formula for part in said if part.formula)
         return cls(
             own.summary,

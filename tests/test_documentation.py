@@ -46,7 +46,7 @@ def test_a_member_says_what_its_family_does_not():
     OPERATORS._built.pop("DML_OPERATOR_MEMBER", None)  # it is not of the catalogue
     text = Documentation.of(Member)
     assert text.summary == "Does what a member does."
-    assert text.formula == ("`x`",)
+    assert text.formula == ("`output = x`",)
     assert text.gradient == "of the family."
     assert text.source == "DML_MEMBER_OPERATOR_DESC"
     assert text.choices == (
