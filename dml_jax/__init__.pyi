@@ -3,6 +3,11 @@
 Made by tools/stubs.py.
 """
 
+from dml_jax import (
+    enums as enums,
+    functional as functional,
+    operators as operators,
+)
 from dml_jax.binding_table import (
     BindingTable as BindingTable,
     Buffer as Buffer,

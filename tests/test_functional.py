@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -547,3 +549,12 @@ def test_a_default_type_gives_way_to_the_type_of_a_tensor():
     assert wrong.quantize_linear(x, 0.5, 3, "INT8").dtype == np.int8
     with pytest.raises(DmlError, match="ZeroPointTensor"):
         wrong.quantize_linear(x, scale, jnp.zeros(1, jnp.int8), "UINT8")
+
+
+def test_a_function_loads_only_its_family():
+    code = (
+        "import sys, dml_jax; assert 'jax' not in sys.modules; dml_jax.clip; "
+        "print(*[m for m in sys.modules if m.startswith('dml_jax.operators.')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["dml_jax.operators.element_wise"]

@@ -270,6 +270,8 @@ def package_stub() -> str:
     places["functional"] = tuple(functional.FUNCTIONS)
     places["operators"] = tuple(op.__name__ for op in OPERATORS.values())
     lines = [f'"""{(dml_jax.__doc__ or "").strip()}\n\n{MADE}\n"""\n\n']
+    modules = [f"{name} as {name}" for name in vars(dml_jax)["_MODULES"]]
+    lines.append(block("from dml_jax import (", modules, ")\n"))
     for module in sorted(places):
         names = sorted(places[module], key=sorting_key)
         lines.append(block(f"from dml_jax.{module} import (", [f"{n} as {n}" for n in names], ")"))
