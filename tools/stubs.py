@@ -79,6 +79,11 @@ def parameter(f: Field) -> str:
 # Operators.
 
 
+def implemented() -> list[type[Operator]]:
+    """Return the operators of the catalogue that are declared."""
+    return [op for op in OPERATORS.values() if op.short_name in facts.catalogue()]
+
+
 def result_of(op: Any) -> str:
     """Return the type of what a call returns."""
     outputs = op.outputs_of()
@@ -121,9 +126,9 @@ def operator_stub(op: Any) -> str:
 
 def operators_stub() -> str:
     """Return the stub of `dml_jax.operators`."""
-    classes = [operator_stub(op) for op in OPERATORS.values()]
+    classes = [operator_stub(op) for op in implemented()]
     text = "\n".join(classes)
-    names = [op.__name__ for op in OPERATORS.values()]
+    names = [op.__name__ for op in implemented()]
     enumerations = used_enumerations(text)
     head = f'''"""The operators. {MADE}"""
 
@@ -268,7 +273,7 @@ def package_stub() -> str:
     """Return the stub of `dml_jax`."""
     places = dict(vars(dml_jax)["_PLACES"])
     places["functional"] = tuple(functional.FUNCTIONS)
-    places["operators"] = tuple(op.__name__ for op in OPERATORS.values())
+    places["operators"] = tuple(op.__name__ for op in implemented())
     lines = [f'"""{(dml_jax.__doc__ or "").strip()}\n\n{MADE}\n"""\n\n']
     modules = [f"{name} as {name}" for name in vars(dml_jax)["_MODULES"]]
     lines.append(block("from dml_jax import (", modules, ")\n"))
