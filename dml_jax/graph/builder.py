@@ -1,5 +1,6 @@
 """Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,7 @@ def _calls(name: str, is_swapped: bool = False) -> Callable[..., Any]:
 
 def _function(name: str) -> Callable[..., Any]:
     """Return a function. Raises `DmlError` where its operator is not implemented."""
-    from dml_jax import functional  # which builds on graphs
-
+    functional = importlib.import_module("dml_jax.functional")  # a layer above, when it is needed
     try:
         return getattr(functional, name)
     except AttributeError:
