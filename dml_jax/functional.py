@@ -62,7 +62,7 @@ def _tensor_key(value: Any) -> Any:
 
 
 def _either_key(value: Any) -> Any:
-    """Return what an argument is kept by that one version reads as an array, another as a number."""
+    """Return the key of an argument that one version reads as an array, another as a number."""
     return _value_key(value) if type(value) in _NUMBERS else _tensor_key(value)
 
 
