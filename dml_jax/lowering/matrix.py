@@ -30,8 +30,9 @@ def product(
         transposed: whether the matrices of `a`, and of `b`, are transposed first.
     """
     batch = tuple(range(a.ndim - 2))
-    summed = (a.ndim - 2 if transposed[0] else a.ndim - 1,), (
-        b.ndim - 1 if transposed[1] else b.ndim - 2,
+    summed = (
+        (a.ndim - 2 if transposed[0] else a.ndim - 1,),
+        (b.ndim - 1 if transposed[1] else b.ndim - 2,),
     )
     dimensions = summed, (batch, batch)
     return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)

@@ -112,9 +112,9 @@ def window_sum(x: jax.Array, axes: Sequence[int], size: int, mirrored: bool = Fa
     """
     for axis in axes:
         n = x.shape[axis]
-        padding = min((size - 1) // 2, n - 1), min(size // 2, n - 1)
-        padding = padding[::-1] if mirrored else padding
-        window = [1 + sum(padding) if d == axis else 1 for d in range(x.ndim)]
+        before, behind = min((size - 1) // 2, n - 1), min(size // 2, n - 1)
+        padding = (behind, before) if mirrored else (before, behind)
+        window = [1 + before + behind if d == axis else 1 for d in range(x.ndim)]
         around = [padding if d == axis else (0, 0) for d in range(x.ndim)]
         x = lax.reduce_window(x, np.float32(0), lax.add, window, [1] * x.ndim, around)
     return x
@@ -166,16 +166,17 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
         power: 1 for the sum of magnitudes, 2 for the root of the sum of squares.
         epsilon: the least divisor.
 
-    The elements are divided by the largest before they are squared, so that no square overflows.
+    Elements far from 1 are brought near it by a power of 2, so that all squares are normal floats.
     """
     top = lax.stop_gradient(jnp.max(jnp.abs(x), axis, keepdims=True))
-    top = jnp.where((top > 0) & (top < np.float32(np.inf)), top, np.float32(1))
-    x = x / top
+    step = jnp.where(top < 2.0**-50, np.float32(2.0**90), np.float32(1))
+    step = jnp.where(top > 2.0**50, np.float32(2.0**-90), step)
+    x = x * step
     if power == 1:
         norm = jnp.sum(x * lax.sign(x), axis, keepdims=True)
     else:
         squares = jnp.sum(jnp.square(x), axis, keepdims=True)
         norm = jnp.sqrt(jnp.where(squares == 0, np.float32(1), squares))
         norm = jnp.where(squares == 0, np.float32(0), norm)
-    divisor = jnp.maximum(norm, np.float32(epsilon) / top)
+    divisor = jnp.maximum(norm, np.float32(epsilon) * step)
     return x / jnp.where(divisor == 0, np.float32(1), divisor)

@@ -46,7 +46,7 @@ class _Normalizing(Operator):
         dtype = self.input_tensor.dtype
         return jax.tree.map(lambda y: lax.convert_element_type(y, dtype), results)
 
-    def normalized(self, *arrays: Any) -> Any:
+    def normalized(self, *arrays: Any, **_: Any) -> Any:
         """Return the outputs, in FLOAT32, of inputs in FLOAT32."""
         raise NotImplementedError
 
@@ -100,8 +100,8 @@ class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
     Gradient: JAX's own of these formulas.
     """
 
-    def normalized(self, *arrays):
-        return normalization.batch_gradient(*arrays, self.epsilon)
+    def normalized(self, x, dy, mean, variance, scale):
+        return normalization.batch_gradient(x, dy, mean, variance, scale, self.epsilon)
 
 
 class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"):
@@ -144,8 +144,8 @@ class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRA
     Gradient: JAX's own of these formulas.
     """
 
-    def normalized(self, *arrays):
-        return normalization.batch_training_gradient(*arrays, self.epsilon)
+    def normalized(self, x, dy, mean, variance, scale):
+        return normalization.batch_training_gradient(x, dy, mean, variance, scale, self.epsilon)
 
 
 class _MeanVariance(_Normalizing):

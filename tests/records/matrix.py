@@ -60,7 +60,7 @@ def draw_integers(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     by_row, by_column = bool(rng.integers(2)), bool(rng.integers(2))
     drawn: Fields = {}
     for name, type_ in types.items():
-        if name == "output_tensor" or ("zero" in name or "bias" in name) and rng.integers(2):
+        if name == "output_tensor" or (("zero" in name or "bias" in name) and rng.integers(2)):
             continue
         if name in ("a_tensor", "b_tensor", "bias_tensor"):
             sizes = batch + {"a": [m, k], "b": [k, n], "bias": [m, n]}[name.removesuffix("_tensor")]
