@@ -1,6 +1,7 @@
 """Products of matrices: of floats in full precision, of integers exactly."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +19,7 @@ def precision() -> lax.Precision | None:
     return None if is_set else lax.Precision.HIGHEST
 
 
-def product(
-    a: jax.Array, b: jax.Array, dtype: np.typing.DTypeLike, transposed: tuple[bool, bool]
-) -> jax.Array:
+def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool]) -> jax.Array:
     """Return the products of the matrices in the last two axes of `a` and `b`.
 
     Args:
@@ -69,7 +68,7 @@ def integer_product(
     a_zero: jax.Array | None,
     b: jax.Array,
     b_zero: jax.Array | None,
-    dtype: np.typing.DTypeLike,
+    dtype: Any,
 ) -> jax.Array:
     """Return `(a - a_zero) @ (b - b_zero)` as INT32 or FLOAT32.
 
