@@ -588,7 +588,7 @@ FILES = [
 ]
 
 DISPATCHABLES = [
-    case("gemm", put("dispatchables/sum/type", "DML_OPERATOR_GEMM"), SUM, "type", "GEMM"),
+    case("gru", put("dispatchables/sum/type", "DML_OPERATOR_GRU"), SUM, "type", "GRU"),
     case(
         "operator-unknown",
         put("dispatchables/sum/type", "REDUSE"),

@@ -25,7 +25,7 @@ class _Normalizing(Operator):
         output_tensor: of the input's type and sizes.
         epsilon: is added to the variance, so that it is not 0; 0.00001 is usual.
         fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
+            leaves the result.
     """
 
     typical_attributes: ClassVar[tuple[dict[str, Any], ...]] = ({"epsilon": 1e-5},)
@@ -191,9 +191,9 @@ class MeanVarianceNormalization(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION")
     """Normalizes each image, or each channel of it, by its mean and variance.
 
     `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
-    root where `normalize_variance` is false.
+    division where `normalize_variance` is false.
 
-    Choice: `epsilon` stands within the root, as on the newest page.
+    Choice: `epsilon` is added to the variance, as on the newest page.
 
     Fields:
         input_tensor: {N, C, H, W}.
@@ -226,7 +226,7 @@ class MeanVarianceNormalization1(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION1
     """Normalizes elements by the mean and the variance over `axes`.
 
     `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
-    root where `normalize_variance` is false.
+    division where `normalize_variance` is false.
     """
 
     typical_attributes = tuple(
@@ -238,7 +238,7 @@ class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2
     """Normalizes elements by the mean and the variance over `axes`, or by one of these.
 
     `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
-    root where `use_variance` is false.
+    division where `use_variance` is false.
 
     Choices: where `use_mean` is false, the mean is 0, in the variance too, which is then the mean
     of squares; with `use_variance` this is the normalization by the root of the mean square (RMS).
