@@ -33,7 +33,7 @@ class Bindable:
     """
 
     c_name: ClassVar[str]
-    in_place: ClassVar[bool] = False
+    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs."""

@@ -4,13 +4,14 @@ Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.descriptor import snake_case
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.lowering import memory
@@ -91,8 +92,16 @@ def check_range(bound: Bound, available: int, expect: Expect, to_end: bool = Tru
     expect(bound.offset % alignment == 0, bound.path, rule, Unquoted(f"byte {bound.offset}"))
 
 
-def check_overlaps(bounds: Sequence[Bound], in_place: bool, expect: Expect) -> None:
-    """Outputs overlap nothing, but an input that lies exactly there if the operator allows it."""
+def check_overlaps(
+    bounds: Sequence[Bound], in_place: Mapping[str, Collection[str]], expect: Expect
+) -> None:
+    """Check that outputs overlap nothing, but exactly inputs that `in_place` names for them.
+
+    Args:
+        bounds: the tensors in memory.
+        in_place: the inputs that each output may lie on, by field (`Operator.in_place`).
+        expect: takes the faults.
+    """
     # What is owned is read from the copy made at initialisation.
     places = {bound: index for index, bound in enumerate(bounds) if not bound.owned}
     outputs: dict[str, list[Bound]] = {}  # of each memory, in it one behind the other
@@ -111,15 +120,24 @@ def check_overlaps(bounds: Sequence[Bound], in_place: bool, expect: Expect) -> N
         place = bisect.bisect_right(behind, bound.offset, key=lambda b: b.end)
         while place < len(behind) and behind[place].offset < bound.end:
             output = behind[place]
-            if in_place:
+            allowed = in_place.get(_field_of(output), ())
+            if _field_of(bound) in allowed:
                 good = (output.offset, output.end) == (bound.offset, bound.end)
                 rule = f"lie exactly where {bound.path} does, or apart from it"
             else:
                 good = False
-                rule = f"not overlap {bound.path} (the operator does not run in place)"
+                inputs = [b.path for b in bounds if not b.output and _field_of(b) in allowed]
+                reason = f"it may lie on {', '.join(inputs)}"
+                if not inputs:
+                    reason = "the operator does not run in place"
+                rule = f"not overlap {bound.path} ({reason})"
             if not expect(good, output.path, rule, _both(output, bound)):
                 break
             place += 1
+
+
+def _field_of(bound: Bound) -> str:
+    return snake_case(bound.path.partition("[")[0])
 
 
 def _both(a: Bound, b: Bound) -> Unquoted:

@@ -277,7 +277,7 @@ def bound_to(
             continue
         for index, ((path, tensor), value) in enumerate(zip(some, values, strict=True)):
             binding.add(f"{kind}[{index}]", path, tensor, value, kind == "outputs")
-    check_overlaps(binding.bounds, getattr(function, "in_place", False), binding.expect)
+    check_overlaps(binding.bounds, getattr(function, "in_place", {}), binding.expect)
     binding.expect.check()
     return BindingTable(name, function, binding.bounds, binding.buffers)
 

@@ -268,11 +268,12 @@ class Operator(Descriptor, Bindable):
         """Return the inputs that each output may lie on: those of its type and sizes."""
         alike: dict[str, set[str]] = {}
         for aspect in ("DataType", "Sizes"):
-            groups = [
-                {name.replace("[*]", "") for name in record["equal"]}
-                for record in cls.constraints
-                if aspect in record.get("of", ()) and "except" not in record
-            ]
+            groups = []
+            for record in cls.constraints:
+                if aspect in record.get("of", ()) and "except" not in record:
+                    groups.append({name.replace("[*]", "") for name in record["equal"]})
+                elif aspect == "DataType" and "type" in record and "levels" not in record:
+                    groups.append({record["type"], record["is"].removesuffix(".DataType")})
             for f in cls.fields:
                 partners = set().union(*(g for g in groups if f.c_name in g), {f.c_name})
                 alike[f.c_name] = alike.get(f.c_name, partners) & partners

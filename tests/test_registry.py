@@ -244,8 +244,13 @@ def test_what_breaks_a_record_is_refused(op_class: type[Operator]):
                         op_class(**change)
                     assert {fault.operator for fault in refused.value.faults} == {op_class.c_name}
                     broken[id(record)] = True
-    left = [r for r in active if not broken.get(id(r))]
+    left = [r for r in active if not broken.get(id(r)) and not _is_of_no_tensor(r)]
     assert [r.data for r in left if r.kind not in record_of(op_class).unbroken] == []
+
+
+def _is_of_no_tensor(record: Any) -> bool:
+    """Return whether a record is of the tensors that no `FusedActivation` can be given."""
+    return re.fullmatch(r"Fused\w+\.\w+Tensor", str(record.data.get("one_of"))) is not None
 
 
 @pytest.mark.parametrize("op_class", BUILT)

@@ -44,6 +44,9 @@ def unary(function: Callable[..., np.ndarray], **parts: Any) -> Record:
     return Record(reference, **parts)
 
 
+erf = np.vectorize(math.erf, otypes=[float])
+
+
 def _bound(rng: Rng) -> float:
     return float(rng.choice([-np.inf, np.inf, 2.5, -2.5, 3e38, *rng.uniform(-300, 300, 4)]))
 

@@ -1,0 +1,164 @@
+"""Activations of floats; `relu`, `relu_grad`, `leaky_relu` and `shrink` take integers too."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering import clamp
+from dml_jax.lowering.mapping import is_float
+
+
+def identity(x: jax.Array) -> jax.Array:
+    """Return `x`."""
+    return x
+
+
+def linear(x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    """Return `alpha * x + beta`."""
+    return alpha * x + beta
+
+
+def relu(x: jax.Array) -> jax.Array:
+    """Return `max(0, x)`. Its derivative at 0 is 0."""
+    return jnp.where(x <= 0, 0, x)
+
+
+def relu_grad(x: jax.Array, gradient: jax.Array) -> jax.Array:
+    """Return `gradient` where `x` is positive, else 0."""
+    return jnp.where(x > 0, gradient, 0)
+
+
+def thresholded_relu(x: jax.Array, alpha: float) -> jax.Array:
+    """Return `x` where it is above `alpha`, else 0."""
+    return jnp.where(x > alpha, x, 0)
+
+
+def _not_positive(x: jax.Array) -> jax.Array:
+    """Return `min(x, 0)` with derivative 1 at 0.
+
+    What is computed of it stays finite where `x` is large, so that no derivative becomes NaN.
+    """
+    return jnp.where(x > 0, 0, x)
+
+
+def leaky_relu(x: jax.Array, alpha: float | jax.Array) -> jax.Array:
+    """Return `x if x >= 0 else alpha * x`."""
+    return jnp.where(x >= 0, x, alpha * _not_positive(x))
+
+
+def elu(x: jax.Array, alpha: float) -> jax.Array:
+    """Return `x if x >= 0 else alpha * (exp(x) - 1)`."""
+    return jnp.where(x >= 0, x, alpha * lax.expm1(_not_positive(x)))
+
+
+def scaled_elu(x: jax.Array, alpha: float, gamma: float) -> jax.Array:
+    """Return `gamma * (x if x > 0 else alpha * (exp(x) - 1))`."""
+    return gamma * jnp.where(x > 0, x, alpha * lax.expm1(_not_positive(x)))
+
+
+def celu(x: jax.Array, alpha: float) -> jax.Array:
+    """Return `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`; `max(0, x)` where alpha is 0."""
+    if alpha == 0:
+        return relu(x)
+    return jnp.where(x >= 0, x, alpha * lax.expm1(_not_positive(x) / alpha))
+
+
+def softplus(x: jax.Array, steepness: float) -> jax.Array:
+    """Return `ln(1 + exp(steepness * x)) / steepness`, where `exp` never overflows."""
+    ramp = jnp.maximum(x, 0) if steepness > 0 else jnp.minimum(x, 0)
+    return ramp + _softplus_of_minus_abs(steepness * x) / steepness
+
+
+def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    """Return `alpha * ln(1 + exp(beta * x))`, where `exp` never overflows."""
+    if abs(alpha) < 1 <= abs(beta):  # `beta * x` may overflow where the result does not
+        ramp = (alpha * beta) * (jnp.maximum(x, 0) if beta > 0 else jnp.minimum(x, 0))
+    else:
+        ramp = alpha * jnp.maximum(beta * x, 0)
+    return ramp + alpha * _softplus_of_minus_abs(beta * x)
+
+
+def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
+    """Return `ln(1 + exp(-|x|))`; its derivative at 0 is 0, which that of `jnp.abs` is not."""
+    return lax.log1p(lax.exp(jnp.minimum(x, 0) - jnp.maximum(x, 0)))
+
+
+def scaled_tanh(x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    """Return `alpha * tanh(beta * x)`."""
+    return alpha * lax.tanh(beta * x)
+
+
+def softsign(x: jax.Array) -> jax.Array:
+    """Return `x / (1 + |x|)`."""
+    return x / (1 + jnp.abs(x))
+
+
+def hard_sigmoid(x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    """Return `max(0, min(alpha * x + beta, 1))`. Its derivative at the corners is 0."""
+    return clamp.clip(linear(x, alpha, beta), 0, 1)
+
+
+def hard_swish(x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    """Return `x * max(0, min(alpha * x + beta, 1))`."""
+    return x * hard_sigmoid(x, alpha, beta)
+
+
+def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
+    """Return `x / (1 + exp(-scale * x))`.
+
+    For negative `scale * x` this is `x * t * t / (1 + t * t)` with `t = exp(scale * x / 2)`, so
+    that neither `exp` overflows nor a product underflows before the result does.
+    """
+    y = sigmoid_input_scale * x
+    t = lax.exp(-jnp.abs(y) / 2)
+    return jnp.where(y < 0, x * t * t, x) / (1 + t * t)
+
+
+# Coefficients of u, u^2, ... in `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`, u = 1 / (1 + 7/16 * a):
+# a weighted least-squares fit to SciPy's erfcx, for a from 0 to 16.
+_TAIL = (
+    0.174534673,
+    0.174628194,
+    0.139739349,
+    0.0864385625,
+    -0.0735274168,
+    0.178911955,
+    -0.639429267,
+    0.902293584,
+    -0.649543308,
+    0.244674731,
+    -0.0387210576,
+)
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    """Return `0.5 * x * erfc(-x / sqrt(2))`.
+
+    The tail `0.5 * erfc(a / sqrt(2))` of a = |x| is `exp(-a^2 / 2)` times a polynomial. Of a^2 the
+    part `whole^2` is exact, so that `exp` gets no rounded square, which it would magnify.
+    """
+    a = jnp.where(jnp.abs(x) > 16, 16, jnp.abs(x))
+    u = 1 / (1 + 0.4375 * a)
+    whole = jnp.floor(a * 16) / 16
+    tail = jnp.zeros_like(u)
+    for coefficient in reversed(_TAIL):
+        tail = (tail + coefficient) * u
+    tail *= lax.exp((whole - a) * (whole + a) / 2)
+    end = lax.exp(-whole * whole / 2)
+    return jnp.where(x < 0, x * tail * end, x * (1 - tail * end))
+
+
+def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:
+    """Return `x - bias if x > threshold else x + bias if x < -threshold else 0`.
+
+    Integers have bounds of their own type: `x < -threshold` is `x <= -threshold - 1` then, which
+    holds for no unsigned integer, and whose right side never overflows.
+    """
+    if is_float(x):
+        is_below = x < -threshold
+    else:
+        dtype = np.dtype(x.dtype)
+        bias, threshold = clamp.cast_bound(bias, dtype), clamp.cast_bound(threshold, dtype)
+        is_below = x <= -threshold - 1 if dtype.kind == "i" else jnp.zeros_like(x, bool)
+    return jnp.where(x > threshold, x - bias, jnp.where(is_below, x + bias, 0))

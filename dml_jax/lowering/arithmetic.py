@@ -1,0 +1,207 @@
+"""Functions of the elements at one place of several arrays."""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.mapping import (
+    Linear,
+    is_float,
+    mapped,
+    saturate,
+    scaled_integers,
+    widened,
+)
+
+
+def rounded(function: Callable[..., jax.Array], a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `function(a, b)` in the type of `a`: of FLOAT16 computed in FLOAT32, rounded once."""
+    return lax.convert_element_type(function(widened(a), widened(b)), a.dtype)
+
+
+def _is_signed(x: jax.Array) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.signedinteger)
+
+
+def _divisor(b: jax.Array) -> jax.Array:
+    """Return integers `b` with 1 for 0 and -1, for which XLA leaves the quotient to the backend."""
+    is_open = (b == 0) | (b == -1) if _is_signed(b) else b == 0
+    return jnp.where(is_open, lax.full_like(b, 1), b)
+
+
+def divide(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a / b; of integers toward zero, with all bits set where `b` is 0."""
+    if is_float(a):
+        return lax.div(a, b)
+    quotient = lax.div(a, _divisor(b))
+    if _is_signed(b):
+        quotient = jnp.where(b == -1, -a, quotient)
+    return jnp.where(b == 0, ~lax.full_like(a, 0), quotient)
+
+
+def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a - b * trunc(a / b), exactly; of integers `a` where `b` is 0."""
+    if is_float(a):
+        return lax.rem(a, b)
+    return jnp.where(b == 0, a, lax.rem(a, _divisor(b)))
+
+
+def modulus_floor(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a - b * floor(a / b), exactly but for one rounding; of integers `a` where `b` is 0."""
+    remainder = modulus_truncate(a, b)
+    is_beyond = (remainder != 0) & (b != 0) & ((remainder < 0) != (b < 0))
+    return jnp.where(is_beyond, remainder + b, remainder)
+
+
+def mean(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return (a + b) / 2 of a sum that cannot overflow; of integers toward zero."""
+    if is_float(a):
+        half, total = a.dtype.type(0.5), a + b
+        is_beyond = jnp.isinf(total) & jnp.isfinite(a) & jnp.isfinite(b)
+        return jnp.where(is_beyond, a + (b - a) * half, total * half)
+    differing, one = a ^ b, lax.full_like(a, 1)
+    if not _is_signed(a):
+        return (a & b) + lax.shift_right_logical(differing, one)
+    floor = (a & b) + lax.shift_right_arithmetic(differing, one)
+    return floor + jnp.where(floor < 0, differing & one, lax.full_like(a, 0))
+
+
+def difference_square(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return (a - b) ** 2; unsigned integers wrap, which gives the same square."""
+    return lax.square(a - b)
+
+
+@jax.custom_jvp
+def atan_yx(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Return the angle of the points (x, y) in radians; its gradient at the origin is 0."""
+    return lax.atan2(y, x)
+
+
+@atan_yx.defjvp
+def _atan_yx_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (y, x), (dy, dx) = primals, tangents
+    length = lax.max(abs(y), abs(x))  # or squares overflow, or vanish
+    length = jnp.where(length == 0, lax.full_like(length, 1), length)
+    u, v = x / length, y / length
+    square = lax.max(u * u + v * v, lax.full_like(u, 1))
+    return atan_yx(y, x), (u * dy - v * dx) / square / length
+
+
+@jax.custom_jvp
+def _real_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return C's pow of floats.
+
+    Its gradient for the exponent is 0 where `x` is not positive: pow has no neighbours there.
+    """
+    return lax.pow(x, exponent)
+
+
+@_real_power.defjvp
+def _real_power_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (x, exponent), (dx, de) = primals, tangents
+    result, one = _real_power(x, exponent), lax.full_like(x, 1)
+    lower = jnp.where(exponent == 0, one, exponent - one)  # or 0 * inf at x = 0
+    logarithm = lax.log(jnp.where(x > 0, x, one))
+    return result, exponent * _real_power(x, lower) * dx + result * logarithm * de
+
+
+def _float_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return floats `x` to the power of exponents of any type, which do not round."""
+    if is_float(exponent):
+        return _real_power(x, widened(exponent))
+    parts = [exponent]
+    if exponent.dtype.itemsize > 2:  # a FLOAT32 has 24 bits: two of 16, of one sign
+        low = lax.rem(exponent, lax.full_like(exponent, 2**15))
+        parts = [exponent - low, low]
+    return math.prod(
+        (_real_power(x, lax.convert_element_type(part, x.dtype)) for part in parts),
+        start=lax.full_like(x, 1),
+    )
+
+
+def _integer_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return integers `x` to the power of integers, modulo 2^n.
+
+    A negative exponent gives the real power toward zero, and the largest integer where `x` is 0.
+    """
+    result, factor = lax.full_like(x, 1), x
+    for bit in range(exponent.dtype.itemsize * 8):
+        is_set = lax.shift_right_logical(exponent, lax.full_like(exponent, bit)) & 1 == 1
+        result = jnp.where(is_set, result * factor, result)
+        factor = factor * factor
+    if not _is_signed(exponent):
+        return result
+    inverse = jnp.where(x == 0, lax.full_like(x, np.iinfo(x.dtype).max), lax.full_like(x, 0))
+    inverse = jnp.where(abs(x) == 1, result, inverse)  # 1, or -1 by the exponent's lowest bit
+    return jnp.where(exponent < 0, inverse, result)
+
+
+def power(x: jax.Array, exponent: jax.Array, scale_bias: Linear | None) -> jax.Array:
+    """Return `x * scale + bias` to the power of `exponent` of any type, in the type of `x`."""
+    if is_float(x):
+        return mapped(lambda y: _float_power(y, exponent), x, scale_bias)
+    x = scaled_integers(x, scale_bias)
+    if not is_float(exponent):
+        return _integer_power(x, exponent)
+    exponent = widened(exponent)
+    near = saturate(_real_power(lax.convert_element_type(x, exponent.dtype), exponent), x.dtype)
+    limits = np.iinfo(x.dtype)
+    fits = (near > limits.min) & (near < limits.max) & (abs(exponent) < 2**24)
+    whole = saturate(exponent, np.int32)
+    is_whole = lax.convert_element_type(whole, exponent.dtype) == exponent
+    return jnp.where(fits & is_whole, _integer_power(x, whole), near)
+
+
+def _rest(beta: float, step: jax.Array) -> jax.Array:
+    """Return 1 - beta ** step in FLOAT32, without cancellation."""
+    if beta > 0:
+        return -jnp.expm1(lax.convert_element_type(step, jnp.float32) * np.float32(math.log(beta)))
+    return 1 - _float_power(jnp.full(step.shape, beta, jnp.float32), step)
+
+
+def _root(x: jax.Array) -> jax.Array:
+    """Return sqrt(x), whose gradient at 0 is 0."""
+    is_zero = x == 0
+    return jnp.where(is_zero, lax.full_like(x, 0), lax.sqrt(jnp.where(is_zero, 1, x)))
+
+
+def adam(
+    parameters: jax.Array,
+    first_moment: jax.Array,
+    second_moment: jax.Array,
+    gradient: jax.Array,
+    step: jax.Array,
+    *,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return parameters and both moments after a step of Adam, each rounded once.
+
+    Args:
+        parameters: floats.
+        first_moment: the mean of gradients, of the same type and shape.
+        second_moment: the mean of squared gradients.
+        gradient: that of the parameters.
+        step: the number of the step from 1 on, of sizes 1.
+        learning_rate: the size of a step.
+        beta1: how much of the first moment remains.
+        beta2: how much of the second moment remains.
+        epsilon: what keeps the divisor from 0.
+    """
+    real, dtype = np.float32, parameters.dtype
+    x, m, v, g = map(widened, (parameters, first_moment, second_moment, gradient))
+    m = real(beta1) * m + real(1 - beta1) * g
+    v = real(beta2) * v + real(1 - beta2) * g * g
+    alpha = lax.sqrt(_rest(beta2, step)) / _rest(beta1, step)
+    x = x - real(learning_rate) * alpha * m / (_root(v) + real(epsilon))
+    return lax.convert_element_type(x, dtype), m.astype(dtype), v.astype(dtype)

@@ -1,0 +1,208 @@
+"""Operators of several tensors: divisions, powers, the mean, Adam; what is particular to each."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dml_jax
+from dml_jax import AdamOptimizer, Buffer, DmlError, ElementWisePow, TensorDesc, compile
+
+OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+T = TensorDesc
+
+
+def run(function: Any, *arrays: Any) -> np.ndarray:
+    return np.asarray(jax.jit(function, compiler_options=OPTIONS)(*arrays))
+
+
+def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return all pairs of elements of a type of 8 bits."""
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    return np.repeat(every, 256), np.tile(every, 256)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_divisions_of_all_pairs(dtype: str):
+    """Python's integers, and where the divisor is 0 all bits and the dividend."""
+    a, b = pairs(dtype)
+    x, y = a.astype(int), b.astype(int)
+    divisor = np.where(y == 0, 1, y)
+    quotient = np.trunc(x / divisor).astype(int)
+    expected = {
+        dml_jax.divide: np.where(y == 0, -1, quotient),
+        dml_jax.modulus_truncate: np.where(y == 0, x, x - quotient * divisor),
+        dml_jax.modulus_floor: np.where(y == 0, x, x % divisor),
+    }
+    for function, result in expected.items():
+        np.testing.assert_array_equal(run(function, a, b), result.astype(np.uint8).view(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_mean_does_not_overflow(dtype: str):
+    limits = np.iinfo(dtype)
+    ends = [limits.min, limits.min + 1, limits.max - 1, limits.max, 0, 1, 2]
+    a, b = map(np.array, zip(*itertools.product(ends, ends), strict=True))
+    expected = np.sign(a + b) * (abs(a + b) // 2)
+    np.testing.assert_array_equal(run(dml_jax.mean, a.astype(dtype), b.astype(dtype)), expected)
+
+
+def test_mean_of_large_floats():
+    large = np.array([3e38, -3e38, np.inf, 1.5e-38], np.float32)
+    np.testing.assert_array_equal(run(dml_jax.mean, large, large), large)
+
+
+def test_remainders_of_floats_are_exact():
+    rng = np.random.default_rng(0)
+    a, b = (np.float32(10 ** rng.uniform(-30, 30, 2000)) for _ in range(2))
+    b *= rng.choice(np.array([-1, 1], np.float32), b.shape)
+    np.testing.assert_array_equal(run(dml_jax.modulus_truncate, a, b), np.fmod(a, b))
+    np.testing.assert_array_equal(run(dml_jax.modulus_floor, a, b), np.mod(a, b))
+
+
+@pytest.mark.parametrize("base", ["int8", "uint8"])
+@pytest.mark.parametrize("exponent", ["int8", "uint8"])
+def test_integer_powers_of_all_pairs(base: str, exponent: str):
+    a, b = pairs(base)[0], pairs(exponent)[1]
+
+    def power(x: int, e: int) -> int:
+        if e >= 0:
+            return pow(x, e, 256)
+        largest = int(np.iinfo(base).max)
+        return largest if x == 0 else x ** abs(e) % 256 if abs(x) == 1 else 0
+
+    expected = [power(x, e) for x, e in zip(a.tolist(), b.tolist(), strict=True)]
+    np.testing.assert_array_equal(run(dml_jax.pow, a, b), np.array(expected, np.uint8).view(base))
+
+
+def test_powers_of_other_types():
+    """Large integer exponents do not round; whole floats are exact, others truncate."""
+    assert run(dml_jax.pow, np.float32([-1, -1]), np.int32([2**24 + 1, 2**24])).tolist() == [-1, 1]
+    close = np.float32([1 + 2**-22])
+    large = np.uint32([2**28 + 2**4 + 1])
+    np.testing.assert_allclose(run(dml_jax.pow, close, large), close.astype(float) ** large, 1e-6)
+    x = np.int32([46340, 46341, 3, 9, 2, -2, 0, 7, -8, -1])
+    e = np.float32([2, 2, 17, 0.5, np.nan, np.inf, -1, -1, 1 / 3, 2**31])
+    expected = [2147395600, 2**31 - 1, 129140163, 3, 0, 2**31 - 1, 2**31 - 1, 0, 0, 1]
+    assert run(dml_jax.pow, x, e).tolist() == expected
+
+
+def test_gradients_of_powers_are_finite():
+    points = np.float32([(0, 2), (0, 1), (0, 0), (0, 2.5), (-2, 2), (-2, 3), (2, -1), (-1, 0)])
+    x, e = points.T
+    slopes = jax.grad(lambda x, e: dml_jax.pow(x, e).sum(), (0, 1))(x, e)
+    np.testing.assert_allclose(slopes[0], [0, 1, 0, 0, -4, 12, -0.25, 0])
+    np.testing.assert_allclose(slopes[1], [0, 0, 0, 0, 0, 0, np.log(2) / 2, 0], rtol=1e-6)
+    whole = jax.grad(lambda x: dml_jax.pow(x, np.int32([0, 1, 2, -3])).sum())
+    np.testing.assert_allclose(whole(np.float32([0, 0, 0, 2])), [0, 1, 0, -3 / 16])
+    second = jax.grad(lambda x: jax.grad(lambda x: dml_jax.pow(x, 3)[0])(x)[0])
+    np.testing.assert_allclose(second(np.zeros(1, np.float32)), [0])
+
+
+def test_gradients_of_angles_are_finite():
+    y, x = np.float32([(0, 0), (1e-30, 1e-30), (1e37, 1e37), (0, -2), (1, 0)]).T
+    slopes = jax.grad(lambda y, x: dml_jax.atan_yx(y, x).sum(), (0, 1))(y, x)
+    np.testing.assert_allclose(slopes[0], [0, 5e29, 5e-38, -0.5, 0], rtol=1e-5, atol=1e-45)
+    np.testing.assert_allclose(slopes[1], [0, -5e29, -5e-38, 0, -1], rtol=1e-5, atol=1e-45)
+
+
+def optimizer(data_type: str, sizes: list[int], **fields: float) -> AdamOptimizer:
+    tensor = T(data_type, sizes)
+    names = ("input_parameters", "input_first_moment", "input_second_moment", "gradient")
+    tensors = {f"{name}_tensor": tensor for name in names}
+    step = T("UINT32", [1, 1, 1, 1])
+    values = {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **fields}
+    return AdamOptimizer.infer(**tensors, training_step_tensor=step, **values)
+
+
+def adam(op: AdamOptimizer, x: Any, m: Any, v: Any, g: Any, step: int) -> tuple[Any, ...]:
+    """Compute ADAM_OPTIMIZER's formulas in float64."""
+    m = op.beta1 * m + (1 - op.beta1) * g
+    v = op.beta2 * v + (1 - op.beta2) * g * g
+    alpha = np.sqrt(1 - op.beta2**step) / (1 - op.beta1**step)
+    return x - op.learning_rate * alpha * m / (np.sqrt(v) + op.epsilon), m, v
+
+
+@pytest.mark.parametrize("beta1, beta2", [(0.9, 0.999), (0, 0.5), (-0.5, 0.25)])
+def test_adam_takes_many_steps(beta1: float, beta2: float):
+    op = optimizer("FLOAT32", [1, 2, 3, 4], beta1=beta1, beta2=beta2)
+    update, rng = jax.jit(op), np.random.default_rng(0)
+    state: Any = [np.float32(rng.standard_normal((1, 2, 3, 4))), *np.zeros((2, 1, 2, 3, 4), "f4")]
+    exact = [a.astype(float) for a in state]
+    for step in range(1, 40):
+        g = np.float32(rng.standard_normal((1, 2, 3, 4)))
+        state = update(*state, g, np.full((1, 1, 1, 1), step, np.uint32))
+        exact = adam(op, *exact, g.astype(float), step)
+    for result, expected in zip(state, exact, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_adam_counts_steps_from_one():
+    op, one = optimizer("FLOAT32", [1, 1, 1, 1]), jnp.ones((1, 1, 1, 1), jnp.float32)
+    results = [op(one, 0 * one, 0 * one, one, jnp.full_like(one, t, jnp.uint32)) for t in (0, 1)]
+    assert np.isnan(results[0][0]).all()
+    np.testing.assert_allclose(results[1][0], 0.99, rtol=1e-6)
+
+
+def test_adam_has_a_gradient_at_zero():
+    op, zero = optimizer("FLOAT32", [1, 1, 1, 1]), jnp.zeros((1, 1, 1, 1), jnp.float32)
+    step = jnp.ones((1, 1, 1, 1), jnp.uint32)
+    slopes = jax.grad(lambda *a: op(*a, step)[0].sum(), (0, 1, 2, 3))(zero, zero, zero, zero)
+    assert np.isfinite(slopes).all()
+
+
+def test_adam_rounds_float16_once():
+    op, rng = optimizer("FLOAT16", [1, 1, 1, 64]), np.random.default_rng(1)
+    x, m, v, g = np.float16(rng.random((4, 1, 1, 1, 64)) + 0.1)
+    results = jax.jit(op)(x, m, v, g, np.full((1, 1, 1, 1), 3, np.uint32))
+    expected = adam(op, *(a.astype(float) for a in (x, m, v, g)), 3)
+    for result, value in zip(results, expected, strict=True):
+        apart = abs(result.astype(float) - value)
+        assert (apart <= 0.501 * np.spacing(np.float16(abs(value))).astype(float)).all()
+
+
+def test_adam_is_in_place():
+    """Outputs lie on inputs, in any order; never on the step, nor two on one."""
+    op, rng = optimizer("FLOAT32", [1, 1, 1, 1]), np.random.default_rng(2)
+    arrays = np.float32(rng.random((4, 1, 1, 1, 1)))
+    expected = op(*arrays, np.full((1, 1, 1, 1), 2, np.uint32))
+    for places in ([0, 1, 2], [1, 3, 0]):
+        buffers = [Buffer(a) for a in (*arrays, np.full((1, 1, 1, 1), 2, np.uint32))]
+        compile(op).bind(buffers, [buffers[k] for k in places]).dispatch()
+        for k, value in zip(places, expected, strict=True):
+            np.testing.assert_array_equal(buffers[k].array, value)
+    buffers = [Buffer(a) for a in (*arrays, np.full((1, 1, 1, 1), 2, np.uint32))]
+    with pytest.raises(DmlError, match=r"not overlap TrainingStepTensor .it may lie on InputPar"):
+        compile(op).bind(buffers, [buffers[4], buffers[1], buffers[2]])
+    with pytest.raises(DmlError, match="not overlap OutputParametersTensor"):
+        compile(op).bind(buffers, [buffers[0], buffers[0], buffers[2]])
+
+
+def test_powers_lie_on_their_bases():
+    tensor = T("FLOAT32", [4])
+    op = ElementWisePow.infer(input_tensor=tensor, exponent_tensor=tensor)
+    x, e = (Buffer(np.float32([1, 2, 3, 4])) for _ in range(2))
+    compile(op).bind([x, e], [x]).dispatch()
+    assert x.array.tolist() == [1, 4, 27, 256]
+    with pytest.raises(DmlError, match=r"not overlap ExponentTensor .it may lie on InputTensor."):
+        compile(op).bind([x, e], [e])
+
+
+def test_functions_broadcast_and_take_numbers():
+    x = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+    np.testing.assert_array_equal(dml_jax.add(x, x[0]), x + x[:1])
+    np.testing.assert_array_equal(dml_jax.divide(1, x + 1), 1 / (x + 1))
+    np.testing.assert_array_equal(
+        dml_jax.if_(jnp.uint8([1, 0, 2]), x, -x), [[0, -1, 2], [3, -4, 5]]
+    )
+    narrow = dml_jax.mean(x.astype(jnp.bfloat16), 2)
+    assert (narrow.dtype, narrow.tolist()) == (jnp.bfloat16, ((x + 2) / 2).tolist())
+    zero = jnp.zeros((1, 1, 1, 2), jnp.float32)
+    state = dml_jax.adam_optimizer(
+        zero, zero, zero, zero + 1, jnp.uint32([[[[1]]]]), 0.5, 0.9, 0.99, 0
+    )
+    np.testing.assert_allclose(state.parameters, zero - 0.5, rtol=1e-6)
+    assert state._fields == ("parameters", "first_moment", "second_moment")
