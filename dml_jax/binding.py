@@ -66,11 +66,11 @@ class Bound:
         return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
     def _typed(self, flat: jax.Array) -> jax.Array:
-        """The elements that the tensor's bytes lie in, as elements of its type."""
+        """The elements that the tensor's bytes lie in, in the type of its buffers."""
         size = flat.dtype.itemsize
         stop = self.offset + self.tensor.implied_size_in_bytes
         window = lax.slice_in_dim(flat, self.offset // size, min(-(-stop // size), flat.shape[0]))
-        return memory.reinterpret(window, self.tensor.dtype)
+        return memory.reinterpret(window, self.tensor.memory_dtype)
 
 
 def check_range(bound: Bound, available: int, expect: Expect, to_end: bool = True) -> None:
@@ -78,8 +78,8 @@ def check_range(bound: Bound, available: int, expect: Expect, to_end: bool = Tru
 
     `available`: bytes from the offset to the end of what is bound; `to_end`: of the memory.
     """
-    needed, elements = bound.tensor.total_tensor_size_in_bytes, bound.tensor.span
-    if to_end and available >= elements * bound.tensor.data_type.element_size:
+    needed = bound.tensor.total_tensor_size_in_bytes
+    if to_end and available >= bound.tensor.span_in_bytes:
         # What is rounded up to 4 bytes ends, in a buffer of 5 float16, after 10.
         available = max(available, bound.tensor.implied_size_in_bytes)
     rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"

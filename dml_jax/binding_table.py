@@ -71,13 +71,12 @@ class Buffer:
         if device is not None:
             expect(isinstance(device, jax.Device), "a buffer's device", IS_DEVICE, device)
         expect.check()
-        _check_type(tensor.data_type)
-        size = tensor.data_type.element_size
-        count = max(-(-tensor.total_tensor_size_in_bytes // size), 1)
-        if tensor.total_tensor_size_in_bytes == tensor.implied_size_in_bytes:
-            count = tensor.span  # memory may end with the last element
-        zeros = np.zeros(count, tensor.dtype)
-        if tensor.is_packed and count == tensor.span:
+        dtype, needed = tensor.memory_dtype, tensor.total_tensor_size_in_bytes
+        _check_type(TensorDataType.of_dtype(dtype))
+        if needed == tensor.implied_size_in_bytes:
+            needed = tensor.span_in_bytes  # memory may end with the last element
+        zeros = np.zeros(-(-needed // dtype.itemsize), dtype)
+        if tensor.is_packed and (zeros.size, dtype) == (tensor.span, tensor.dtype):
             zeros = zeros.reshape(tensor.sizes)
         return cls(jax.device_put(zeros, device))
 
@@ -113,7 +112,8 @@ def checked_type(array: Any, place: str) -> TensorDataType:
 
 def _check_type(data_type: TensorDataType) -> None:
     if needs_x64(data_type) or not data_type.element_size:
-        rule = X64_RULE if data_type.element_size else "have elements of whole bytes"
+        cure = " (UINT8 ones hold 4-bit elements: Buffer.of(tensor))"
+        rule = X64_RULE if data_type.element_size else f"have elements of whole bytes{cure}"
         raise DmlError([Fault("", "a buffer's type", rule, data_type.shown())])
 
 

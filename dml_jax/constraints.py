@@ -865,7 +865,10 @@ def solve_types(
             try:
                 if not record.holds_at(level) or not record.applies(view):
                     continue
-                if record.kind == "type" and data["type"] in outputs:
+                made = data["is"].removesuffix(".DataType") if record.kind == "type" else ""
+                if made in outputs and known(data["type"]) is not None:  # the record read backward
+                    found.setdefault(made, str(known(data["type"])))
+                elif record.kind == "type" and data["type"] in outputs:
                     wanted = data["is"]
                     if wanted.isupper():
                         found.setdefault(data["type"], wanted)

@@ -97,7 +97,7 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
 
     @functools.cached_property
     def element_size(self) -> int:
-        """Bytes an element; 0 for UNKNOWN and the 4-bit types, as in DMLCalcBufferTensorSize."""
+        """Bytes an element; 0 for UNKNOWN and for the 4-bit types, which have no whole byte."""
         return self.bits // 8
 
     @property

@@ -25,7 +25,7 @@ from dml_jax.errors import (
     with_article,
 )
 from dml_jax.files import is_note
-from dml_jax.lowering import memory
+from dml_jax.lowering import memory, nibbles
 
 Sizes = tuple[int, ...]
 Integers = Sequence[int] | np.ndarray
@@ -48,7 +48,7 @@ def calc_buffer_tensor_size(
 
     `(sum((sizes[d] - 1) * strides[d]) + 1) * element_size`, or the product of the sizes for a
     packed tensor, rounded up to a multiple of 4. Counted without the 32-bit wrap of the published
-    helper; like it, 0 for types without a whole number of bytes (UINT4, INT4).
+    helper, and by bits: UINT4 and INT4, for which that helper gives 0, take half a byte an element.
     """
     counts = _counts("Sizes", sizes, 1)
     steps = None if strides is None else _counts("Strides", strides, 0)
@@ -56,10 +56,10 @@ def calc_buffer_tensor_size(
         rule = f"be {len(counts)}, as many as Sizes has"
         raise DmlError([Fault(_SIZE_OF, "the number of Strides", rule, len(steps))])
     try:
-        size = TensorDataType.of(data_type).element_size
+        bits = TensorDataType.of(data_type).bits
     except DmlError as error:
         raise DmlError(error.moved(_SIZE_OF, "DataType")) from None
-    return round_up(span(counts, steps) * size, 4)
+    return round_up(_bytes_of(span(counts, steps), bits), 4)
 
 
 def _counts(field: str, values: Any, least: int) -> list[int]:
@@ -85,6 +85,11 @@ def span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
     if strides is None:
         return math.prod(sizes)
     return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+
+
+def _bytes_of(elements: int, bits: int) -> int:
+    """Return the whole bytes that hold elements of so many bits."""
+    return -(-elements * bits // 8)
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -184,10 +189,10 @@ class TensorDesc:
                 if not 0 <= stride <= UINT_MAX:
                     expect(False, f"Strides[{d}]", f"be in [0, {UINT_MAX}]", stride)
 
-        element_size = data_type.element_size
+        element_size, bits = data_type.element_size, data_type.bits
         if not expect.faults and shape is not None:
             elements = span(shape, strides)
-            least = round_up(elements * element_size, 4)
+            least = round_up(_bytes_of(elements, bits), 4)
             total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
             rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
             count = math.prod(shape)  # more than the span where strides of 0 repeat elements
@@ -196,8 +201,8 @@ class TensorDesc:
                 expect(False, field, rule, max(count, elements))
             elif expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
                 total = operator.index(total)
-                most = round_up(ELEMENT_COUNT_MAX * element_size, 4)
-                expect(total <= most or not element_size, "TotalTensorSizeInBytes", rule, total)
+                most = round_up(_bytes_of(ELEMENT_COUNT_MAX, bits), 4)
+                expect(total <= most, "TotalTensorSizeInBytes", rule, total)
                 rule = f"be at least {least} (the last element's end, rounded up to 4)"
                 expect(total >= least, "TotalTensorSizeInBytes", rule, total)
             total_tensor_size_in_bytes = total
@@ -253,6 +258,14 @@ class TensorDesc:
         return self.data_type.dtype
 
     @property
+    def memory_dtype(self) -> np.dtype:
+        """The type of a flat buffer that holds the tensor: UINT8 for UINT4 and INT4.
+
+        The first of two 4-bit elements lies in the low half of their byte.
+        """
+        return self.dtype if self.data_type.element_size else np.dtype(np.uint8)
+
+    @property
     def packed_strides(self) -> Sizes:
         """The strides of these sizes, row-major without padding."""
         return memory.packed_strides(self.sizes)
@@ -268,17 +281,25 @@ class TensorDesc:
         return span(self.sizes, self.strides)
 
     @property
+    def span_in_bytes(self) -> int:
+        """Bytes from the first element to the last, both included."""
+        return _bytes_of(self.span, self.data_type.bits)
+
+    @property
     def has_distinct_addresses(self) -> bool:
         """Whether every element lies at an address of its own, as an output's must."""
         return self.strides is None or memory.distinct(self.sizes, self.strides)
 
     def read(self, buffer: ArrayLike) -> jax.Array:
-        """The tensor, of shape `sizes`, that lies at the start of a flat buffer of its type.
+        """The tensor, of shape `sizes`, that lies at the start of a flat buffer of `memory_dtype`.
 
         A pure function of the buffer: a reshape, transposition, broadcast or slice where the
         strides allow, a gather where not; under jit it fuses with what reads the result.
         """
-        return memory.read(self._checked(buffer), self.sizes, self.strides)
+        flat = self._checked(buffer)
+        if not self.data_type.element_size:
+            return nibbles.read(flat, self.sizes, self.strides, self.dtype)
+        return memory.read(flat, self.sizes, self.strides)
 
     def write(self, buffer: ArrayLike, tensor: ArrayLike) -> jax.Array:
         """The flat buffer with the tensor written at its start, other elements as they were.
@@ -293,18 +314,21 @@ class TensorDesc:
         ):
             rule = f"be {self.shown()}"
             raise DmlError([Fault(_STRUCT, "tensor", rule, shown_array(tensor))])
-        return memory.write(self._checked(buffer), jnp.asarray(tensor), self.strides)
+        module = memory if self.data_type.element_size else nibbles
+        return module.write(self._checked(buffer), jnp.asarray(tensor), self.strides)
 
     def _checked(self, buffer: Any) -> jax.Array:
         if needs_x64(self.data_type):
             raise DmlError([Fault(_STRUCT, "DataType", X64_RULE, self.data_type.shown())])
+        dtype = self.memory_dtype
+        count = -(-self.span_in_bytes // dtype.itemsize)
         if (
             not hasattr(buffer, "ndim")
             or buffer.ndim != 1
-            or buffer.dtype != self.dtype
-            or buffer.shape[0] < self.span
+            or buffer.dtype != dtype
+            or buffer.shape[0] < count
         ):
-            rule = f"be flat, {self.dtype}, of at least {self.span} elements"
+            rule = f"be flat, {dtype}, of at least {count} elements"
             raise DmlError([Fault(_STRUCT, "buffer", rule, shown_array(buffer))])
         return jnp.asarray(buffer)
 
@@ -419,7 +443,7 @@ class TensorDesc:
     @property
     def implied_size_in_bytes(self) -> int:
         """`calc_buffer_tensor_size` of this tensor: the least that a buffer needs."""
-        return round_up(self.span * self.data_type.element_size, 4)
+        return round_up(self.span_in_bytes, 4)
 
 
 X64_RULE = (

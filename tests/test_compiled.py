@@ -260,7 +260,11 @@ def test_outputs_in_any_structure():
         (lambda c: c.export(["xpu"]), "platforms to be a list of"),
         (lambda c: Buffer(np.zeros(2, bool)), "got bool"),
         (lambda c: LooseBuffer([1.0]), "be an array, got a list"),
-        (lambda c: Buffer.of(T("UINT4", [2])), "have elements of whole bytes, got UINT4"),
+        (
+            lambda c: Buffer(np.zeros(2, "uint4")),
+            "have elements of whole bytes (UINT8 ones hold 4-bit elements: Buffer.of(tensor)), "
+            "got UINT4",
+        ),
     ],
 )
 def test_what_cannot_be_compiled_or_bound(call, message: str):

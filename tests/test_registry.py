@@ -453,6 +453,9 @@ def _in_memory(tensor: TensorDesc, array: np.ndarray) -> np.ndarray:
     buffer = np.full(tensor.span + 3, 7, tensor.dtype)
     steps = [s * buffer.itemsize for s in tensor.strides or tensor.packed_strides]
     np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps)[...] = array
+    if tensor.data_type.bits == 4:  # two in a byte, the first in its low half
+        halves = np.resize(buffer.view(np.uint8) & 15, [buffer.size // 2 + 1, 2])
+        return halves[:, 0] | halves[:, 1] << 4
     return buffer
 
 
@@ -460,7 +463,7 @@ def _through_buffers(op: Operator, *buffers: jax.Array) -> list[jax.Array]:
     inputs = [tensor.read(buffer) for tensor, buffer in zip(op.inputs, buffers, strict=True)]
     made = []
     for tensor, result in zip(op.outputs, _all(op)(*inputs), strict=True):
-        old = jnp.full(tensor.span + 3, 7, tensor.dtype)
+        old = jnp.full(tensor.span + 3, 7, tensor.memory_dtype)
         made.append(tensor.read(tensor.write(old, result)))
     return made
 

@@ -34,8 +34,9 @@ BIG = 2**32 - 1
         ("UINT8", [2, 3], [8, 2], 16),  # 8 + 4 + 1, rounded up
         ("FLOAT32", [100, 100], [0, 0], 4),
         ("UINT8", [2**16, 2**16], [2**16, 2], 2**32 + 2**16 - 4 + 4),  # no 32-bit wrap
-        ("UINT4", [4], None, 0),
-        ("INT4", [4], None, 0),
+        ("UINT4", [8], None, 4),  # whole words of eight elements, where DirectML's helper gives 0
+        ("INT4", [9], None, 8),
+        ("INT4", [2, 2], [8, 2], 8),  # 11 halves of a byte
     ],
 )
 def test_calc_buffer_tensor_size(data_type, sizes, strides, expected):

@@ -191,7 +191,7 @@ def _typed(data_type: TensorDataType) -> TensorDataType:
     if data_type.element_size == 0:
         if data_type == UNKNOWN:
             raise refused("come with an initialValuesDataType", NOTHING)
-        rule = "come with an initialValuesDataType of whole bytes"
+        rule = "come with an initialValuesDataType of whole bytes (UINT8 for two 4-bit elements)"
         raise refused(rule, data_type.shown())
     return data_type
 

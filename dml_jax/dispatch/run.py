@@ -85,7 +85,7 @@ def _default_device() -> Device:
 def _used(resource: Resource, bounds: Iterable[Bound]) -> slice:
     """The bytes of a resource that are more than padding."""
     part = resource.written()
-    ends = [(b.offset, b.offset + b.tensor.span * b.tensor.data_type.element_size) for b in bounds]
+    ends = [(b.offset, b.offset + b.tensor.span_in_bytes) for b in bounds]
     start, stop = zip((part.start, part.stop), *ends, strict=True)
     return slice(min(start), min(max(stop), resource.size_in_bytes))
 

@@ -1,0 +1,140 @@
+"""Conversions between types, and between real numbers and small integers that stand for them."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.mapping import is_float, saturate, widened
+
+
+def cast(x: jax.Array, dtype: Any) -> jax.Array:
+    """Return `x` in another type: floats to nearest even, or toward zero and saturated; NaN 0.
+
+    Integers wrap.
+    """
+    to_float = jnp.issubdtype(dtype, jnp.floating)
+    if is_float(x) and not to_float:
+        return saturate(widened(x), dtype)
+    if {x.dtype, np.dtype(dtype)} == {np.dtype(np.float32), np.dtype(np.float64)}:
+        return _resized(x, np.dtype(dtype))
+    return lax.convert_element_type(x, dtype)
+
+
+_LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149  # of FLOAT32
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _resized(x: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Return FLOAT32 as FLOAT64 or the reverse; subnormals of FLOAT32 by their bits.
+
+    A CPU takes these for zero otherwise.
+    """
+    if dtype == np.float64:
+        bits = lax.bitcast_convert_type(x, np.uint32)
+        magnitude = bits & np.uint32(0x7FFFFFFF)
+        steps = lax.convert_element_type(magnitude, np.float64) * np.float64(_LEAST)
+        small = jnp.where(bits == magnitude, steps, -steps)
+        return jnp.where(magnitude < 0x00800000, small, lax.convert_element_type(x, dtype))
+    steps = lax.round(abs(x) * np.float64(1 / _LEAST), lax.RoundingMethod.TO_NEAREST_EVEN)
+    steps = jnp.where(abs(x) < _LEAST_NORMAL, steps, np.float64(0))
+    sign = jnp.where(jnp.signbit(x), np.uint32(1 << 31), np.uint32(0))
+    small = lax.bitcast_convert_type(lax.convert_element_type(steps, np.uint32) | sign, dtype)
+    return jnp.where(abs(x) < _LEAST_NORMAL, small, lax.convert_element_type(x, dtype))
+
+
+@_resized.defjvp
+def _(dtype: np.dtype, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
+    return _resized(*primals, dtype), lax.convert_element_type(tangents[0], dtype)
+
+
+def limits_of(dtype: Any) -> tuple[int, int]:
+    """Return the least and the largest number of an integer type, of 4 bits too."""
+    limits = jnp.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def divide(x: jax.Array, divisor: Any) -> jax.Array:
+    """Return `x / divisor` of floats, correctly rounded on a CPU.
+
+    XLA multiplies by the reciprocal of a divisor that is a constant or a broadcast, which a select
+    hides from it.
+    """
+    hidden = jnp.where(x == x, divisor, x.dtype.type(1))
+    return lax.div(jnp.broadcast_to(x, hidden.shape), hidden)
+
+
+def quantize(v: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
+    """Return `clamp(round(v / scale) + zero_point)` in an integer type of at most 16 bits.
+
+    Args:
+        v: real numbers, floats or integers, of the result's sizes.
+        scale: floats; as `zero_point` of the sizes of `v`, or 1 in some dimensions.
+        zero_point: of the type of the result; None is 0.
+        dtype: the result's type.
+
+    Computed in FLOAT32; halves round to even, and NaN gives 0.
+    """
+    low, high = limits_of(dtype)
+    quotient = divide(_float32(v), _float32(scale))
+    steps = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN)
+    if zero_point is not None:
+        steps = steps + _float32(zero_point)
+    fits = jnp.where(steps == steps, jnp.clip(steps, low, high), np.float32(0))
+    return lax.convert_element_type(lax.convert_element_type(fits, np.int32), dtype)
+
+
+def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: Any) -> Any:
+    """Return `(x - zero_point) * scale` in a float type, computed in FLOAT32.
+
+    Args:
+        x: integers of at most 32 bits.
+        scale: floats; as `zero_point` of the sizes of `x`, or 1 in some dimensions.
+        zero_point: of the type of `x`; None is 0. The difference does not wrap.
+        dtype: the result's type.
+    """
+    steps = _float32(x) if zero_point is None else _difference(x, zero_point)
+    return lax.convert_element_type(steps * _float32(scale), dtype)
+
+
+def _float32(x: jax.Array) -> jax.Array:
+    """Return numbers as FLOAT32; 4-bit ones by way of 8 bits, as CPUs have no others."""
+    narrow = {jnp.int4: jnp.int8, jnp.uint4: jnp.uint8}.get(x.dtype.type)
+    return lax.convert_element_type(x if narrow is None else x.astype(narrow), jnp.float32)
+
+
+def _difference(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Return `x - y` of integers as FLOAT32, rounded once."""
+    if x.dtype.itemsize < 4:
+        return _float32(x) - _float32(y)
+    first, second = (lax.convert_element_type(v, np.uint32) for v in (x, y))
+    magnitude = jnp.where(x >= y, first - second, second - first)  # at most 2^32 - 1: it fits
+    steps = lax.convert_element_type(magnitude, jnp.float32)
+    return jnp.where(x >= y, steps, -steps)
+
+
+def dynamic_quantize(x: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return `x` quantized over the range from its least to its largest element and 0.
+
+    The others are the scale and the zero point, of one element each.
+    """
+    low, high = limits_of(dtype)
+    wide, zero = _float32(x), np.float32(0)
+    least, most = (jnp.minimum(wide.min(keepdims=True), zero), wide.max(keepdims=True))
+    scale = divide(jnp.maximum(most, zero) - least, np.float32(high - low))
+    scale = jnp.where(scale == 0, np.float32(1), scale)
+    # The zero point is low for a least element of 0.
+    offset = lax.round(low - divide(least, scale), lax.RoundingMethod.TO_NEAREST_EVEN)
+    zero_point = saturate(lax.stop_gradient(offset), dtype)
+    return quantize(wide, scale, zero_point, dtype), scale, zero_point
+
+
+def spread(x: jax.Array, sizes: tuple[int, ...]) -> jax.Array:
+    """Return `x` with each element repeated over its block: a size q of n has blocks of n / q."""
+    for d, (n, q) in enumerate(zip(sizes, x.shape, strict=True)):
+        if q not in (1, n):
+            x = jnp.repeat(x, n // q, axis=d, total_repeat_length=n)
+    return x

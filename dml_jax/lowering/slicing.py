@@ -1,0 +1,78 @@
+"""Parts of tensors, tensors with something around them, and lines that run backward."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Numbers = Sequence[int]
+
+
+def _bounds(starts: Numbers, strides: Numbers, counts: Numbers) -> list[tuple[int, int]]:
+    """Return the lowest and the highest index of what each dimension reads."""
+    reaches = ((c - 1) * s for s, c in zip(strides, counts, strict=True))
+    ends = [(start, start + reach) for start, reach in zip(starts, reaches, strict=True)]
+    return [(min(pair), max(pair)) for pair in ends]
+
+
+def _backward(strides: Numbers) -> list[int]:
+    return [d for d, stride in enumerate(strides) if stride < 0]
+
+
+def cut(x: jax.Array, starts: Numbers, strides: Numbers, counts: Numbers) -> jax.Array:
+    """Return the elements `x[start + stride * i]` for i below `count`, in each dimension.
+
+    Strides may be negative.
+    """
+    bounds = _bounds(starts, strides, counts)
+    lows, limits = [low for low, _ in bounds], [high + 1 for _, high in bounds]
+    return lax.rev(lax.slice(x, lows, limits, [abs(s) for s in strides]), _backward(strides))
+
+
+def put(x: jax.Array, starts: Numbers, strides: Numbers, sizes: Numbers) -> jax.Array:
+    """Return zeros of `sizes` with `x` at the places where `cut` reads it."""
+    bounds = zip(_bounds(starts, strides, x.shape), strides, sizes, strict=True)
+    widths = [(low, n - 1 - high, abs(s) - 1) for (low, high), s, n in bounds]
+    return lax.pad(lax.rev(x, _backward(strides)), jnp.zeros((), x.dtype), widths)
+
+
+_MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+
+
+def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | int) -> jax.Array:
+    """Return `x` with `start` and `end` elements before and behind it in each dimension.
+
+    Args:
+        x: the tensor.
+        start: the number of elements before it, a dimension each.
+        end: the number of elements behind it, a dimension each.
+        mode: a name of DML_PADDING_MODE without its prefix.
+        value: of the type of `x`; the elements that CONSTANT adds.
+    """
+    widths = list(zip(start, end, strict=True))
+    if mode == "CONSTANT":
+        with np.errstate(over="ignore"):  # a large value is infinity in FLOAT16
+            fill = jnp.asarray(np.array(value, x.dtype))
+        return lax.pad(x, fill, [(before, behind, 0) for before, behind in widths])
+    return jnp.pad(x, widths, mode=_MODES[mode])
+
+
+def saturated(value: float, dtype: np.dtype) -> float | int:
+    """Return a FLOAT as an integer, toward zero and into the type's range; a float as it is."""
+    if dtype.kind == "f":
+        return value
+    limits = np.iinfo(dtype)
+    return int(min(max(value, int(limits.min)), int(limits.max)))
+
+
+def reverse_subsequences(x: jax.Array, lengths: jax.Array, axis: int) -> jax.Array:
+    """Return `x` with the first elements of each line along `axis` in reverse order.
+
+    `lengths` has the number of these elements for each line, and the size 1 along `axis`.
+    """
+    length = jnp.minimum(lengths, x.shape[axis]).astype(np.uint32)
+    place = lax.broadcasted_iota(np.uint32, x.shape, axis)
+    source = jnp.where(place < length, length - np.uint32(1) - place, place)
+    return jnp.take_along_axis(x, source, axis, mode="promise_in_bounds")

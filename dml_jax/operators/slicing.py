@@ -1,0 +1,217 @@
+"""Operators that cut tensors, pad them, or reverse parts of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dml_jax.enums import PaddingMode
+from dml_jax.errors import Expect
+from dml_jax.lowering import slicing
+from dml_jax.operator import Operator, rule
+
+
+class Slice(Operator, op="SLICE"):
+    """Cuts a part out of a tensor, with strides.
+
+    `output[i] = input[offset + stride * i]`, in each dimension.
+
+    Gradient: the output's at the places that were read, 0 elsewhere.
+
+    Fields:
+        input_tensor: the tensor to cut.
+        output_tensor: the part, of `sizes`.
+        offsets: the first index that is read, in each dimension.
+        sizes: the number of elements that are read, in each dimension.
+        strides: the step from one index that is read to the next, in each dimension. Choice: at
+            least 1.
+    """
+
+    arguments = ("input_window_offsets", "input_window_sizes", "input_window_strides")
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Any:
+        """Return this operator, or SLICE1 where a stride is negative."""
+        op = Slice1.infer(**fields)
+        if min(op.input_window_strides) < 1:
+            return op
+        return cls.infer(
+            input_tensor=op.input_tensor,
+            offsets=op.input_window_offsets,
+            sizes=op.output_tensor.sizes,
+            strides=op.input_window_strides,
+        )
+
+    def lower(self, x):
+        return slicing.cut(x, self.offsets, self.strides, self.sizes)
+
+
+class _Window(Operator):
+    """A window of a tensor, and strides within it.
+
+    Fields:
+        input_window_offsets: the first index of the window, in each dimension.
+        input_window_sizes: the number of elements that the window spans, in each dimension.
+        input_window_strides: the step from one element to the next, in each dimension; not 0. A
+            negative one begins at the window's end.
+    """
+
+    @property
+    def starts(self) -> list[int]:
+        """Return the index of the first element, in each dimension."""
+        windows = zip(
+            self.input_window_offsets,
+            self.input_window_sizes,
+            self.input_window_strides,
+            strict=True,
+        )
+        return [offset + (size - 1) * (stride < 0) for offset, size, stride in windows]
+
+
+class Slice1(_Window, op="SLICE1"):
+    """Cuts a part out of a tensor, with strides that may be negative.
+
+    `output[i] = input[start + stride * i]`, in each dimension, with `start = offset` for a positive
+    stride, and `start = offset + window - 1` for a negative one.
+
+    Gradient: SLICE_GRAD of the output's.
+
+    Fields:
+        input_tensor: the tensor to cut.
+        output_tensor: the part; at most `1 + (window - 1) // |stride|` elements in each dimension.
+    """
+
+    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
+        if "output_tensor" in self.__dict__:
+            return {}  # fewer elements than the window has may be read
+        pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
+        return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
+
+    def lower(self, x):
+        return slicing.cut(x, self.starts, self.input_window_strides, self.output_tensor.sizes)
+
+
+class SliceGrad(_Window, op="SLICE_GRAD"):
+    """Computes the gradient of SLICE1, given the gradient of its output.
+
+    `output_gradient[start + stride * i] = input_gradient[i]`, in each dimension, and 0 elsewhere.
+
+    Gradient: SLICE1 of the output's.
+
+    Fields:
+        input_gradient_tensor: the gradient of the part that SLICE1 cut out.
+        output_gradient_tensor: the gradient of the tensor that SLICE1 read.
+    """
+
+    def lower(self, gradient):
+        sizes = self.output_gradient_tensor.sizes
+        return slicing.put(gradient, self.starts, self.input_window_strides, sizes)
+
+
+class _Padding(Operator):
+    """Elements around a tensor.
+
+    With `p = i - start_padding` and n elements in a dimension, `output[i] = input[f(p)]`, in each
+    dimension: EDGE clamps p to [0, n - 1]; WRAP takes it modulo n; SYMMETRIC and REFLECTION go to
+    and fro, with and without a second copy of the edge; CONSTANT gives `padding_value` where p is
+    outside of the input. All go on beyond the size.
+
+    Choices: WRAP is periodic, as numpy.pad has it; REFLECTION repeats a single element.
+
+    Gradient: for each element of the input, the sum of the output's over its copies.
+
+    Fields:
+        input_tensor: the tensor.
+        output_tensor: in each dimension of the input's size and both paddings.
+        padding_mode: CONSTANT, EDGE, REFLECTION, SYMMETRIC (from feature level 3_0 on) or WRAP
+            (from 6_4 on).
+        start_padding: the number of elements before the input's, in each dimension.
+        end_padding: the number of elements behind the input's, in each dimension.
+    """
+
+    @property
+    def value(self) -> float | int:
+        """Return the padding value in the tensor's type."""
+        return self.padding_value
+
+    def lower(self, x):
+        mode = self.padding_mode.suffix
+        return slicing.pad(x, self.start_padding, self.end_padding, mode, self.value)
+
+
+class Padding(_Padding, op="PADDING"):
+    """Pads a tensor, with a value that is FLOAT whatever the tensor's type.
+
+    Fields:
+        padding_value: the elements that CONSTANT adds; cast to the tensor's type. Choices: integers
+            truncate toward zero, then saturate, and CONSTANT refuses NaN; FLOAT16 rounds to nearest
+            even.
+    """
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Any:
+        """Return this operator, or PADDING1 where a FLOAT does not hold the value."""
+        op = Padding1.infer_from(**fields)
+        value = op.padding_value
+        if op.padding_mode != PaddingMode.CONSTANT:
+            value = 0
+        elif value == value and float(np.float32(value)) != value:
+            return op
+        tensor, start, end = op.input_tensor, op.start_padding, op.end_padding
+        return cls.infer(
+            input_tensor=tensor,
+            padding_mode=op.padding_mode,
+            padding_value=value,
+            start_padding=start,
+            end_padding=end,
+        )
+
+    @rule("padding_value", "padding_mode", "input_tensor")
+    def value_is_a_number(self, expect: Expect) -> None:
+        is_read = self.padding_mode == PaddingMode.CONSTANT and self.input_tensor.dtype.kind in "iu"
+        is_nan = is_read and math.isnan(self.padding_value)
+        text = f"be a number for {self.input_tensor.data_type}"
+        expect(not is_nan, "PaddingValue", text, self.padding_value)
+
+    @property
+    def value(self) -> float | int:
+        return slicing.saturated(self.padding_value, self.input_tensor.dtype)
+
+
+class Padding1(_Padding, op="PADDING1"):
+    """Pads a tensor, with a value in the tensor's own type.
+
+    Fields:
+        padding_value_data_type: the type of the value, which is the tensors'.
+        padding_value: the elements that CONSTANT adds. Choice: an integer type refuses a fraction
+            and a number that it does not hold; a float type rounds to nearest even.
+    """
+
+    @rule("padding_value", "input_tensor")
+    def value_fits(self, expect: Expect) -> None:
+        tensor, value = self.input_tensor, self.padding_value
+        if tensor.dtype.kind in "iu":
+            limits = np.iinfo(tensor.dtype)
+            text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
+            fits = math.isfinite(value) and value == int(value)
+            expect(fits and limits.min <= value <= limits.max, "PaddingValue", text, value)
+
+
+class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
+    """Reverses the first elements of each line along an axis.
+
+    `output[..., j, ...] = input[..., length - 1 - j, ...]` for j below the line's length, and
+    `input[..., j, ...]` from there on, with j on `axis`. A length beyond the size counts as it.
+
+    Gradient: REVERSE_SUBSEQUENCES of the output's.
+
+    Fields:
+        input_tensor: the tensor.
+        sequence_lengths_tensor: the length of each line; of the size 1 along `axis`.
+        output_tensor: of the input's type and sizes.
+        axis: the dimension to reverse; in [0, rank - 1].
+    """
+
+    def lower(self, x, lengths):
+        return slicing.reverse_subsequences(x, lengths, self.axis)
