@@ -216,9 +216,8 @@ class Function:
             return results
         made = iter(results if isinstance(results, tuple) else (results,))
         outputs = op.outputs_of()
-        return self._named(
-            *(next(made) if getattr(op, f.name) is not None else None for f in outputs)
-        )
+        values = [next(made) if getattr(op, f.name) is not None else None for f in outputs]
+        return self._named(*values, *[None] * (len(self._results) - len(values)))
 
 
 def _split_inputs(

@@ -90,13 +90,14 @@ class Window(NamedTuple):
 
     def elements(self, sizes: Sequence[int], dtype: np.dtype) -> jax.Array:
         """Return how many elements of each window lie in an input of spatial `sizes`."""
-        total = np.ones([1] * (2 + len(sizes)), dtype)
+        rank = 2 + len(sizes)
+        total = jnp.ones([1] * rank, dtype)
         for d, count in enumerate(self.counts(sizes)):
             first = np.arange(count)[:, None] * self.strides[d] - self.start[d]
             places = first + np.arange(self.sizes[d]) * self.dilations[d]
             inside = ((places >= 0) & (places < sizes[d])).sum(1).astype(dtype)
-            total = jnp.multiply(total, inside.reshape(-1, *[1] * (len(sizes) - 1 - d)))
-        return jnp.asarray(total)
+            total = total * inside.reshape([-1 if axis == d + 2 else 1 for axis in range(rank)])
+        return total
 
 
 def _every(x: jax.Array, axis: int, first: int, stride: int, count: int) -> jax.Array:

@@ -7,7 +7,7 @@ from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import convolution
 from dml_jax.operator import rule
-from dml_jax.operators.windowed import Windowed
+from dml_jax.operators.windowed import Windowed, least_sizes
 
 
 class _Convolving(Windowed):
@@ -23,7 +23,7 @@ class _Convolving(Windowed):
             as channels is a depthwise convolution.
     """
 
-    def window_sizes(self) -> Sequence[int]:
+    def sizes_of_window(self) -> Sequence[int]:
         """Return the spatial sizes of the filter."""
         return self.filter_tensor.sizes[2:]
 
@@ -64,35 +64,16 @@ class Convolution(_Convolving, op="CONVOLUTION"):
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
         """Return the convolution that a function describes; BACKWARD of the least sizes."""
-        if fields.get("direction") in ("BACKWARD", ConvolutionDirection.BACKWARD):
-            fields = {name: value for name, value in fields.items() if value is not None}
-            fields.setdefault("output_sizes", cls._least_sizes(**fields))
+        fields = cls.filled(fields)
+        is_backward = fields.get("direction") in ("BACKWARD", ConvolutionDirection.BACKWARD)
+        if is_backward and fields.get("output_sizes") is None:
+            x, w = fields["input_tensor"].sizes, fields["filter_tensor"].sizes
+            sums = least_sizes(x[2:], w[2:], fields)
+            groups, padding = fields.get("group_count", 1), fields["output_padding"]
+            if sums and all(isinstance(v, int) for v in (groups, *padding)):
+                spatial = [n + p for n, p in zip(sums, padding, strict=False)]
+                fields["output_sizes"] = (x[0], w[1] * groups, *spatial)
         return super().infer_from(**fields)
-
-    @staticmethod
-    def _least_sizes(
-        input_tensor: Any,
-        filter_tensor: Any,
-        group_count: Any = 1,
-        strides: Any = (),
-        dilations: Any = (),
-        start_padding: Any = (),
-        end_padding: Any = (),
-        output_padding: Any = (),
-        **_: Any,
-    ) -> Sequence[int] | None:
-        """Return the least sizes of a BACKWARD output; None where a field is wrong."""
-        rank = input_tensor.dimension_count - 2
-        lists = (strides or (1,) * rank, dilations or (1,) * rank)
-        lists += tuple(v or (0,) * rank for v in (start_padding, end_padding, output_padding))
-        try:
-            parts = zip(input_tensor.sizes[2:], filter_tensor.sizes[2:], *lists, strict=True)
-            spatial = [
-                max((n - 1) * s + (k - 1) * d + 1 - a - b + p, 1) for n, k, s, d, a, b, p in parts
-            ]
-            return input_tensor.sizes[0], filter_tensor.sizes[1] * group_count, *spatial
-        except (TypeError, ValueError, IndexError):
-            return None
 
     @rule("output_tensor", "direction", "output_padding")
     def padding_follows_a_sum(self, expect: Expect) -> None:

@@ -1,6 +1,6 @@
 """The base of operators whose window slides over spatial dimensions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from dml_jax.lowering.windows import Window
@@ -22,21 +22,47 @@ class Windowed(Operator):
     @property
     def window(self) -> Window:
         """The window."""
-        sizes = self.window_sizes()
+        sizes = self.sizes_of_window()
         ones = (1,) * len(sizes)
         dilations = getattr(self, "dilations", ones)
         return Window(sizes, self.strides, dilations, self.start_padding, self.end_padding)
 
-    def window_sizes(self) -> Sequence[int]:
+    def sizes_of_window(self) -> Sequence[int]:
         """Return the sizes of the window."""
         return getattr(self, self.window_field)
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
-        """Return the operator that a function describes: lists that are left out are filled in."""
+        """Return the operator that a function describes; lists that are left out are filled in."""
+        return super().infer_from(**cls.filled(fields))
+
+    @classmethod
+    def filled(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return fields with steps of 1 and paddings of 0 in the lists that are left out."""
         first = next(fields[f.name] for f in cls.fields if f.name in fields)
-        defaults = {"strides": 1, "dilations": 1}
+        sizes = fields.get(cls.window_field)
+        rank = len(sizes) if isinstance(sizes, tuple) else first.dimension_count - 2
+        made = dict(fields)
         for f in cls.fields:
-            if f.count == "DimensionCount" and fields.get(f.name) is None:
-                fields[f.name] = (defaults.get(f.name, 0),) * (first.dimension_count - 2)
-        return super().infer_from(**fields)
+            if f.count == "DimensionCount" and f.name != cls.window_field:
+                is_step = f.name in ("strides", "dilations")
+                made[f.name] = fields.get(f.name) or (int(is_step),) * rank
+        return made
+
+
+def least_sizes(counts: Sequence[int], sizes: Any, fields: Mapping[str, Any]) -> list[int] | None:
+    """Return the least spatial sizes that have so many windows; None where a list is wrong.
+
+    Args:
+        counts: the windows in each dimension.
+        sizes: the sizes of a window.
+        fields: the lists of an operator that slides it.
+    """
+    ones = (1,) * len(counts)
+    steps = (fields["strides"], fields.get("dilations", ones))
+    cuts = (fields["start_padding"], fields["end_padding"])
+    try:
+        parts = zip(counts, sizes, *steps, *cuts, strict=True)
+        return [max((n - 1) * s + (k - 1) * d + 1 - a - b, 1) for n, k, s, d, a, b in parts]
+    except (TypeError, ValueError):
+        return None
