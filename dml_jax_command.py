@@ -1,7 +1,7 @@
-"""The command `dml-jax`, from its first moment on.
+"""The entry point of the command `dml-jax`.
 
-It is no part of the package, since to import that is to import JAX, which takes most of a second:
-Ctrl-C would end in a traceback of what was being imported, or be lost in it.
+It is no part of the package, because to import the package is to import JAX, which takes a while.
+Ctrl-C during that import would end in a traceback, or be lost.
 """
 
 import os
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def main() -> None:
-    """Runs the command line; until all is imported, SIGINT ends at once, as SIGTERM does."""
+    """Run the command line; during the imports SIGINT ends at once, as SIGTERM does."""
     signal.signal(signal.SIGTERM, _end)
     before = signal.getsignal(signal.SIGINT)
-    if before != signal.SIG_IGN:  # as it is for what a shell starts in the background
+    if before != signal.SIG_IGN:  # a shell ignores it for commands in the background
         signal.signal(signal.SIGINT, _end)
     from dml_jax.__main__ import main
 

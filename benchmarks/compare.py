@@ -9,6 +9,8 @@ Each cell is merged into the results file as soon as it is measured.
 """
 
 import argparse
+import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -25,15 +27,24 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import peers
 import report
+from roofline import Bench, default_limit, environment
+from small import measure_overhead
+from table import Cell, cells, small_cells
 
-from dml_jax import DmlError, release_host_memory, reuse_host_memory
-from dml_jax.bench.cells import Cell, cells, small_cells
-from dml_jax.bench.overhead import measure_overhead
-from dml_jax.bench.roofline import Bench, Programs, default_limit, environment, wide
+from dml_jax import DmlError
+from dml_jax.bench.memory import Programs, wide
 from dml_jax.enums import TensorDataType
 from dml_jax.files import write_whole
 
 ROOT = Path(__file__).parent
+
+KEPT_PAGES = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+"""What glibc's allocator reads when a process starts: docs/benchmarks.md says more."""
 
 say = functools.partial(print, flush=True)
 
@@ -106,8 +117,6 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     """Runs what was asked for into the results."""
     # On a CPU each call is waited for: 1 MB takes 0.06 ms so, 0.16 in a thread of its own.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    if not given.fresh_pages:
-        reuse_host_memory()
     begin = time.perf_counter()
     device = jax.devices()[0]
     seconds = given.seconds or (0.3 if device.platform == "cpu" else 0.15)
@@ -148,7 +157,7 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
     for type_name, rates in known["bandwidth"]["gb_s"].items():
         say(f"{type_name}: " + ", ".join(f"{form} {rate} GB/s" for form, rate in rates.items()))
     for number, (cell, compiled) in enumerate(run.compiled(chosen, contestants.prepare(run)), 1):
-        release_host_memory()  # cells are of many sizes
+        release_memory()  # cells are of many sizes
         elapsed = time.perf_counter() - begin
         if elapsed > given.budget:
             say(f"stopped after {elapsed:.0f} s with {len(chosen) - number + 1} cells left")
@@ -165,6 +174,12 @@ def measure(given: argparse.Namespace, results: dict[str, Any]) -> None:
         save(given.results, results)
         say(f"[{number}/{len(chosen)} {time.perf_counter() - begin:.0f}s] {report.line(entry)}")
     save(given.results, results)
+
+
+def release_memory() -> None:
+    """Give the system back all pages that hold nothing, where the allocator is glibc's."""
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def commit() -> str | None:
@@ -220,7 +235,7 @@ class Contestants:
             try:
                 made = {"dml_jax": run.prepare(cell)}
                 if "jnp" in self.present:
-                    with wide(cell):
+                    with wide(cell.function):
                         made["jnp"] = self.present["jnp"].programs(cell, run.device)
             except Exception as error:  # the others go on
                 return error
@@ -232,8 +247,8 @@ class Contestants:
         """The cell's times, checked answers, and why a peer is not among them."""
         notes: dict[str, str] = {}
         entries: dict[str, peers.Entry] = {}
-        with wide(cell):
-            inputs = run.data.sets(cell)
+        with wide(cell.function):
+            inputs = run.data.sets_of_cell(cell)
             ours = peers.jax_entries(cell, inputs, run.data, compiled["dml_jax"])
             answer = ours["allocated"].results(0)
             for name, peer in self.present.items():
@@ -260,5 +275,13 @@ class Contestants:
         return report.with_ratios(measured.to_json())
 
 
+def restart_with_kept_pages() -> None:
+    """Start this program again, with an allocator that keeps the memory of freed arrays."""
+    if "--fresh-pages" not in sys.argv and not KEPT_PAGES.items() <= os.environ.items():
+        os.environ |= KEPT_PAGES
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
 if __name__ == "__main__":
+    restart_with_kept_pages()
     main()

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+from expressions import expression
+from small import compile_times
+from table import MAIN, cells
 
 import dml_jax
 from dml_jax import ElementWiseClip, GraphBuilder, TensorDesc
-from dml_jax.bench.cells import MAIN, cells
-from dml_jax.bench.overhead import compile_times
-from dml_jax.bench.plain import expression
 from dml_jax.bench.timing import Contender, interleaved
 from dml_jax.bindable import whole_program
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax.bench.cells import TRANSFORMED
+from table import TRANSFORMED
 
 FOR_TIME = "left out for time"
 WAYS = ("allocated", "bound")

@@ -1,7 +1,7 @@
 """What a TPU's compiler makes of every cell, on a machine without one: `python benchmarks/tpu.py`.
 
 With `pip install 'jax[tpu]'`, on Linux; as long as `JAX_PLATFORMS=cpu` is set, no TPU is looked
-for. libtpu compiles each cell of `dml-jax bench` and its straightforward expression, and says what
+for. libtpu compiles each cell of `table.py` and its straightforward expression, and says what
 temporary memory the program needs, and how many cycles it expects of each of its parts. These are
 its own estimates, by which it schedules: nothing runs, and nothing is measured. Where it estimates
 only some parts of a program, it takes more than these.
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from expressions import expression
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
+from table import Cell, cells, named_kinds
 
 import dml_jax
-from dml_jax.bench.cells import Cell, cells, named_kinds
-from dml_jax.bench.plain import expression
 from dml_jax.bindable import whole_program
 
 FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota", "after-all"}

@@ -14,17 +14,17 @@ from typing import Any
 
 
 def main(ready: Callable[[], Any] = lambda: None) -> None:
-    """Runs the command line, or says how to install it; calls `ready` when all is imported."""
+    """Run the command line, or say how to install it; call `ready` after the imports."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _not_lost
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the shell closed it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escapes characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         _run(ready)
-    except KeyboardInterrupt:  # before there was a command
+    except KeyboardInterrupt:  # before a command began
         print("Interrupted.", file=sys.stderr)  # noqa: T201
         _end(_INTERRUPTED)
     except OSError as error:
@@ -50,20 +50,20 @@ def _run(ready: Callable[[], Any]) -> None:
 
 
 def _end(status: int) -> None:
-    """Ends at once: XLA may still be at work, which crashes where Python shuts down."""
+    """End at once with `status`: XLA may still work, and would crash at Python's shutdown."""
     for file in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # the reader has gone
             file.flush()
     os._exit(status)
 
 
 def _terminate(*_: Any) -> None:
-    """Ends as Ctrl-C does, so that a file half written is taken away."""
+    """End as Ctrl-C does, and so remove a file that is half written."""
     sys.exit(_TERMINATED)
 
 
 def _not_lost(lost: Any) -> None:
-    """Interrupts once more, where Ctrl-C fell into a callback (JAX has one of the collector)."""
+    """Interrupt again if Ctrl-C fell into a callback (JAX has one of the garbage collector)."""
     if lost.exc_type is KeyboardInterrupt:
         here = threading.get_ident()
         threading.Thread(target=_interrupt_again, args=[here], daemon=True).start()
@@ -72,7 +72,7 @@ def _not_lost(lost: Any) -> None:
 
 
 def _interrupt_again(main_thread: int) -> None:
-    """Once `_not_lost` is left, in which it would be lost again."""
+    """Interrupt the main thread when it has left `_not_lost`, in which Python drops exceptions."""
     while any(
         frame.f_code is _not_lost.__code__
         for frame, _ in traceback.walk_stack(sys._current_frames()[main_thread])

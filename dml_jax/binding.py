@@ -1,4 +1,4 @@
-"""Where tensors lie in memory, and DirectML's rules for it.
+"""Tensors in memory, and DirectML's rules for their places.
 
 Source: IDMLBindingTable::BindInputs and BindOutputs, DML_BUFFER_BINDING.
 """
@@ -19,12 +19,14 @@ from dml_jax.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A tensor, and the bytes that it lies in.
+class TensorInMemory:
+    """A tensor of an operator, and its place in memory.
 
     Attributes:
-        path: the tensor in its operator (`InputTensors[1]`).
-        memory: what names the memory: a resource's name, a buffer's number.
+        path: the name of the tensor in its operator (`InputTensors[1]`).
+        tensor: its description.
+        output: whether the operator writes it.
+        memory: the name of the memory: of a resource or a buffer.
         offset: the byte at which the tensor starts.
     """
 
@@ -36,19 +38,20 @@ class Bound:
 
     @property
     def end(self) -> int:
+        """Return the byte behind the tensor."""
         return self.offset + self.tensor.total_tensor_size_in_bytes
 
     @property
     def owned(self) -> bool:
-        """Whether DirectML keeps a copy, made when the operator is initialised."""
+        """Return whether DirectML keeps a copy, which it makes when the operator is initialised."""
         return TensorFlags.OWNED_BY_DML in self.tensor.flags
 
     def read(self, buffer: jax.Array) -> jax.Array:
-        """The tensor, out of the whole memory."""
+        """Return the tensor out of `buffer`, the whole memory."""
         return self.tensor.read(self._typed(buffer.reshape(-1)))
 
     def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
-        """The whole memory with the tensor in its place."""
+        """Return `buffer`, the whole memory, with the elements of `tensor` in their place."""
         flat = buffer.reshape(-1)
         new = memory.reinterpret(self.tensor.write(self._typed(flat), tensor), buffer.dtype)
         if new.shape != flat.shape:
@@ -61,84 +64,87 @@ class Bound:
         return new.reshape(buffer.shape)
 
     def fills(self, buffer: jax.Array | np.ndarray) -> bool:
-        """Whether `write` leaves nothing of the memory, and moves no element."""
+        """Return whether the tensor is all of `buffer`, packed: `write` moves no element."""
         tensor = self.tensor
         return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
     def _typed(self, flat: jax.Array) -> jax.Array:
-        """The elements that the tensor's bytes lie in, in the type of its buffers."""
+        """Return the elements that hold the bytes of the tensor, in the type of its buffers."""
         size = flat.dtype.itemsize
         stop = self.offset + self.tensor.implied_size_in_bytes
         window = lax.slice_in_dim(flat, self.offset // size, min(-(-stop // size), flat.shape[0]))
         return memory.reinterpret(window, self.tensor.memory_dtype)
 
 
-def check_range(bound: Bound, available: int, expect: Expect, to_end: bool = True) -> None:
-    """A tensor's bytes lie within its memory, at an aligned place.
+def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: bool = True) -> None:
+    """Check that a tensor lies within its memory, at an aligned byte.
 
-    `available`: bytes from the offset to the end of what is bound; `to_end`: of the memory.
+    Args:
+        place: the tensor in its memory.
+        available: the bytes from its offset to the end of the binding.
+        expect: collects the faults.
+        to_end: whether the binding reaches to the end of the memory.
     """
-    needed = bound.tensor.total_tensor_size_in_bytes
-    if to_end and available >= bound.tensor.span_in_bytes:
+    needed = place.tensor.total_tensor_size_in_bytes
+    if to_end and available >= place.tensor.span_in_bytes:
         # What is rounded up to 4 bytes ends, in a buffer of 5 float16, after 10.
-        available = max(available, bound.tensor.implied_size_in_bytes)
+        available = max(available, place.tensor.implied_size_in_bytes)
     rule = f"be bound to at least {needed} bytes (TotalTensorSizeInBytes)"
     expect(
-        available >= needed, bound.path, rule, Unquoted(f"{available} bytes of {bound.memory!r}")
+        available >= needed, place.path, rule, Unquoted(f"{available} bytes of {place.memory!r}")
     )
-    alignment = bound.tensor.guaranteed_base_offset_alignment
+    alignment = place.tensor.guaranteed_base_offset_alignment
     alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, alignment)
     rule = f"start at a multiple of {alignment} bytes"
-    expect(bound.offset % alignment == 0, bound.path, rule, Unquoted(f"byte {bound.offset}"))
 
 
 def check_overlaps(
-    bounds: Sequence[Bound], in_place: Mapping[str, Collection[str]], expect: Expect
+    tensors: Sequence[TensorInMemory], in_place: Mapping[str, Collection[str]], expect: Expect
 ) -> None:
     """Check that outputs overlap nothing, but exactly inputs that `in_place` names for them.
 
     Args:
-        bounds: the tensors in memory.
+        tensors: the tensors in memory.
         in_place: the inputs that each output may lie on, by field (`Operator.in_place`).
         expect: takes the faults.
     """
-    # What is owned is read from the copy made at initialisation.
-    places = {bound: index for index, bound in enumerate(bounds) if not bound.owned}
-    outputs: dict[str, list[Bound]] = {}  # of each memory, in it one behind the other
-    for bound in sorted(places, key=lambda b: b.offset):
-        if bound.output:
-            before = outputs.setdefault(bound.memory, [])
-            if before and before[-1].end > bound.offset:
-                first, second = sorted((before[-1], bound), key=places.__getitem__)
-                expect(False, second.path, f"not overlap {first.path}", _both(second, first))
+    # An owned tensor is read from the copy that initialisation makes.
+    order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.owned}
+    outputs: dict[str, list[TensorInMemory]] = {}  # by memory, from its start to its end
+    for tensor in sorted(order, key=lambda t: t.offset):
+        if tensor.output:
+            before = outputs.setdefault(tensor.memory, [])
+            if before and before[-1].end > tensor.offset:
+                first, second = sorted((before[-1], tensor), key=order.__getitem__)
+                expect(False, second.path, f"not overlap {first.path}", _places(second, first))
             else:
-                before.append(bound)
-    for bound in places:
-        behind = outputs.get(bound.memory, ())
-        if bound.output or not behind:
+                before.append(tensor)
+    for tensor in order:
+        others = outputs.get(tensor.memory, ())
+        if tensor.output or not others:
             continue
-        place = bisect.bisect_right(behind, bound.offset, key=lambda b: b.end)
-        while place < len(behind) and behind[place].offset < bound.end:
-            output = behind[place]
+        index = bisect.bisect_right(others, tensor.offset, key=lambda t: t.end)
+        while index < len(others) and others[index].offset < tensor.end:
+            output = others[index]
             allowed = in_place.get(_field_of(output), ())
-            if _field_of(bound) in allowed:
-                good = (output.offset, output.end) == (bound.offset, bound.end)
-                rule = f"lie exactly where {bound.path} does, or apart from it"
+            if _field_of(tensor) in allowed:
+                good = (output.offset, output.end) == (tensor.offset, tensor.end)
+                rule = f"lie exactly where {tensor.path} does, or apart from it"
             else:
                 good = False
-                inputs = [b.path for b in bounds if not b.output and _field_of(b) in allowed]
+                inputs = [t.path for t in tensors if not t.output and _field_of(t) in allowed]
                 reason = f"it may lie on {', '.join(inputs)}"
                 if not inputs:
                     reason = "the operator does not run in place"
-                rule = f"not overlap {bound.path} ({reason})"
-            if not expect(good, output.path, rule, _both(output, bound)):
+                rule = f"not overlap {tensor.path} ({reason})"
+            if not expect(good, output.path, rule, _places(output, tensor)):
                 break
-            place += 1
+            index += 1
 
 
-def _field_of(bound: Bound) -> str:
-    return snake_case(bound.path.partition("[")[0])
+def _field_of(tensor: TensorInMemory) -> str:
+    return snake_case(tensor.path.partition("[")[0])
 
 
-def _both(a: Bound, b: Bound) -> Unquoted:
+def _places(a: TensorInMemory, b: TensorInMemory) -> Unquoted:
     return Unquoted(f"both in {a.memory!r} at bytes {a.offset} and {b.offset}")

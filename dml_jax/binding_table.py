@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
 from dml_jax.bindable import compiler_options, whole_program
-from dml_jax.binding import Bound, check_overlaps, check_range
+from dml_jax.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
 from dml_jax.operator import Operator
@@ -138,7 +138,7 @@ class BindingTable:
         self,
         name: str,
         function: Callable[..., Any],
-        bounds: Sequence[Bound],
+        bounds: Sequence[TensorInMemory],
         buffers: Mapping[str, Buffer],
     ):
         self.name = name
@@ -287,7 +287,7 @@ class _Binding:
 
     def __init__(self, expect: Expect, device: Any):
         self.expect = expect
-        self.bounds: list[Bound] = []
+        self.bounds: list[TensorInMemory] = []
         self.buffers: dict[str, Buffer] = {}
         self._device = device
         self._names: dict[int, str] = {}  # by the array: two buffers of one array are one memory
@@ -322,7 +322,7 @@ class _Binding:
         end = offset + (size or 0)
         rule = f"stay within the {whole} bytes of its buffer"
         expect(end <= whole, path, rule, Unquoted(f"byte {end}"))
-        self.bounds.append(Bound(path, tensor, output, name, offset))
+        self.bounds.append(TensorInMemory(path, tensor, output, name, offset))
         available = whole - offset if size is None else size
         check_range(self.bounds[-1], available, expect, offset + available == whole)
 
@@ -355,6 +355,11 @@ def ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[
     except (TypeError, ValueError, RuntimeError):
         check()
         raise
+    except Exception as error:
+        if type(error).__name__ != "InternalFloatingPointError":  # of jax_debug_nans, private
+            raise
+        kind, name = vars(error)["ty"], vars(error)["name"]
+        raise FloatingPointError(f"invalid value ({kind}) encountered in {name}") from None
 
 
 def _shown(array: jax.Array) -> str:

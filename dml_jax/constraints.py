@@ -845,13 +845,20 @@ def solve_sizes(
 
 
 def solve_types(
-    records: Iterable[Record], view: View, outputs: Sequence[str], level: FeatureLevel
+    records: Iterable[Record],
+    view: View,
+    outputs: Sequence[str],
+    level: FeatureLevel,
+    chosen: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the data types of `outputs` that follow from the other fields."""
-    found: dict[str, str] = {}
+    """Return the data types of `outputs` that follow from the other fields and from `chosen` ones.
+
+    `chosen` has the types of outputs that the caller knows; the result has these too.
+    """
+    found = dict(chosen)
 
     def known(name: str) -> str | None:
-        root = name.replace("[*]", "")
+        root = name.partition("[")[0]
         if root in found:
             return found[root]
         if view.is_given(root):

@@ -1,21 +1,20 @@
-"""Diagrams of graphs and models: boxes in layers, joined by what flows between them."""
+"""Diagrams: boxes in layers, joined by lines that data flows along."""
 
 import itertools
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dml_jax.bindable import Bindable
-from dml_jax.dispatch.model import Dispatch, Model, Print
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, Graph, Source
 from dml_jax.operator import Operator
 from dml_jax.pictures import check_picture, save_picture
 from dml_jax.tensor import TensorDesc
 
-_COLOURS = {  # of a box, inside and around
+_COLOURS = {  # the inside and the edge of a box
     "input": ("#e3f4e1", "#5a9e57"),
     "constant": ("#fdf3d3", "#c9a227"),
     "operator": ("#e4edf9", "#4a78b5"),
@@ -23,13 +22,16 @@ _COLOURS = {  # of a box, inside and around
 }
 _FONT, _SMALL = 10, 7.5  # points, as all lengths here
 _HEIGHT, _GAP, _BETWEEN, _BEND, _MARGIN = 36.0, 44.0, 26.0, 12.0, 18.0
-_MOST_PIXELS = 30_000  # along a side; the renderer takes 2^16
+_LINE = _SMALL + 3.5  # the height of a label
+_MOST_PIXELS = 30_000  # along a side; the renderer allows 2^16
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Box:
+    """A box of a picture: its kind (a key of `_COLOURS`) and its two lines of text."""
+
     kind: str
     title: str
     detail: str
@@ -37,19 +39,20 @@ class Box:
 
 @dataclass
 class Picture:
-    """What is drawn: boxes, and lines (from box, to box, words) between them, without cycles."""
+    """Boxes, and lines (from box, to box, label) between them, without cycles."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[tuple[int, int, str]] = field(default_factory=list)
 
     def add(self, kind: str, title: str, detail: str) -> int:
-        shown = (abbreviate(Unquoted(text), 40) for text in (title, detail))
-        self.boxes.append(Box(kind, *shown))
+        """Add a box and return its number."""
+        texts = (abbreviate(Unquoted(text), 40) for text in (title, detail))
+        self.boxes.append(Box(kind, *texts))
         return len(self.boxes) - 1
 
 
 def kind_of(operator: Bindable) -> str:
-    """`REDUCE`, or `graph of 3 nodes`."""
+    """Return the kind of an operator or graph: `REDUCE`, `graph of 3 nodes`."""
     if isinstance(operator, Graph):
         return f"graph of {len(operator.nodes)} nodes"
     assert isinstance(operator, Operator)
@@ -57,7 +60,7 @@ def kind_of(operator: Bindable) -> str:
 
 
 def graph_picture(graph: Graph) -> Picture:
-    """The inputs, nodes and outputs of a graph."""
+    """Return the picture of a graph: its inputs, nodes and outputs."""
     picture = Picture()
     points = list(graph.bind_points())
     boxes: dict[int, int] = {}
@@ -67,7 +70,7 @@ def graph_picture(graph: Graph) -> Picture:
         node, index = source
         start = inputs[index] if node < 0 else boxes[node]
         tensors = graph.inputs if node < 0 else _outputs(graph.nodes[node])
-        picture.lines.append((start, end, _words(tensors[index])))
+        picture.lines.append((start, end, label(tensors[index])))
 
     for index, node, sources in graph.plan:
         if isinstance(node, ConstantNode):
@@ -89,58 +92,18 @@ def _outputs(node: Any) -> Sequence[TensorDesc]:
     return (node.tensor,) if isinstance(node, ConstantNode) else node.operator.outputs
 
 
-def model_picture(model: Model) -> Picture:
-    """The commands of a model, in their order, and what of its resources flows between them."""
-    picture = Picture()
-    # For each resource, who wrote which of its bytes last; None are its initial values.
-    written: dict[str, list[tuple[int, int, int | None]]] = {
-        name: [(0, resource.size_in_bytes, None)] for name, resource in model.resources.items()
-    }
-    initial: dict[str, int] = {}
-
-    def join(name: str, source: int | None, end: int, words: str) -> None:
-        if source is None and name not in initial:
-            size = f"{model.resources[name].size_in_bytes} bytes"
-            initial[name] = picture.add("input", name, size)
-        named = words if source is None else f"{name} {words}".strip()
-        picture.lines.append((initial[name] if source is None else source, end, named))
-
-    for command in model.commands:
-        if not isinstance(command, Dispatch):
-            name = command.resource
-            shown = ("print", name) if isinstance(command, Print) else (command.target_path, "file")
-            box = picture.add("output", *shown)
-            for source in dict.fromkeys(source for *_, source in written[name]):
-                join(name, source, box, "")
-            continue
-        operator = command.dispatchable.operator
-        box = picture.add("operator", command.dispatchable.name, kind_of(operator))
-        for bound in command.bound:
-            for start, end, source in () if bound.output else written[bound.memory]:
-                if start < bound.end and bound.offset < end:
-                    join(bound.memory, source, box, _words(bound.tensor))
-        for bound in command.bound:
-            if bound.output:
-                kept = [
-                    part
-                    for part in written[bound.memory]
-                    if part[0] < bound.offset or bound.end < part[1]
-                ]
-                written[bound.memory] = [*kept, (bound.offset, bound.end, box)]
-    return picture
-
-
-def _words(tensor: TensorDesc) -> str:
+def label(tensor: TensorDesc) -> str:
+    """Return the type and sizes of a tensor: `FLOAT32[2,3]`."""
     return TensorDesc(tensor.data_type, tensor.sizes).shown()
 
 
 def check_diagram(target: Path) -> None:
-    """Raises what `draw` would, before there is anything to draw."""
+    """Raise the error that `draw` would raise, before there is anything to draw."""
     check_picture(target, "networkx")
 
 
 def draw(picture: Picture, target: Path) -> None:
-    """Writes a .svg or .png file. Raises `DmlError` where it cannot, or a package is missing."""
+    """Write a .svg or .png file. Raises `DmlError` if it cannot, or if a package is missing."""
     check_diagram(target)
     from matplotlib.figure import Figure
 
@@ -157,15 +120,18 @@ def draw(picture: Picture, target: Path) -> None:
 
 
 class _Layout:
-    """Where everything lies, from the top down.
+    """The places of boxes, lines and labels, from the top down.
 
-    A box lies in the layer below the last of those that lead to it. A line across layers bends at
-    a vertex of its own in each of them, so that it passes between the boxes.
+    A box lies in the layer below the last of its sources. A line across layers has a vertex, a
+    bend, in each of them, and so passes between the boxes.
 
     Attributes:
-        boxes, widths: as the picture has them; the first vertices, of those in `x` and `y`.
-        chains: for each line, its vertices.
-        words: for each line, how wide its words are.
+        boxes: the boxes of the picture; they are the first vertices.
+        widths: the width of each vertex.
+        x, y: the middle of each vertex.
+        chains: the vertices of each line.
+        paths: the points of each line, two for each space between layers.
+        labels: the middle and the width of each line's label.
     """
 
     def __init__(self, picture: Picture):
@@ -191,11 +157,19 @@ class _Layout:
                 self._below[a].append(b)
                 self._above[b].append(a)
         self._sort(rows)
-        # Words stand at the middle of a line, and may be wider than the boxes at its ends.
-        self.words = [_width(words, _SMALL) + 8 for *_, words in self.lines]
-        self._margin = max(_MARGIN, (max(self.words, default=0) - min(self.widths)) / 2 + 4)
+        # Labels may be wider than the boxes at the ends of their lines.
+        wide = [_width(text, _SMALL) + 8 for *_, text in self.lines]
+        self._margin = max(_MARGIN, (max(wide, default=0) - min(self.widths)) / 2 + 4)
         self.x = self._across(rows)
-        self.y = self._down(rows)
+        self._room = [_GAP] * len(rows)
+        for _ in range(100):  # a few at most, but for lines without end between two boxes
+            self.y = self._down(rows)
+            self.paths = list(map(self._path, range(len(self.lines))))
+            crowded = self._place_labels(wide, layers)
+            if not crowded:
+                break
+            for layer in crowded:
+                self._room[layer] += _LINE
         self.width = max(map(self._right, range(len(self.widths)))) + self._margin
         self.height = max(self.y) + _HEIGHT / 2 + _MARGIN
 
@@ -208,76 +182,100 @@ class _Layout:
         for layer, generation in enumerate(networkx.topological_generations(graph)):
             for box in generation:
                 layers[box] = layer
-        for box, layer in enumerate(layers):  # what begins lies next to what it leads to
+        for box, layer in enumerate(layers):  # inputs lie above their first reader
             if layer == 0 and graph.out_degree(box):
                 layers[box] = min(layers[reader] for reader in graph.successors(box)) - 1
         return layers
 
     def _sort(self, rows: list[list[int]]) -> None:
-        """Orders each row by the mean place of its neighbours, to and fro, against crossings."""
+        """Order each row by the mean place of its neighbours, down and up, against crossings."""
         for turn in range(16):
             down = turn % 2 == 0
             beside = self._above if down else self._below
             place = {v: i / max(1, len(row) - 1) for row in rows for i, v in enumerate(row)}
             for row in rows if down else reversed(rows):
-                wanted = {
+                means = {
                     v: statistics.fmean(place[n] for n in beside[v]) if beside[v] else place[v]
                     for v in row
                 }
-                row.sort(key=wanted.__getitem__)
+                row.sort(key=means.__getitem__)
                 place |= {v: i / max(1, len(row) - 1) for i, v in enumerate(row)}
 
     def _across(self, rows: list[list[int]]) -> list[float]:
-        """Each vertex as near to the mean of its neighbours as its row lets it be."""
+        """Return an x for each vertex, as near to the mean of its neighbours as its row allows."""
         x = [0.0] * len(self.widths)
         for turn in range(24):
             for row in rows if turn % 2 else reversed(rows):
-                wanted = []
+                means = []
                 for v in row:
                     beside = self._above[v] + self._below[v]
-                    wanted.append(statistics.fmean(x[n] for n in beside) if beside else x[v])
-                for v, place in zip(row, self._apart(row, wanted), strict=True):
+                    means.append(statistics.fmean(x[n] for n in beside) if beside else x[v])
+                for v, place in zip(row, self._apart(row, means), strict=True):
                     x[v] = place
         left = min(x[v] - self.widths[v] / 2 for v in range(len(x)))
         return [place - left + self._margin for place in x]
 
-    def _apart(self, row: list[int], wanted: list[float]) -> list[float]:
-        """The places nearest to those wanted (least squares) at which no two in a row overlap.
+    def _apart(self, row: list[int], targets: list[float]) -> list[float]:
+        """Return the places nearest to `targets` (least squares) at which no vertices overlap.
 
-        Without the room that those before it need, each may not lie before the last: what does is
-        pooled with it at their mean. Bends weigh more, so that long lines are straight.
+        This is isotonic regression by pooling, after the widths of earlier vertices are subtracted.
+        Bends weigh more, which keeps long lines straight.
         """
         room, offsets = 0.0, []
         for i, v in enumerate(row):
             room += (self.widths[row[i - 1]] + self.widths[v]) / 2 + _BETWEEN if i else 0.0
             offsets.append(room)
         pools: list[tuple[float, float, int]] = []  # weighted sum, weight, members
-        for v, place, offset in zip(row, wanted, offsets, strict=True):
+        for v, place, offset in zip(row, targets, offsets, strict=True):
             weight = 1.0 if v < len(self.boxes) else 4.0
             pool = (weight * (place - offset), weight, 1)
             while pools and pools[-1][0] / pools[-1][1] > pool[0] / pool[1]:
                 total, heavy, members = pools.pop()
                 pool = (total + pool[0], heavy + pool[1], members + pool[2])
             pools.append(pool)
-        means = [total / weight for total, weight, members in pools for _ in range(members)]
-        return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
+        places = [total / weight for total, weight, members in pools for _ in range(members)]
+        return [place + offset for place, offset in zip(places, offsets, strict=True)]
 
     def _down(self, rows: list[list[int]]) -> list[float]:
         y, top = [0.0] * len(self.widths), _MARGIN + _HEIGHT / 2
-        for row in rows:
+        for row, room in zip(rows, self._room, strict=True):
             for v in row:
                 y[v] = top
-            # The more lines there are, the more room their words need.
-            top += _HEIGHT + _GAP + 4 * min(12, sum(len(self._below[v]) for v in row))
+            top += _HEIGHT + room
         return y
+
+    def _path(self, line: int) -> list[Point]:
+        chain = self.chains[line]
+        begin, end = self.ports(line)
+        points = [(begin, self.y[chain[0]] + _HEIGHT / 2)]
+        for v in chain[1:-1]:
+            points += [(self.x[v], self.y[v] + side * _HEIGHT / 2) for side in (-1, 1)]
+        return [*points, (end, self.y[chain[-1]] - _HEIGHT / 2)]
+
+    def _place_labels(self, widths: list[float], layers: list[int]) -> set[int]:
+        """Put each label on its line, clear of the others; return the layers that lack room."""
+        self.labels: list[tuple[float, float, float]] = []
+        crowded: set[int] = set()
+        for path, width, (start, _, _) in zip(self.paths, widths, self.lines, strict=True):
+            spans = list(zip(path[::2], path[1::2], strict=True))
+            places = [_between(a, b, t) for t in _ALONG for a, b in spans]
+            free = (
+                place for place in places if not any(_hides(place, width, o) for o in self.labels)
+            )
+            place = next(free, None)
+            if place is None:
+                crowded |= {layers[start] + index for index in range(len(spans))}
+                place = places[0]
+            self.labels.append((*place, width))
+        return crowded
 
     def _right(self, v: int) -> float:
         return self.x[v] + self.widths[v] / 2
 
     def ports(self, line: int) -> tuple[float, float]:
-        """Where a line leaves its first box, and enters its last.
+        """Return the x at which a line leaves its first box, and the x at which it enters its last.
 
-        The lines of a box stand side by side, in the order of where they go to or come from.
+        The lines of a box stand side by side, in the order of their other ends.
         """
         chain = self.chains[line]
         return self._port(line, chain[0], 1, 0), self._port(line, chain[-1], -2, -1)
@@ -296,7 +294,7 @@ def _width(text: str, size: float) -> float:
 
 
 def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # which would begin a formula
+    return text.replace("$", r"\$")  # "$" would begin a formula
 
 
 def _draw_boxes(axes: Any, layout: _Layout) -> None:
@@ -325,13 +323,9 @@ def _draw_lines(axes: Any, layout: _Layout) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path as Curve
 
-    taken: list[tuple[float, float, float, float]] = []
-    for line, (chain, (_, _, words)) in enumerate(zip(layout.chains, layout.lines, strict=True)):
-        begin, end = layout.ports(line)
-        points = [(begin, layout.y[chain[0]] + _HEIGHT / 2)]
-        for v in chain[1:-1]:
-            points += [(layout.x[v], layout.y[v] + side * _HEIGHT / 2) for side in (-1, 1)]
-        points.append((end, layout.y[chain[-1]] - _HEIGHT / 2))
+    for points, (x, y, _), (_, _, text) in zip(
+        layout.paths, layout.labels, layout.lines, strict=True
+    ):
         vertices, codes = [points[0]], [Curve.MOVETO]
         for (x0, y0), (x1, y1) in itertools.pairwise(points):
             middle = (y0 + y1) / 2
@@ -343,16 +337,10 @@ def _draw_lines(axes: Any, layout: _Layout) -> None:
                 path=Curve(vertices, codes), arrowstyle=style, color="#8795a1", lw=1, zorder=1
             )
         )
-        width = layout.words[line]
-        places = [
-            _between(a, b, t) for a, b in _gaps(points) for t in (0.5, 0.36, 0.64, 0.25, 0.75)
-        ]
-        x, y = min(places, key=lambda place: sum(_hidden(place, width, other) for other in taken))
-        taken.append((x, y, width, _SMALL + 3))
         axes.text(
             x,
             y,
-            _plain(words),
+            _plain(text),
             size=_SMALL,
             color="#3e4c59",
             ha="center",
@@ -362,20 +350,18 @@ def _draw_lines(axes: Any, layout: _Layout) -> None:
         )
 
 
-def _gaps(points: list[Point]) -> Iterator[tuple[Point, Point]]:
-    """The parts of a line that run between layers."""
-    return zip(points[::2], points[1::2], strict=True)
+_ALONG = [0.5 + side * step / 40 for step in range(13) for side in (1, -1)]
+"""The places along a line that a label may have, from its middle on."""
 
 
 def _between(a: Point, b: Point, t: float) -> Point:
-    """The point of a curve that leaves `a` and enters `b` vertically."""
+    """Return the point at `t` in [0, 1] of a curve that leaves `a` and enters `b` vertically."""
     (x0, y0), (x1, y1) = a, b
     middle = 3 * t * (1 - t) * (y0 + y1) / 2
     return x0 + (x1 - x0) * (3 * t**2 - 2 * t**3), (1 - t) ** 3 * y0 + middle + t**3 * y1
 
 
-def _hidden(place: Point, width: float, other: tuple[float, float, float, float]) -> float:
-    """How much of some words at a place others would hide."""
-    across = (width + other[2]) / 2 - abs(place[0] - other[0])
-    down = other[3] - abs(place[1] - other[1])
-    return max(across, 0.0) * max(down, 0.0)
+def _hides(place: Point, width: float, other: tuple[float, float, float]) -> bool:
+    """Return whether a label of this width at `place` overlaps another label."""
+    x, y, beside = other
+    return abs(place[0] - x) < (width + beside) / 2 and abs(place[1] - y) < _LINE

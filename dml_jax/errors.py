@@ -1,14 +1,15 @@
-"""The one exception of the package, and the faults it carries."""
+"""`DmlError`, the one exception of the package, and the faults that it carries."""
 
 import difflib
 import enum
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 FAULTS_MAX = 100
-"""The faults of a list after which a search stops, and the most that a message shows."""
+"""The number of faults after which a search stops, and which a message shows at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +17,12 @@ class Fault:
     """One broken rule: `expected {field} to {rule}, got {value}`.
 
     Attributes:
-        operator: what was described, in DirectML's spelling (`DML_OPERATOR_REDUCE`), or "".
+        operator: the description, in DirectML's spelling (`DML_OPERATOR_REDUCE`), or "".
         field: the field, in DirectML's spelling (`OutputTensor.Sizes[2]`); "" is the value itself.
-        rule: what it has to do, as a verb phrase (`be 3 (InputTensor.Sizes[2])`).
-        value: what it was instead.
-        context: where it was found, outermost first (`Dispatchable 'sum'`).
+        rule: what the field has to do, as a verb phrase (`be 3 (InputTensor.Sizes[2])`), or a
+            `Sentence`, which is the whole message.
+        value: the value of the field; the message leaves `UNSAID` out.
+        context: the places that enclose the fault, outermost first (`Dispatchable 'sum'`).
     """
 
     operator: str
@@ -30,15 +32,20 @@ class Fault:
     context: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = f"expected {self.field or 'value'} to {self.rule}, got {abbreviate(self.value)}"
+        if isinstance(self.rule, Sentence):
+            text = str(self.rule)
+        else:
+            shown = abbreviate(self.value)
+            got = f", got {shown}" if shown else ""
+            text = f"expected {self.field or 'value'} to {self.rule}{got}"
         where = [*self.context, *([self.operator] if self.operator else [])]
         return printable(": ".join([*where, text]))
 
 
 class DmlError(ValueError):
-    """Everything that is wrong with one description, all faults at once.
+    """Carries every fault of one description.
 
-    `.operator`, `.field`, `.rule` and `.value` are those of the first of `.faults`.
+    `.operator`, `.field`, `.rule` and `.value` repeat those of the first of `.faults`.
     """
 
     def __init__(self, faults: Iterable[Fault]):
@@ -66,19 +73,19 @@ class DmlError(ValueError):
         return self.faults[0].value
 
     def moved(self, operator: str, path: str) -> list[Fault]:
-        """The same faults, as those of the field `path` of `operator`."""
+        """Return the faults as faults of the field `path` of `operator`."""
         return [
             replace(fault, operator=operator, field=_join(path, fault.field))
             for fault in self.faults
         ]
 
     def within(self, context: str) -> "DmlError":
-        """The same error, said to have been found in `context`."""
+        """Return the error with `context` around each of its faults."""
         return DmlError(replace(f, context=(context, *f.context)) for f in self.faults)
 
 
 class Expect:
-    """Collects what is wrong: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
+    """Collects faults: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
 
     def __init__(self, operator: str):
         self.operator = operator
@@ -90,13 +97,13 @@ class Expect:
         return holds
 
     def check(self) -> None:
-        """Raises `DmlError` where anything was wrong."""
+        """Raise `DmlError` if there are faults."""
         if self.faults:
             raise DmlError(self.faults)
 
 
 def field_of(path: str) -> str:
-    """The field that a path begins with: `OutputTensors[1].Sizes[0]` is in `OutputTensors`."""
+    """Return the field that `path` begins with: `OutputTensors` for `OutputTensors[1].Sizes[0]`."""
     return re.split(r"[.[]", path, maxsplit=1)[0]
 
 
@@ -105,7 +112,7 @@ def _join(path: str, field: str) -> str:
 
 
 def abbreviate(value: object, limit: int = 80) -> str:
-    """A value as an error message shows it: on one line, and not longer than a line."""
+    """Return the text of `value` for a message: one line of at most `limit` characters."""
     try:
         text = str(value) if isinstance(value, Unquoted) else repr(value)
     except RecursionError:
@@ -117,20 +124,26 @@ def abbreviate(value: object, limit: int = 80) -> str:
 
 
 def with_article(kind: type) -> str:
-    """`an int`, `a list`."""
+    """Return the name of the type `kind` with its article: `an int`, `a list`."""
     return f"{'an' if kind.__name__[0] in 'AEIOaeiou' else 'a'} {kind.__name__}"
 
 
 def printable(text: str) -> str:
-    """On one line, with what moves a terminal's cursor or changes its colours escaped.
+    """Return `text` with its control characters escaped.
 
-    Names come from files.
+    Names come from files: they must not move a terminal's cursor or change its colours.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Unquoted(str):
-    """A value that error messages show as it stands."""
+    """A value that messages show without quotes."""
+
+    __slots__ = ()
+
+
+class Sentence(str):
+    """A rule that is the whole message."""
 
     __slots__ = ()
 
@@ -138,40 +151,65 @@ class Unquoted(str):
 NOTHING = Unquoted("nothing")
 """The value of a field that is missing."""
 
+UNSAID = Unquoted()
+"""A value that says nothing beside the rule; messages end before it."""
+
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """` (did you mean 'Axis'?)` where one of the `known` words is near, else nothing."""
+    """Return ` (did you mean 'Axis'?)` if one of the `known` names is near `word`, else ""."""
     return suggested(nearest_name(word, known))
 
 
 def suggested(name: str | None) -> str:
-    """` (did you mean 'Axis'?)`, or nothing."""
+    """Return ` (did you mean 'Axis'?)` for a name, "" for None."""
     return "" if name is None else f" (did you mean {name!r}?)"
 
 
+_OTHER_NAMES = {  # of NumPy, JAX and ONNX
+    "mean": "AVERAGE",
+    "prod": "MULTIPLY",
+    "dcr": "DEPTH_COLUMN_ROW",
+    "crd": "COLUMN_ROW_DEPTH",
+}
+
+
 def nearest_name(word: object, known: Iterable[str]) -> str | None:
-    """Of the `known` words the one of which it is a part, or the first of the nearest ones."""
+    """Return the name of `known` that `word` probably means, or None.
+
+    In this order: `word` in another case; the name that other libraries call `word`; a name of
+    which `word` is a part between underscores; the most similar name; a name that holds `word`.
+    """
     by_case = {name.casefold(): name for name in known}
-    if not isinstance(word, str) or len(word) > 100 or len(by_case) > 1000:
-        return None  # the search takes the product of these
+    if not isinstance(word, str):
+        return None
     folded = word.casefold()
+    for name in (folded, _OTHER_NAMES.get(folded, "").casefold()):
+        if name in by_case:
+            return by_case[name]
+    if len(word) > 100 or len(by_case) > 1000:
+        return None  # the search takes the product of these
     for name in by_case if len(folded) > 2 else ():
         if folded in name.split("_"):  # OWNED, CLIP
             return by_case[name]
-    found = difflib.get_close_matches(folded, by_case, n=3)
-    alike = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in found}
-    first = (name for name in by_case if name in alike and alike[name] == max(alike.values()))
+    close = difflib.get_close_matches(folded, by_case, n=3)
+    ratios = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in close}
+    first = (name for name in by_case if name in ratios and ratios[name] == max(ratios.values()))
     within = (name for name in by_case if len(folded) > 2 and folded in name)
-    return by_case.get(next(first, next(within, "")))
+    parts = {part: name for name in reversed(by_case) for part in name.split("_")}
+    near = (parts[part] for part in difflib.get_close_matches(folded, parts, n=1))
+    return by_case.get(next(itertools.chain(first, within, near), ""))
 
 
 def refused(rule: str, value: object) -> DmlError:
-    """The error of a value; its place in a description is added on the way out."""
+    """Return the error of one `value` that breaks `rule`; callers add the place of the value."""
     return DmlError([Fault("", "", rule, value)])
 
 
 def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
-    """Those of a list, or of what goes as one; else raises the error that it is none."""
+    """Return the items of any iterable as a tuple; `of` describes them in the message.
+
+    Raises `DmlError` for strings, mappings, enumerations and sets.
+    """
     rule = f"be a list{of}"
     if isinstance(values, Set):
         rule += ", in order: [2, 1] where C++ has {2, 1}"
@@ -184,6 +222,6 @@ def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
 
 
 def missing_extra(package: str, purpose: str, extra: str, operator: str = "") -> DmlError:
-    """The error of a package that an extra brings."""
+    """Return the error that `package`, which the extra installs, is missing for `purpose`."""
     rule = f'be installed to {purpose}: pip install "dml-jax[{extra}]"'
-    return DmlError([Fault(operator, f"the package {package}", rule, NOTHING)])
+    return DmlError([Fault(operator, f"the package {package}", rule, UNSAID)])

@@ -16,10 +16,10 @@ from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 def write_whole(
     target: Path, write: Callable[[IO[bytes]], object], field: str = "the file"
 ) -> None:
-    """Writes a file beside its target and then renames it, so that no half of one is left there.
+    """Let `write` fill a file beside `target`, then rename it: a failure leaves no half file.
 
-    A link is followed: what it leads to is replaced. Raises `DmlError` where the file cannot be
-    written, or is none (a folder, a device); `field` is what the message calls it.
+    A link is followed, and the file that it leads to is replaced. Raises `DmlError` if `target`
+    cannot be written, or is a folder or a device; the message calls it `field`.
     """
     with _beside(target, field) as (real, partial):
         with partial.open("xb") as file:
@@ -30,19 +30,19 @@ def write_whole(
 
 
 def check_writable(target: Path, field: str = "the file") -> None:
-    """Raises what `write_whole` would, before there is anything to write."""
+    """Raise the error that `write_whole` would raise, before there is anything to write."""
     with _beside(target, field) as (_, partial):
         partial.open("xb").close()
 
 
 @contextlib.contextmanager
 def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
-    """What the target leads to, and a name for a file beside it, which is then taken away."""
-    # Beside the target, since a rename stays within a file system; of a name of its own, since
-    # other threads and machines may write here too, and short, since a name may be as long as any.
-    real = Path(os.path.realpath(target))
-    partial = real.parent / f".dml-jax-{os.urandom(8).hex()}"
+    """Yield the file that `target` leads to, and a path beside it; remove the latter at the end."""
     try:
+        real = Path(os.path.realpath(target)) if target.is_symlink() else target
+        # Beside the target, since a rename stays within a file system; with a name of its own,
+        # since other threads and machines may write here too, and short, since names have a limit.
+        partial = real.parent / f".dml-jax-{os.urandom(8).hex()}"
         real.parent.mkdir(parents=True, exist_ok=True)
         if real.exists() and not real.is_file():
             raise OSError(0, os.strerror(errno.EISDIR) if real.is_dir() else "a device")
@@ -53,16 +53,38 @@ def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
                 partial.unlink()
     except OSError as error:
         # `mkdir` found a file where a folder should be.
-        known = os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror
-        rule, text = "be one that can be written", Unquoted(known or error)
+        reason = (
+            os.strerror(errno.ENOTDIR) if isinstance(error, FileExistsError) else error.strerror
+        )
+        rule, text = "be one that can be written", Unquoted(reason or error)
         raise DmlError([Fault("", f"{field} '{target}'", rule, text)]) from None
 
 
-def read_npy(path: str | Path) -> np.ndarray:
-    """The array of a .npy file, row-major, in native order. Raises of any kind for other files.
+def absolute(path: Path) -> Path:
+    """Return `path` from the root; as it is if the current folder has been removed.
 
-    Its size is held against the header before anything is allocated, and it is read, not mapped:
-    a mapped file that another process cuts short kills this one.
+    A relative path still leads from a removed folder to its parents.
+    """
+    try:
+        return path.absolute()
+    except FileNotFoundError:
+        return path
+
+
+def similar_file(path: Path) -> str:
+    """Return ` (did you mean 'Input.bin'?)` if the folder of `path` has a similar name, else ""."""
+    try:
+        return nearest(path.name, [entry.name for entry in path.parent.iterdir()])
+    except OSError:
+        return ""
+
+
+def read_npy(path: str | Path) -> np.ndarray:
+    """Return the array of a .npy file, row-major, in native byte order.
+
+    Raises errors of any type for other files. The size in the header is compared with the file
+    before anything is allocated. The file is read, not mapped: a mapped file that another process
+    cuts short ends this one.
     """
     mapped = np.lib.format.open_memmap(path, mode="r")
     count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
@@ -74,42 +96,45 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def write_npy(file: IO[bytes], array: np.ndarray) -> None:
-    """Writes a .npy file, row-major. Unlike NumPy's own, it says why where it cannot."""
+    """Write `array` to `file` as .npy, row-major; unlike NumPy's own, errors name their reason."""
     array = np.asarray(array, order="C")
     header = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(file, header)
     file.write(array.reshape(-1).view(np.uint8).data)
 
 
-def read_parsed(path: Path, what: str, parse: Callable[[bytes], Any]) -> Any:
-    """What `parse` makes of the JSON that a file holds.
+def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
+    """Return the value that `parse` makes of the JSON file at `path`; pipes are files too.
 
-    Raises `DmlError` with all that is wrong with it, within `what` it is ("Model").
+    Raises `DmlError` with all faults, within `title` ("Model") and the path.
     """
-    where = f"{what} '{path}'"
+    where = f"{title} '{path}'"
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not (path.is_file() or path.is_fifo()):
             raise IsADirectoryError(0, "not a file")
         data = path.read_bytes()
     except OSError as error:
         rule = "be a readable JSON file"
-        if isinstance(error, FileNotFoundError) and path.parent.is_dir():
-            rule += nearest(path.name, (p.name for p in path.parent.glob("*.json")))
-        fault = Fault("", f"the {what.lower()}", rule, Unquoted(error.strerror), (where,))
+        if isinstance(error, FileNotFoundError):
+            rule += similar_file(path)
+        fault = Fault("", f"the {title.lower()}", rule, Unquoted(error.strerror), (where,))
         raise DmlError([fault]) from None
-    return parsed(data, where, parse)
+    return parse_text(data, where, parse)
 
 
-def parsed(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
-    """What `parse` makes of JSON. Raises `DmlError` with all that is wrong with it, within `where`.
+def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
+    """Return the value that `parse` makes of the JSON text `data`.
 
-    That is what it is, and where it is from ("Model 'model.json'").
+    Raises `DmlError` with all faults, within `where` ("Model 'model.json'").
     """
     try:
         return parse(data)
     except UnicodeDecodeError as error:
-        text = Unquoted(f"byte {error.start}: {error.reason}")
-        fault = Fault("", "the text", "be UTF-8", text)
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            fault = Fault("", "the text", "be UTF-8 (save the file as UTF-8)", Unquoted("UTF-16"))
+        else:
+            text = Unquoted(f"byte {error.start}: {error.reason}")
+            fault = Fault("", "the text", "be UTF-8", text)
     except RecursionError:
         fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
     except DmlError as error:
@@ -119,8 +144,8 @@ def parsed(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
     raise DmlError([fault]).within(where)
 
 
-def path_given(value: Any, place: str) -> Path:
-    """A path as a caller gives it. Raises `DmlError` for what is none."""
+def as_path(value: Any, place: str) -> Path:
+    """Return the path that a caller passes as argument `place`. Raises `DmlError` for others."""
     try:
         text = os.fspath(value)
     except TypeError:
@@ -131,12 +156,12 @@ def path_given(value: Any, place: str) -> Path:
 
 
 def is_note(key: object) -> bool:
-    """Whether a key of a JSON object begins with `$`: whoever wrote it knows what it says."""
+    """Return whether `key` of a JSON object begins with `$`, as the notes of an author do."""
     return str(key).startswith("$")
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object of these pairs. Raises `DmlError` for a key that stands twice.
+    """Return the JSON object of `pairs`. Raises `DmlError` for a key that occurs twice.
 
     One of its two values would be lost.
     """

@@ -203,7 +203,8 @@ class Function:
                 wide[k] = array.astype(jnp.float32)
             whole = dict(zip(arguments, jax.tree.unflatten(tree, wide), strict=True))
             results = self._run(whole, graph)
-            keeps = whole.get("output_data_type") is None
+            chosen = {self._fields.get(n, n) for n, value in whole.items() if value is not None}
+            keeps = "output_data_type" not in chosen
             return jax.tree.map(
                 lambda r: r.astype(jnp.bfloat16) if keeps and r.dtype == jnp.float32 else r, results
             )

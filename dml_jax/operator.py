@@ -5,7 +5,8 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
@@ -30,6 +31,7 @@ from dml_jax.fields import (
     Choice,
     Field,
     Fused,
+    Integer,
     Kind,
     Real,
     Scalar,
@@ -456,10 +458,12 @@ class Operator(Descriptor, Bindable):
         """Return the outputs that `infer` makes."""
         view = View(self._by_c_name(self.__dict__), self._counts)
         c_names = [f.c_name for f in wanted]
-        solved_types = records.solve_types(self._records(), view, c_names, _NEWEST)
+        solved_types = records.solve_types(self._records(), view, c_names, _NEWEST, {})
         solved_sizes: dict[str, Any] = records.solve_sizes(self._records(), view, c_names, _NEWEST)
         own, defaults = self.expected_sizes(), self.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
+        chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
+        solved_types |= records.solve_types(self._records(), view, c_names, _NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
             data_type = types.get(f.name)
@@ -489,6 +493,37 @@ class Operator(Descriptor, Bindable):
         if len(allowed) == 1:
             return allowed[0]
         return next((t.data_type for t in self.inputs if t.data_type in allowed), None)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> "list[Operator]":
+        """Describe typical uses of the operator: one a variant, the most telling first.
+
+        An operator overrides this where its tensors have different sizes, or where the smallest
+        attributes are not typical.
+
+        Args:
+            elements: about how many elements the largest tensor has.
+            data_type: the type of that tensor.
+
+        Returns:
+            The descriptors; an empty list if the operator does not take the type.
+        """
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        fields = {
+            f.name: _smallest(f.kind, tensor)
+            for f in cls.fields
+            if f.default is MISSING and not (f.tensor and f.tensor.output)
+        }
+        return cls._accepted([fields])
+
+    @classmethod
+    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
+        """Infer a descriptor from the fields of each variant; leave out what is refused."""
+        accepted: list[Operator] = []
+        for fields in variants:
+            with suppress(DmlError):
+                accepted.append(cls.infer(**fields))
+        return accepted
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
@@ -830,6 +865,28 @@ def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
 Fused.activation = FusedActivation
 
 
+def typical_sizes(elements: int) -> tuple[int, int, int, int]:
+    """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
+    side = 2 ** min((max(elements, 1).bit_length() - 1) // 3, 8)
+    channels = min(max(elements // side**2, 1), 64)
+    return max(elements // (side**2 * channels), 1), channels, side, side
+
+
+def _smallest(kind: Kind, tensor: TensorDesc) -> Any:
+    """Return the smallest value of a field that is no trivial one; of a tensor field, `tensor`."""
+    match kind:
+        case Array():
+            count = 2 if _smallest(kind.element, tensor) is tensor else tensor.dimension_count
+            return [_smallest(kind.element, tensor)] * count
+        case Integer():
+            return max(kind.least, 1)
+        case Choice(enumeration=members):
+            return next(iter(members))
+        case Tensor():
+            return tensor
+    return 1
+
+
 def operator_type(name: Any) -> type[Operator]:
     """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
     short = str(name).removeprefix(facts.PREFIX)
@@ -837,15 +894,9 @@ def operator_type(name: Any) -> type[Operator]:
     full = f"{facts.PREFIX}{short}"
     if isinstance(name, str) and full in OPERATORS:
         return OPERATORS[full]
-    if short in facts.catalogue() and isinstance(name, str):
-        built, all_ = len(OPERATORS), len(facts.catalogue())
-        rule = f"be implemented ({built} of {all_} operators are: dml-jax operators)"
-        raise DmlError([Fault("", "type", rule, Unquoted(full))])
-    hint = nearest(
-        short.upper().removeprefix(facts.PREFIX), [op.short_name for op in OPERATORS.values()]
-    )
-    rule = f"be an operator of DirectML{hint or ' (dml-jax operators lists them)'}"
-    raise DmlError([Fault("", "type", rule, name)])
+    if not isinstance(name, str):
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    raise DmlError([facts.unknown_operator(name, OPERATORS)])
 
 
 def operator_from_json(value: Any) -> Operator:

@@ -1,4 +1,4 @@
-"""Writing pictures: what their names may be, and files that are the same in every run."""
+"""Files of pictures: the names that they may have, and contents that every run repeats."""
 
 import importlib
 from pathlib import Path
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def check_picture(target: Path, *packages: str) -> None:
-    """Raises `DmlError` where a picture of this name cannot be drawn.
+    """Raise `DmlError` if `target` is no name of a picture, or if a drawing package is missing.
 
-    `packages` are what draws it beside matplotlib.
+    `packages` are those that the picture needs beside matplotlib.
     """
     if target.suffix.lower() not in (".svg", ".png"):
         raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
@@ -26,7 +26,7 @@ def check_picture(target: Path, *packages: str) -> None:
 
 
 def save_picture(figure: "Figure", target: Path, dots: float = 150) -> None:
-    """Writes a figure to a .svg or .png file, of so many dots an inch."""
+    """Write `figure` to a .svg or .png file, with so many `dots` an inch."""
     import matplotlib
 
     kind = target.suffix.lower().removeprefix(".")

@@ -28,6 +28,7 @@ import optax
 from album import photograph
 from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 
 import dml_jax
 
@@ -111,10 +112,12 @@ def main() -> None:
     """Train both copies, print what they reach, and check that they agree."""
     start, layers_of = network(jax.random.key(0))
 
-    def loss(parameters: jax.Array, around: jax.Array, pixels: jax.Array) -> jax.Array:
+    def loss(parameters: jax.Array, around: ArrayLike, pixels: ArrayLike) -> jax.Array:
         """Return the root of the mean squared error, in grey levels of 255."""
         inner, bias, outer = layers_of(parameters)
-        return 255 * jnp.sqrt(((jnp.tanh(around @ inner + bias) @ outer - pixels) ** 2).mean())
+        return 255 * jnp.sqrt(
+            ((jnp.tanh(jnp.dot(around, inner) + bias) @ outer - pixels) ** 2).mean()
+        )
 
     around, pixels = missing(slice(0, 256), BATCH * STEPS, seed=1)
     batches = around.reshape(STEPS, BATCH, -1), pixels.reshape(STEPS, BATCH)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from forms import by_many_cores, nothing_traced
+from table import TRANSFORMED, cells, named_kinds
 
-from dml_jax.bench.cells import TRANSFORMED, cells, named_kinds
 from dml_jax.host import cores
 from dml_jax.lowering import all_cores_cpu, loops_cpu
 
@@ -26,7 +26,7 @@ SIZES = (8, 16, 64, 256)
 KINDS = [kind for kind in named_kinds() if kind not in TRANSFORMED]
 PROGRAMS = f"""
 import json, jax
-from dml_jax.bench.cells import cells
+from table import cells
 from dml_jax.lowering import loops_cpu
 from dml_jax.bindable import whole_program
 
@@ -46,7 +46,12 @@ print(json.dumps(texts))
 )
 def test_all_cores_share_the_loops_of_every_operator():
     """Of some megabytes."""
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "NPROC": str(CORES)}
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "NPROC": str(CORES),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     command = [sys.executable, "-c", PROGRAMS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     texts = json.loads(done.stdout)

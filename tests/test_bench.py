@@ -1,84 +1,88 @@
-"""The bench: every operator has cells, bytes and fractions are what they say, reports are whole."""
+"""The bench: what its cells are, what their times mean, what it prints; and the comparisons."""
 
+import ast
 import json
 import math
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import compare
+import expressions
+import families
 import jax
 import jax.numpy as jnp
 import numpy as np
+import peers
 import pytest
+import table
 from click.testing import CliRunner, Result
-from forms import compiled_soon
-from samples import SAMPLES
 
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
-from dml_jax.bench import cells as table
-from dml_jax.bench import roofline
-from dml_jax.bench.cells import CHAINS, TRANSFORMED, Cell, cells, small_cells
-from dml_jax.bench.plain import expression
-from dml_jax.bench.roofline import Bench, Data, jax_contenders, programs
-from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
-from dml_jax.bench.transformed import Backward
+from dml_jax.bench import measure, memory
+from dml_jax.bench.cells import REPRESENTATIVES, cells
+from dml_jax.bench.measure import Bench
+from dml_jax.bench.memory import Data, jax_contenders, programs
+from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-TINY = 4096  # bytes of the largest tensor
-QUICK = ["--limit", "0.004", "--seconds", "0.001"]
+ROOT = Path(__file__).parent.parent
+QUICK = ["--mb", "0.004", "--seconds", "0.001"]
+
+
+@pytest.fixture(autouse=True)
+def little_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times of tests mean nothing: they need not be of data that no cache holds."""
+    monkeypatch.setattr(memory, "MOST_SETS", 3)
+    monkeypatch.setattr(measure, "COPIED", 2**16)
 
 
 def bench(*words: str) -> Result:
     return CliRunner().invoke(cli, ["bench", *words])
 
 
-@pytest.fixture(scope="module")
-def all_cells() -> list[Cell]:
-    return cells(limit=200_000_000)
+# The cells.
 
 
-def test_every_operator_has_cells(all_cells: list[Cell]):
-    names = {op.short_name for op in OPERATORS.values()}
-    kinds = {cell.kind for cell in all_cells}
-    untransformed = names | set(CHAINS)
-    assert kinds == untransformed | set(TRANSFORMED)
-    assert {cell.kind for cell in small_cells()} == untransformed
-    assert len({cell.name for cell in all_cells}) == len(all_cells)
+@pytest.mark.parametrize("elements", [1, 10_000, 2**20, 2**24])
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_typical_uses_have_the_type_and_about_the_elements(name: str, elements: int):
+    for data_type in ("FLOAT32", "FLOAT16", "UINT8"):
+        for use in OPERATORS[name].typical(elements, data_type):
+            largest = max((*use.inputs, *use.outputs), key=lambda t: math.prod(t.sizes))
+            assert largest.data_type.name == data_type
+            assert math.prod(largest.sizes) == pytest.approx(elements, rel=0.25, abs=100)
 
 
-def test_the_table_has_what_a_roofline_needs(all_cells: list[Cell]):
-    """Every function and kind of axes, every block and order, each type; the sizes asked for."""
-    assert len({c.group for c in all_cells if c.kind == "REDUCE"}) == 12
-    axes = {c.variant.partition(" ")[2] for c in all_cells if c.kind == "REDUCE"}
-    assert {"[3]", "[1]", "[0]", "[2, 3]", "[1, 2]", "[0, 2, 3]", "[0, 1, 2, 3]"} <= axes
-    for kind in ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1"):
-        variants = {c.variant for c in all_cells if c.kind == kind}
-        assert len(variants) == 8, variants  # blocks 2, 3, 4, 8 in two orders
-    for kind in ("SPLIT", "JOIN"):
-        assert {c.variant for c in all_cells if c.kind == kind} >= {f"axis {d}" for d in range(4)}
-    for kind in ("ELEMENT_WISE_CLIP", "TILE", "DEPTH_TO_SPACE1", "REDUCE", "ARGMAX"):
-        types = {c.tensor.data_type.name for c in all_cells if c.kind == kind}
-        assert types == {"FLOAT32", "FLOAT16", "INT32", "UINT8"}
-    sizes = {c.tensor.sizes for c in cells(limit=2**31)}
-    wanted = [(8, 64, 256, 256), (32, 3, 1080, 1920), (1, 1, 4096, 4096), (1, 129280)]
-    assert {*wanted, (4096, 7), (7, 4096)} <= sizes
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_a_representative_accepts_the_types_of_the_table(name: str):
+    assert {c.tensor.data_type.name for c in cells([name])} == {"FLOAT32", "FLOAT16", "UINT8"}
 
 
-@pytest.mark.parametrize("limit", [TINY, 10**6, 200_000_000])
-def test_no_tensor_is_larger_than_the_limit(limit: int):
-    found = cells(limit=limit)
-    for cell in found:
-        for tensor in (*cell.function.inputs, *cell.function.outputs):
-            assert math.prod(tensor.sizes) * tensor.dtype.itemsize <= limit
-    assert {cell.kind for cell in found} >= {op.short_name for op in OPERATORS.values()}
+def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses():
+    assert OPERATORS["DML_OPERATOR_TILE"].typical(100, "FLOAT64") == []
+    assert {u.function.name for u in Reduce.typical(100, "UINT8")} == {  # pyright: ignore
+        *("ARGMIN", "ARGMAX", "MIN", "MAX")  # the functions with UINT8 on the operator's page
+    }
+    with pytest.raises(DmlError, match=r"have one that TILE accepts .*, got FLOAT64"):
+        cells(["TILE"], ["FLOAT64"])
+    with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
+        cells(["REDUCES"])
+
+
+def test_each_cell_has_a_name_of_its_own():
+    found = cells(list(OPERATORS), megabytes=[0.01])
+    assert len({cell.name for cell in found}) == len(found)
+    assert {cell.operator for cell in found} == {op.short_name for op in OPERATORS.values()}
+    assert "REDUCE LOG_SUM_EXP axes=[1] FLOAT16[1,32,16,8]" not in {c.name for c in found}
+    assert any(c.name.startswith("REDUCE LOG_SUM_EXP axes=[1] FLOAT16[") for c in found)
 
 
 def test_bytes_are_those_of_the_arrays():
     """As many as NumPy's arrays have that go in and come out."""
-    for cell in cells(limit=TINY, every=5):
+    for cell in cells(megabytes=[0.01]):
         arrays = [np.zeros(t.sizes, t.dtype) for t in cell.function.inputs]
         results = jax.tree.leaves(jax.eval_shape(cell.function, *arrays))
         out = sum(np.empty(r.shape, r.dtype).nbytes for r in results)
@@ -86,107 +90,43 @@ def test_bytes_are_those_of_the_arrays():
         assert cell.bytes == cell.bytes_in + out
 
 
-def test_types_and_sizes_are_taken_as_given():
-    found = cells(["REDUCE"], [jnp_type("INT64")], [(2, 3)])
-    assert {c.tensor.sizes for c in found} == {(2, 3)}
-    assert {c.group for c in found} == {
-        f"REDUCE {f}" for f in ("ARGMAX", "ARGMIN", "L1", "MAX", "MIN", "MULTIPLY", "SUM")
-    } | {"REDUCE SUM_SQUARE"}  # the functions that take INT64 on their page
-    with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
-        cells(["REDUCES"])
-    with pytest.raises(DmlError, match=r"be taken by DEPTH_TO_SPACE .*, got"):
-        cells(["DEPTH_TO_SPACE"], sizes=[(4, 4)])
-
-
-def jnp_type(name: str):
-    return TensorDesc(name, [1]).data_type
-
-
-@pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_the_plain_expression_is_the_operator(name: str, no_x64: None):
-    """Against the reference in float64: NumPy's in every variant and type, jnp's in each group."""
-    data, seen = Data(jax.devices()[0]), set()
-    for cell in cells([name], limit=TINY):
-        if (cell.variant, cell.tensor.data_type) in seen:
-            continue
-        libraries = [np] if cell.group in seen else [np, jnp]
-        seen |= {(cell.variant, cell.tensor.data_type), cell.group}
-        op = cell.function
-        arrays = [np.asarray(data.array(t)) for t in op.inputs]
-        wanted = SAMPLES[name].reference(op, *arrays)
-        for xp in libraries:
-            results = expression(op, xp)(*arrays)
-            results = results if isinstance(results, (tuple, list)) else [results]
-            for found, expected in zip(results, wanted, strict=True):
-                assert (found.shape, found.dtype) == (expected.shape, expected.dtype), cell.name
-                tolerance = {"float16": 4e-3, "float32": 2e-5}.get(expected.dtype.name, 0)
-                if "ScaleBias" in cell.variant:  # in float32, the reference in Python's numbers
-                    tolerance = max(tolerance, 1e-6)
-                np.testing.assert_allclose(
-                    found, expected, rtol=tolerance, atol=tolerance, err_msg=cell.name
-                )
-
-
-@pytest.mark.parametrize("kind", CHAINS)
-def test_chains_are_their_operators(kind: str, no_x64: None):
-    cell, data = cells([kind], limit=TINY)[-1], Data(jax.devices()[0])
-    arrays = [data.array(t) for t in cell.function.inputs]
-    found = expression(cell.function, np)(*map(np.asarray, arrays))
-    np.testing.assert_allclose(found, cell.function(*arrays), rtol=4e-3)
-
-
-@pytest.mark.parametrize("kind", TRANSFORMED)
-def test_transformed_operators_are_transformed_expressions(kind: str, no_x64: None):
-    """JAX's derivatives and batches of the plain expressions; each of the table's variants."""
-    data = Data(jax.devices()[0])
-    for cell in cells([kind], limit=TINY):
-        arrays = [data.array(t) for t in cell.function.inputs]
-        found, expected = (
-            jax.tree.leaves(compiled_soon(f)(*arrays))
-            for f in (cell.function, expression(cell.function))
-        )
-        tolerance = 4e-3 if cell.tensor.data_type.name == "FLOAT16" else 1e-5
-        for ours, plain, tensor in zip(found, expected, cell.function.outputs, strict=True):
-            assert (ours.shape, ours.dtype) == (tensor.sizes, tensor.dtype), cell.name
-            np.testing.assert_allclose(ours, plain, rtol=tolerance, err_msg=cell.name)
-
-
-def test_only_what_a_derivative_depends_on_is_read():
-    """The derivative of what is linear takes the outputs' gradients alone."""
-    read = {
-        cell.variant.split()[0] + " " + cell.variant.split()[1]
-        for cell in cells(["BACKWARD"], limit=TINY)
-        if cell.variant.startswith("REDUCE") and cell.bytes_in > cell.bytes_out
-    }
-    assert read == {"REDUCE L2", "REDUCE MAX", "REDUCE LOG_SUM_EXP", "REDUCE MULTIPLY"}
-    with pytest.raises(DmlError, match="be floats, to have a derivative, got INT32"):
-        Backward(Reduce.infer(function="SUM", input_tensor=TensorDesc("INT32", [4]), axes=[0]))
+# The data.
 
 
 def test_random_data_is_fresh_and_in_range():
     data, tensor = Data(jax.devices()[0]), TensorDesc("FLOAT32", [64, 64])
     first, second = (np.asarray(data.array(tensor)) for _ in range(2))
     for array in (first, second):
-        assert array.min() >= table.LOW
-        assert array.max() < table.HIGH
+        assert -1 <= array.min() < -0.9
+        assert 0.9 < array.max() < 1
         assert len(np.unique(array)) > 4000  # of 4096
     assert (first != second).mean() > 0.99
-    assert np.asarray(data.array(TensorDesc("INT8", [4096]))).min() < -100
-    whole = np.asarray(data.array(TensorDesc("INT32", [4096])))
-    assert whole.min() < -(2**30)
-    assert whole.max() > 2**30
+    for name in ("INT8", "UINT8", "INT32", "UINT32"):
+        whole = np.asarray(data.array(TensorDesc(name, [4096])))
+        assert (whole.dtype.name, whole.min(), whole.max()) == (name.lower(), 1, 15)
+
+
+def test_an_operator_says_the_range_of_its_inputs(monkeypatch: pytest.MonkeyPatch):
+    data = Data(jax.devices()[0])
+    (reduced,) = cells(["REDUCE"], ["FLOAT32"], [0.1], 1)
+    ((x,), _) = data.sets(reduced.function, 2)
+    assert 0.5 <= float(x.min()) < float(x.max()) < 1.5  # logarithms, and products of many
+    monkeypatch.setattr(Reduce, "domain", classmethod(lambda cls, field: (0, 3)))
+    (reduced,) = cells(["REDUCE"], ["INT32"], [0.1], 1)
+    ((x,), _) = data.sets(reduced.function, 2)
+    assert set(np.unique(np.asarray(x)).tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_outputs_that_are_bound_are_written_where_they_lie(monkeypatch, queued: bool):
-    monkeypatch.setattr("dml_jax.bench.roofline.is_queued", lambda device: queued)
+def test_donated_memory_holds_the_outputs(monkeypatch, queued: bool):
+    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
     tensor = TensorDesc("FLOAT32", [8, 128])
     made = programs(lambda x: x * 2, [tensor], [tensor], jax.devices()[0], 3)
     assert made.sets == (3 if queued else 1)  # of which a call does all
     xs = [(jnp.full(tensor.sizes, k, jnp.float32),) for k in range(made.sets)]
     outs = [(jnp.zeros(tensor.sizes, jnp.float32),) for _ in xs]
     places = [out.unsafe_buffer_pointer() for (out,) in outs]
-    results = made.bound(outs, xs)
+    results = made.donated(outs, xs)
     assert [result.unsafe_buffer_pointer() for (result,) in results] == places
     assert all(out.is_deleted() for (out,) in outs)
     assert [float(result[3, 3]) for (result,) in results] == [2.0 * k for k in range(made.sets)]
@@ -195,13 +135,13 @@ def test_outputs_that_are_bound_are_written_where_they_lie(monkeypatch, queued: 
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_the_time_is_of_one_set(monkeypatch, queued: bool):
-    monkeypatch.setattr("dml_jax.bench.roofline.is_queued", lambda device: queued)
+    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
     tensor = TensorDesc("FLOAT32", [4])
     data, done = Data(jax.devices()[0]), []
     made = programs(lambda x: x, [tensor], [tensor], data.device, 4)
-    counted = replace(made, bound=lambda outs, xs: done.extend(xs) or outs)
+    counted = made._replace(donated=lambda outs, xs: done.extend(xs) or outs)
     inputs = [(jnp.full((4,), k, jnp.float32),) for k in range(4)]
-    contender = jax_contenders(counted, inputs, [tensor], data)["bound"]
+    contender = jax_contenders(counted, inputs, [tensor], data)["donated"]
     clock = Clock(monkeypatch)
     call = contender.call
 
@@ -210,9 +150,12 @@ def test_the_time_is_of_one_set(monkeypatch, queued: bool):
         call(index)
         clock.now += len(done) - before
 
-    times = interleaved({"": replace(contender, call=timed, mark=None)}, 4)
+    times = interleaved({"": Contender(timed, sets=contender.sets)}, 4)
     assert times[""].median == 1.0
     assert {float(x[0]) for (x,) in done} == {0.0, 1.0, 2.0, 3.0}
+
+
+# The times.
 
 
 class Clock:
@@ -315,23 +258,17 @@ def test_several_devices_are_through_when_all_are(monkeypatch: pytest.MonkeyPatc
     assert took > 0 and queued is not None and len(results) == 4
 
 
-def test_fractions_are_of_what_was_measured_beside():
-    cell = cells(["REDUCE"], limit=2**20, every=1000)[0]
-    run = Bench(jax.devices()[0], 0.001, 2**20)
+def test_shares_are_of_the_copy_that_was_timed_in_turn():
+    run = Bench(jax.devices()[0], 0.001, memory.WAYS)
     with jax.enable_x64(False):
-        (measured,) = run.run([cell])
+        (measured,) = run.run(cells(["REDUCE"], ["FLOAT32"], [1], 1))
     found = measured.to_json()
-    assert found["bytes_in"] > 8 * found["bytes_out"]
-    assert found["limit"] == "read"
-    for way in ("allocated", "bound"):
-        times = found["times"][way]
+    assert found["copy_gb_s"] > 0
+    assert set(found["times"]) == {"donated", "allocated"}
+    for times in found["times"].values():
         rate = (found["bytes_in"] + found["bytes_out"]) / times["median_us"] / 1e3
         assert times["gb_s"] == pytest.approx(rate, rel=0.02, abs=0.01)
-        limits = {"of_limit": "read", "of_copy": "copy", "of_equal_copy": "equal_copy"}
-        for fraction, limit in limits.items():
-            assert times[fraction] == pytest.approx(
-                rate / found[f"{limit}_gb_s"], rel=0.1, abs=1e-3
-            )
+        assert times["of_copy"] == pytest.approx(rate / found["copy_gb_s"], rel=0.05, abs=1e-3)
         assert times["low_us"] <= times["median_us"] <= times["high_us"]
 
 
@@ -348,74 +285,87 @@ def test_fractions_are_of_what_was_measured_beside():
 def test_data_is_more_than_the_last_caches_hold(
     monkeypatch: pytest.MonkeyPatch, cache: int | None, free: int | None, rotated: int
 ):
-    monkeypatch.setattr(roofline, "last_cache_bytes", lambda: cache)
-    monkeypatch.setattr(roofline, "host_bytes", lambda: free)
-    roofline.rotated_on_cpu.cache_clear()
+    monkeypatch.setattr(memory, "MOST_SETS", 64)
+    monkeypatch.setattr(memory, "last_cache_bytes", lambda: cache)
+    monkeypatch.setattr(memory, "host_bytes", lambda: free)
     cpu = jax.devices("cpu")[0]
-    try:
-        assert roofline.sets_moving(2**26, cpu) == rotated / 2**26
-        assert roofline.sets_moving(2**40, cpu) == 2
-        assert roofline.sets_moving(1, cpu) == roofline.MOST_SETS
-        assert roofline.References(Data(cpu), 2**26).sets == rotated / 2**27
-    finally:
-        roofline.rotated_on_cpu.cache_clear()
+    assert memory.sets_moving(2**26, cpu) == rotated / 2**26
+    assert memory.sets_moving(2**40, cpu) == 2
+    assert memory.sets_moving(1, cpu) == 64  # at most
 
 
-def test_a_copy_of_as_many_bytes(monkeypatch: pytest.MonkeyPatch):
-    """Of at most 1024 elements less, and never more than the large one; its rate is of its own."""
-    second = Times(1.0, 1.0, 1.0, 1, 1, None)
-    monkeypatch.setattr(
-        "dml_jax.bench.roofline.interleaved", lambda given, *_, **__: dict.fromkeys(given, second)
-    )
-    run = Bench(jax.devices()[0], 0.001, 2**16)
-    for count, copied in ((1, 1), (1000, 1000), (2047, 1024), (5000, 4096), (2**20, 2**14)):
-        (cell,) = cells(["ELEMENT_WISE_CLIP1"], [jnp_type("FLOAT32")], [(count,)])
-        (measured,) = run.run([cell])
-        assert measured.equal_copy == 2 * 4 * copied
-        assert measured.copy == 2 * 2**16
+# The command.
 
 
-def test_the_command_prints_a_table():
-    result = bench("--operator", "tile", "--quick", "--dtype", "float32", *QUICK)
+def test_the_table_fits_and_has_a_legend():
+    result = bench("--operator", "depth_to_space1", "--dtype", "float32", "-v", *QUICK)
     assert result.exit_code == 0, result.output
-    assert re.search(r"FLOAT32 +[\d.]+ +[\d.]+", result.stdout)
-    rows = [line for line in result.stdout.splitlines() if " TILE " in line]
-    assert len(rows) >= 2
-    assert re.search(r"[\d.]+ [mu]s ± *\d+%.* of copy", rows[0])
-    assert "describe" in result.stdout
-    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert re.match(r"copy [\d.]+ GB/s \(FLOAT32\)", lines[1])
+    head = " ".join(lines[2].split())
+    assert head == "Operator Largest tensor MB Time Allocated GB/s Of copy"
+    rows = [line for line in lines if "FLOAT32[" in line]
+    assert len(rows) == 4  # two blocks, two orders
+    assert re.search(r"FLOAT32\[[\d,]+\] +[\d.]+ +[\d.]+ [mu]s ± *\d+% +[\d.]+ [mu]s +", rows[0])
+    assert any(line.startswith("MB: bytes that must move") for line in lines)
+
+
+def test_small_cells_are_not_summed_up(tmp_path: Path):
+    words = ["--operator", "JOIN", "--dtype", "FLOAT32", "--seconds", "0.001", "--quick"]
+    small = bench(*words, "--mb", "0.01")
+    assert "1 cells, none of 1 MB or more" in small.stdout
+    picture = tmp_path / "chart.svg"
+    both = bench(*words, "--mb", "0.01", "--mb", "1", "-o", str(picture))
+    assert re.search(r"cells of 1 MB or more reach [\d.]+ \(geometric mean over 1\)", both.stdout)
+    assert re.search(r"The lowest: [\d.]+, JOIN axis=1 FLOAT32\[1,64,64,64\]", both.stdout)
+    text = picture.read_text()
+    assert re.search(r"FLOAT32: copy [\d.]+ GB/s", text)
+    assert text.count("JOIN axis=1") == 1
+
+
+def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
+    """Every five seconds where it is no terminal."""
+    seconds = iter(range(0, 1000, 3))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK, "--json")
+    assert re.match(r"\[2/3\] TILE repeats=\[4,1,1,1\] FLOAT32\[", result.stderr)
+    assert len(json.loads(result.stdout)["cells"]) == 3
+
+
+def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
+    seconds = iter(range(0, 1000, 7))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    result = bench("--quick", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert f"Time is up; not measured: {len(REPRESENTATIVES) - 2} cells" in result.stderr
+    assert len([line for line in result.stdout.splitlines() if "FLOAT32[" in line]) >= 2
 
 
 def test_the_command_writes_json_and_pictures(tmp_path: Path):
-    target, picture = tmp_path / "found.json", tmp_path / "deep" / "roofline.svg"
-    words = ["--operator", "CHAINS", "--dtype", "FLOAT32", "--quick", *QUICK]
-    result = bench(*words, "--json", str(target), "-o", str(picture))
+    target, picture = tmp_path / "found.json", tmp_path / "deep" / "chart.png"
+    words = ["--operator", "SPLIT", "--dtype", "UINT8", "--dtype", "INT64", *QUICK, "-v"]
+    result = bench(*words, "-a", "cpu", "--json", str(target), "-o", str(picture))
     assert result.exit_code == 0, result.output
     found = json.loads(target.read_text())
     known = found["environment"]
-    assert (known["jax"], known["platform"]) == (jax.__version__, jax.default_backend())
+    assert (known["jax"], known["platform"]) == (jax.__version__, "cpu")
     assert "xla_force_host_platform_device_count" in known["flags"]["XLA_FLAGS"]
-    assert {c["kind"] for c in found["cells"]} == set(CHAINS)
-    assert found["overhead"][0]["compile_ms"] > 0
-    assert {"copy", "memcpy"} < set(found["bandwidth"]["gb_s"]["FLOAT32"])
-    text = picture.read_text()
-    assert text.startswith("<?xml")
-    for kind in CHAINS:
-        assert kind.replace(">", "&gt;") in text
-    words[1] = "SPLIT"
-    again = bench(*words, "--no-overhead", "--json", "-", "-o", str(tmp_path / "r.png"))
-    assert json.loads(again.stdout)["overhead"] == []
-    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+    assert {c["operator"] for c in found["cells"]} == {"SPLIT"}
+    assert {c["data_type"] for c in found["cells"]} == {"UINT8", "INT64"} == set(found["copy_gb_s"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["pixel_shuffle.json", "-"])
 def test_a_model_s_dispatchables_are_measured(name: str, monkeypatch: pytest.MonkeyPatch):
-    model = Path(__file__).parent.parent / "examples" / "models" / "pixel_shuffle.json"
+    model = ROOT / "examples" / "models" / "pixel_shuffle.json"
     monkeypatch.chdir(model.parent)
     words = ["bench", "--model", name, "--json", "--seconds", "0.001"]
     result = CliRunner().invoke(cli, words, input=model.read_text())
     assert result.exit_code == 0, result.output
-    names = {c["variant"] for c in json.loads(result.stdout)["cells"]}
+    names = {c["operator"] for c in json.loads(result.stdout)["cells"]}
     assert names == set(load_model(model).dispatchables)
 
 
@@ -424,13 +374,14 @@ def test_a_model_s_dispatchables_are_measured(name: str, monkeypatch: pytest.Mon
     [
         (["--operator", "REDUCT"], 2, "did you mean 'REDUCE'?"),
         (["--dtype", "FLOAT33"], 2, "did you mean 'FLOAT32'?"),
-        (["--shape", "8x8"], 2, "expected sizes such as 8,64,256,256"),
-        (["--shape", "0,3"], 2, "Sizes[0] to be in [1, 4294967295], got 0"),
-        (["--operator", "TILE", "--dtype", "UINT4"], 1, "be taken by TILE (`dml-jax operators"),
+        (["--mb", "8x8"], 2, "is not a valid float"),
+        (["--mb", "0"], 2, "0.0 is not in the range"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 1, "have one that TILE accepts"),
         (["--device", "tpu:9"], 1, "be part of a device's name"),
+        (["-a", "tpu:9"], 1, "be part of a device's name"),
         (["--model", "nowhere.json"], 1, "nowhere.json"),
         (["--model", "m.json", "--dtype", "INT8"], 2, "stands without --operator"),
-        (["-o", "roofline.gif"], 1, "end in .svg or .png"),
+        (["-o", "chart.gif"], 1, "end in .svg or .png"),
         (["--seconds", "0"], 2, "0.0 is not in the range"),
     ],
 )
@@ -443,29 +394,87 @@ def test_what_is_wrong_is_said(words: list[str], status: int, message: str):
 
 def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = bench("-o", "roofline.svg")
+    result = bench("-o", "chart.svg")
     assert result.exit_code == 1
     assert 'pip install "dml-jax[show]"' in result.stderr
 
 
-# The comparison.
+def test_nothing_else_in_the_package_needs_the_bench():
+    for path in (ROOT / "dml_jax").rglob("*.py"):
+        own = "bench" in path.relative_to(ROOT).parts or path == ROOT / "dml_jax/cli/bench.py"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and not own:
+                assert not (node.module or "").startswith("dml_jax.bench"), path
 
 
-@pytest.fixture
-def compare(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import compare
-
-    return compare
+# The comparisons.
 
 
-def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x64: None):
+def test_families_are_compared_with_their_expressions(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.delitem(expressions.EXPRESSIONS, "ARGMIN")
+    target = tmp_path / "families.json"
+    words = [str(target), "--mb", "0.01", "--seconds", "0.001", "--variants", "1"]
+    words += ["--dtype", "FLOAT32"]
+    families.main([*words, "--family", "reduction", "--family", "element_wise"])
+    found = json.loads(target.read_text())
+    assert found["without_expression"] == ["ARGMIN"]
+    assert (found["failed"], found["without_cells"]) == ({}, [])
+    assert {c["family"] for c in found["cells"].values()} == {"reduction", "element_wise"}
+    for cell in found["cells"].values():
+        assert cell["differs"] == ""
+        for way, ratio in cell["ratios"].items():
+            ours, plain = (cell["times"][f"{who} {way}"]["median_us"] for who in ("ours", "plain"))
+            assert ratio == pytest.approx(plain / ours, rel=0.01, abs=1e-2)
+    told = capsys.readouterr().out
+    assert "without an expression in benchmarks/expressions.py: ARGMIN" in told
+    assert re.search(r"^reduction +2 ( +[\d.]+){3}$", told, re.MULTILINE)
+    families.main([*words, "--operator", "JOIN", "--budget", "0"])
+    assert json.loads(target.read_text())["left"] == 1
+
+
+def test_a_family_s_wrong_answer_is_seen():
+    see, f32 = families.difference, jnp.float32
+    assert see([f32([1.0, jnp.nan])], [f32([1.00001, jnp.nan])]) == ""
+    assert see([f32([1.0, jnp.nan])], [f32([1.0, 2.0])]).endswith(
+        "differs in 50.0% of its elements"
+    )
+    assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
+
+
+@pytest.mark.parametrize("name", sorted(expressions.EXPRESSIONS))
+def test_an_expression_is_its_operator(name: str, no_x64: None):
+    """NumPy's, in every function and direction: another library than the operator's."""
+    data, seen = Data(jax.devices()[0]), set()
+    for cell in cells([name], ["FLOAT32"], [0.0005]):
+        kind = re.sub(r"(axes|repeats)=\S+", "", cell.variant)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        ((*xs,), _) = data.sets(cell.function, 2)
+        found = expressions.EXPRESSIONS[name](cell.function, np)(*map(np.asarray, xs))
+        ours = memory.as_tuple(jax.jit(cell.function)(*xs))
+        assert families.difference(ours, list(map(jnp.asarray, memory.as_tuple(found)))) == ""
+
+
+@pytest.mark.parametrize("kind", [*table.CHAINS, "VMAP"])
+def test_chains_and_batches_are_their_expressions(kind: str, no_x64: None):
+    data = Data(jax.devices()[0])
+    for cell in table.cells([kind], limit=4096, every=25):
+        arrays = [data.array(t, (table.LOW, table.HIGH)) for t in cell.function.inputs]
+        ours, plain = (
+            memory.as_tuple(jax.jit(f)(*arrays))
+            for f in (cell.function, expressions.expression(cell.function))
+        )
+        assert families.difference(ours, plain) == "", cell.name
+
+
+def test_the_comparison_merges_and_reports(tmp_path: Path, capsys, no_x64: None):
     target = tmp_path / "results.json"
     words = [str(target), "--limit", "0.004", "--seconds", "0.001", "--fresh-pages"]
-    words += ["--peer", "jnp", "--peer", "numpy"]
+    words += ["--peer", "jnp", "--peer", "numpy", "--dtype", "FLOAT32"]
     compare.main([*words, "--operator", "SPLIT", "--quick"])
     first = json.loads(target.read_text())["cells"]
-    compare.main([*words, "--operator", "REDUCE", "--match", "MAX [1] FLOAT32"])
+    compare.main([*words, "--operator", "REDUCE", "--match", "MAX [1] FLOAT32[1,1"])
     found = json.loads(target.read_text())
     assert set(first) < set(found["cells"])
     assert {c["run"] for c in first.values()} == {"1"} == {found["cells"][c]["run"] for c in first}
@@ -492,7 +501,7 @@ def test_the_comparison_merges_and_reports(compare, tmp_path: Path, capsys, no_x
     assert "run 3, " in told
 
 
-def test_the_comparison_sees_a_wrong_answer(compare, no_x64: None):
+def test_the_comparison_sees_a_wrong_answer(no_x64: None):
     tensor = TensorDesc("FLOAT32", [2, 3])
     op = Reduce(
         function="ARGMAX",
@@ -500,12 +509,12 @@ def test_the_comparison_sees_a_wrong_answer(compare, no_x64: None):
         output_tensor=TensorDesc("UINT32", [2, 1]),
         axes=[1],
     )
-    cell, x = Cell("REDUCE", "", op), jnp.array([[1.0, 3, 3], [2, 1, 0]])
+    cell, x = table.Cell("REDUCE", "", op), jnp.array([[1.0, 3, 3], [2, 1, 0]])
     ours = [jnp.array([[1], [0]], jnp.uint32)]
-    see = compare.peers.disagreement
+    see = peers.disagreement
     assert see(cell, [x], ours, [np.array([[2], [0]])]) == ""  # another of the equal ones
     assert see(cell, [x], ours, [np.array([[0], [0]])]).startswith("output 0 at [0, 0]: 1.0")
-    total = Cell("REDUCE", "", Reduce.infer(function="SUM", input_tensor=tensor, axes=[1]))
+    total = table.Cell("REDUCE", "", Reduce.infer(function="SUM", input_tensor=tensor, axes=[1]))
     sums = jnp.array([[7.0], [np.nan]], jnp.float32)
     assert see(total, [x], [sums], [np.asarray(sums) * np.float32(1 + 1e-5)]) == ""
     assert see(total, [x], [sums], [np.array([[7.1], [np.nan]], np.float32)])

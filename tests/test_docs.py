@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     known = dict(OPERATORS)
     yield tmp_path
     for name in set(OPERATORS) - set(known):
-        del OPERATORS[name]
+        OPERATORS._built.pop(name)
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT / "docs")))

@@ -154,6 +154,15 @@ def test_feature_levels_is_a_script_and_a_notebook():
             assert all(line.startswith("#") or not line for line in lines), lines
 
 
+def test_adam_learns_as_much_as_optax():
+    printed = run(EXAMPLES / "adam.py")
+    (mean,) = re.findall(r"^the neighbours' mean: off by (\S+) grey", printed, re.M)
+    reached = dict(re.findall(r"^(directml|optax): loss .*; off by (\S+) on unseen", printed, re.M))
+    assert float(reached["directml"]) < 0.8 * float(mean)
+    assert float(reached["directml"]) == pytest.approx(float(reached["optax"]), abs=0.02)
+    assert len(re.findall(r"^  in step \d+: by \S+; by \S+ with an epsilon", printed, re.M)) == 3
+
+
 def test_scaling_measures_every_number_of_devices():
     devices = "--xla_force_host_platform_device_count=8"
     arguments = [

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from processes import dml_jax, linux
 
-from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
-from dml_jax.dispatch import free_memory
+from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile, free_memory
+from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import load_model, parse_model
 from dml_jax.errors import DmlError
@@ -75,7 +76,7 @@ def names(folder: Path) -> list[str]:
 
 
 @linux
-def test_ten_thousand_dispatches_leak_nothing():
+def test_thousands_of_dispatches_leak_nothing():
     operator = clip(1000)
     compiled = compile(operator)
     source, target = Buffer(jnp.full(1000, 5, jnp.float32)), Buffer.of(operator.output_tensor)
@@ -92,9 +93,9 @@ def test_ten_thousand_dispatches_leak_nothing():
         return len(jax.live_arrays()), resident()
 
     arrays, held = work(500)
-    arrays_after, held_after = work(10_000)
+    arrays_after, held_after = work(4000)
     assert arrays_after == arrays
-    assert held_after - held < 10 * MB  # the results are 40 MB for each way to call
+    assert held_after - held < 10 * MB  # the results are 16 MB for each way to call
     assert target.array.tolist() == [1] * 1000
 
 
@@ -256,16 +257,17 @@ UNWRITABLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 @linux
 @pytest.mark.parametrize("case", UNWRITABLE)
-def test_a_target_that_is_no_file(case: str, tmp_path: Path):
+def test_a_target_that_is_no_file(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     target, make, fragment = UNWRITABLE[case]
     made = tmp_path / "out"
     make(made)
     kind = made.lstat().st_mode if made.exists() else None
-    done = dml_jax("run", saved(tmp_path, model(target)), cwd=tmp_path)
-    assert done.status == 1
-    assert f"Resource 'r': expected targetPath '{target}' to be one that can be written" in done.err
-    assert fragment in done.err
-    assert len(done.err.splitlines()) == 1
+    done = CliRunner().invoke(cli, ["run", str(saved(tmp_path, model(target)))])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert f"Resource 'r': expected targetPath '{target}' to be one that can be written" in line
+    assert fragment in line
     assert kind == (made.lstat().st_mode if made.exists() else None)
     assert set(names(tmp_path)) <= {"model.json", "out"}
 
@@ -281,7 +283,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path):
 
 
 @linux
-@pytest.mark.parametrize("name", ["a.npy", "a.bin", "a.png", "a.jpg"])
+@pytest.mark.parametrize("name", ["a.npy", "a.png"])
 def test_a_disk_that_is_full(name: str, tmp_path: Path):
     """A limit on the size of files, which fails as a full disk does; the old file stays."""
     side = 512 if name[2:] in ("png", "jpg") else 128
@@ -464,9 +466,9 @@ def test_ended_while_jax_is_imported(tmp_path: Path, name: str):
 def test_interrupted_while_measuring(tmp_path: Path):
     """What is measured is reported, and the file of it is written."""
     pytest.importorskip("rich")
-    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", "bench.json"]
+    command = ["bench", "--operator", "REDUCE", "--mb", "1", "--json", "bench.json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    before = "import dml_jax.bench.roofline as r\nrun = r.Bench.run\n"
+    before = "import dml_jax.bench.measure as r\nrun = r.Bench.run\n"
     before += "def told(*args):\n  for m in run(*args): yield m; print('DONE', flush=True)\n"
     before += "r.Bench.run = told\n"
     program = f"{before}import sys; sys.argv = ['dml-jax', *{command}]\n"
@@ -481,21 +483,19 @@ def test_interrupted_while_measuring(tmp_path: Path):
     written = json.loads((tmp_path / "bench.json").read_text())
     cells = written["cells"]
     assert written["interrupted"] is True
-    assert 1 <= len(cells) < 48  # twelve functions over two axes and both, and more
-    assert f"{len(cells)} cells, bound: " in out
+    assert 1 <= len(cells) < 48  # twelve functions over four lists of axes, and more types
+    assert f"(geometric mean over {len(cells)})" in out
 
 
-@pytest.mark.parametrize(
-    ("measured", "target"), [("run", "bench.json"), ("run", "-"), ("bandwidth", "-")]
-)
-def test_interrupted_before_anything_is_measured(measured: str, target: str, tmp_path: Path):
+@pytest.mark.parametrize("target", ["bench.json", "-"])
+def test_interrupted_before_anything_is_measured(target: str, tmp_path: Path):
     """An earlier file stays; who reads stdout is told."""
     pytest.importorskip("rich")
     (tmp_path / "bench.json").write_text("old")
-    program = "import dml_jax.bench.roofline as r, sys\n"
+    program = "import dml_jax.bench.measure as r, sys\n"
     program += "def measure(*args):\n  raise KeyboardInterrupt\n"
-    program += f"r.Bench.{measured} = measure\n"
-    command = ["bench", "--operator", "REDUCE", "--shape", "64,64", "--json", target]
+    program += "r.Bench.run = measure\n"
+    command = ["bench", "--operator", "REDUCE", "--mb", "0.01", "--json", target]
     program += f"sys.argv = ['dml-jax', *{command}]\nfrom dml_jax.__main__ import main; main()"
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
     assert result.returncode == 130
@@ -503,7 +503,6 @@ def test_interrupted_before_anything_is_measured(measured: str, target: str, tmp
     if target == "-":
         written = json.loads(result.stdout)
         assert (written["interrupted"], written["cells"]) == (True, [])
-        assert (written["bandwidth"] is None) == (measured == "bandwidth")
 
 
 # Files that change between the check and the run.

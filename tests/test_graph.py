@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import samples
 from click.testing import CliRunner, Result
-from forms import compiled_soon, in_form
+from forms import compiled_soon
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, random_array
@@ -556,7 +556,7 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
             output_names=None,
         ),
         [
-            "InputEdges[1] to carry FLOAT32[2,4] (what InputEdges[0] does, from graph input 0), "
+            "InputEdges[1] to carry FLOAT32[2,4] (as InputEdges[0] does, from graph input 0), "
             "got INT32[2,2] (InputTensor of node 5 'other')"
         ],
     ),
@@ -1025,7 +1025,7 @@ MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
 
 @pytest.fixture(scope="module")
 def mixed() -> tuple[Graph, dict[str, np.ndarray]]:
-    return grow(1, 220, MIXED)
+    return grow(1, 5 * len(OPERATORS), MIXED)
 
 
 def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
@@ -1072,9 +1072,9 @@ def assert_alike(results: Sequence[Any], right: Sequence[Any]) -> None:
 def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     g, arrays = mixed
     used = {node.operator.c_name for node in g.nodes if isinstance(node, OperatorNode)}
-    assert len(g.nodes) >= 200
+    assert len(g.nodes) >= 5 * len(OPERATORS)
     assert used == set(taking(MIXED))
-    assert len(g.intermediate_edges) > 150
+    assert len(g.intermediate_edges) > 2 * len(OPERATORS)
     right, _ = node_by_node(g, list(arrays.values()))
     jitted = compiled_soon(g)(*arrays.values())
     for results in (g(*arrays.values()), jitted):
@@ -1082,19 +1082,17 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-@pytest.mark.parametrize("start", range(2 * len(OPERATORS)))
-def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
-    """Each operator last in two of them, behind others."""
-    g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
+@pytest.mark.parametrize("start", range(len(OPERATORS)))
+def test_small_graphs_are_their_nodes(start: int):
+    """Each operator is the last of one graph."""
+    g, arrays = grow(start, 1 + start, MIXED)
     right, _ = node_by_node(g, list(arrays.values()))
-    results = compiled_soon(in_form(platform, g))(*arrays.values())
-    assert_alike(jax.tree.leaves(results), right)
+    assert_alike(jax.tree.leaves(compiled_soon(g)(*arrays.values())), right)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():
     """The chain rule by hand: each node's own derivative, from the outputs to the inputs."""
-    g, arrays = grow(2, 40, ["FLOAT32"])
+    g, arrays = grow(2, len(OPERATORS) + 2, ["FLOAT32"])
     inputs = [jnp.asarray(a) for a in arrays.values()]
     rng = np.random.default_rng(0)
     results, reads = node_by_node(g, inputs)
@@ -1329,6 +1327,9 @@ def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
         assert y1 - y0 > _HEIGHT or (y0 == y1 and right < left)
     for start, end, _ in layout.lines:
         assert layout.y[start] < layout.y[end]
+    assert len(layout.labels) == len(layout.lines)
+    for (x0, y0, w0), (x1, y1, w1) in itertools.combinations(layout.labels, 2):
+        assert abs(x1 - x0) >= (w0 + w1) / 2 or abs(y1 - y0) >= 7.5  # the size of the font
 
 
 def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -1382,5 +1383,5 @@ def test_names_are_drawn_as_they_are(tmp_path: Path):
 )
 def test_only_operators_take_expressions(compute: Callable[..., Any]):
     y = GraphBuilder().input_tensor("x", HALF)
-    with pytest.raises(DmlError, match=r"be given to operators only .* jax\.jit compiles"):
+    with pytest.raises(DmlError, match=r"be passed to operators only .* jax\.jit compiles"):
         compute(y)

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from samples import SAMPLES
+from table import Cell, cells
 
 import dml_jax
 from dml_jax import DepthSpaceOrder, Operator, ReduceFunction
-from dml_jax.bench.cells import Cell, cells
 from dml_jax.lowering import memory
 
 SCRIPTS = Path(__file__).parent.parent / "benchmarks"

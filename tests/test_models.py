@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from dml_jax import OPERATORS, Operator
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor, Timing
 from dml_jax.dispatch.model import load_model, parse_model
@@ -332,6 +334,33 @@ def test_an_opaque_picture_has_full_alpha(folder: Path):
     Image.fromarray(np.full((1, 1, 3), 9, np.uint8)).save(folder / "p.png")
     resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 1, 1])
     assert printed(resource, folder) == "9, 9, 9, 255"
+
+
+def png_of_16_bits(channels: np.ndarray) -> bytes:
+    """The PNG of 16-bit channels [height, width, 1 to 4], which Pillow cannot write."""
+    height, width, count = channels.shape
+    head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[count], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in channels)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_all_pictures_of_16_bits_are_rounded_alike(count: int, folder: Path):
+    """Each x becomes round(x / 257), since 65535 = 255 * 257; 2770 becomes 11."""
+    deep = (np.arange(12 * count, dtype=np.uint16) * 1237 + 2770).reshape(3, 4, count)
+    (folder / "p.png").write_bytes(png_of_16_bits(deep))
+    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 3, 4])
+    found = np.reshape(numbers(printed(resource, folder)), (4, 3, 4))
+    eight = np.rint(deep / 257)
+    colours = eight[..., : 1 if count < 3 else 3]
+    alpha = eight[..., -1:] if count in (2, 4) else np.full((3, 4, 1), 255)
+    rgb = np.broadcast_to(colours, (3, 4, 3))
+    assert found.transpose(1, 2, 0).tolist() == np.concatenate([rgb, alpha], -1).tolist()
+    assert (found[0, 0, 0], found[2, 0, 0]) == (11, 11 if count < 3 else eight[0, 0, 2])
 
 
 def test_a_picture_of_16_bits_keeps_its_brightness(folder: Path):
@@ -1078,7 +1107,7 @@ RUNNING = f"Running on '{ADAPTER}'"
 
 
 def test_the_report():
-    summary = rf"Dispatch 'sum': 1 iterations, {MS} median"
+    summary = rf"Dispatch 'sum': 1 iteration, {MS}"
     assert_matches(lines_of(), re.escape(RUNNING), summary, *DATA)
     assert_matches(lines_of("-v", "0"), re.escape(RUNNING), summary, *DATA)
 
@@ -1088,7 +1117,7 @@ def test_the_report_of_a_process():
     command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    summary = rf"Dispatch 'sum': 1 iterations, {MS} median"
+    summary = rf"Dispatch 'sum': 1 iteration, {MS}"
     assert_matches(done.stdout.splitlines(), re.escape(RUNNING), summary, *DATA)
 
 
@@ -1148,7 +1177,7 @@ def test_cold_and_hot_timings(args: list[str], cold: int, hot: int):
     head = [
         re.escape(RUNNING),
         rf"Initialize 'sum': {MS}",
-        rf"Dispatch 'sum': {cold + hot} iterations",
+        rf"Dispatch 'sum': {cold + hot} iterations?",
     ]
     assert_matches(lines, *head, *parts, *DATA)
 
@@ -1172,7 +1201,9 @@ def test_the_median_is_one_of_the_samples():
 
 
 def iterations_of(*options: str) -> int:
-    match = re.fullmatch(rf"Dispatch 'sum': (\d+) iterations, {MS} median", lines_of(*options)[1])
+    match = re.fullmatch(
+        rf"Dispatch 'sum': (\d+) iterations?, {MS}(?: median)?", lines_of(*options)[1]
+    )
     assert match
     return int(match[1])
 
@@ -1215,7 +1246,7 @@ def test_every_dispatch_reports():
     model = reduce_model()
     model["commands"].insert(1, model["commands"][0])
     lines = lines_of(model=model)
-    assert sum(line.startswith("Dispatch 'sum': 1 iterations, ") for line in lines) == 2
+    assert sum(line.startswith("Dispatch 'sum': 1 iteration, ") for line in lines) == 2
 
 
 def test_adapter_by_part_of_its_name():
@@ -1360,7 +1391,9 @@ def test_paths_of_another_machine(path: str, folder: Path):
     write = {"type": "writeFile", "resource": "r", "targetPath": path}
     target = model_of({"r": buffer([1])}, {}, write)
     for model, field in ((source, "sourcePath"), (target, "targetPath")):
-        with pytest.raises(DmlError, match=f"{field} .*to be a path of this machine"):
+        with pytest.raises(
+            DmlError, match=f"{field} .*to be a path of this machine, without a drive or a server"
+        ):
             parse_model(model, folder)
 
 
@@ -1376,6 +1409,90 @@ def test_a_model_is_not_written_over(target: str, folder: Path):
     with pytest.raises(DmlError, match="expected targetPath to be another file than the model"):
         executor.run()
     assert json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("newdir/", "name a file, not a folder"),
+        ("newdir\\", "name a file, not a folder"),
+        ("a/..", "name a file, not a folder"),
+        (".", "name a file, not a folder"),
+        ("", "name a file, not a folder"),
+        ("C:x.npy", "be a path of this machine, without a drive or a server"),
+    ],
+)
+def test_targets_that_are_no_files(path: str, rule: str, folder: Path):
+    write = {"type": "writeFile", "resource": "r", "targetPath": path}
+    with pytest.raises(DmlError, match=f"expected targetPath to {rule}"):
+        parse_model(model_of({"r": buffer([1])}, {}, write), folder)
+
+
+def test_a_file_in_another_case_is_suggested(folder: Path):
+    (folder / "below").mkdir()
+    (folder / "below" / "input.bin").write_bytes(b"1")
+    (folder / "below" / "inputs.bin").write_bytes(b"1")
+    if (folder / "below" / "INPUT.BIN").exists():
+        pytest.skip("names of files have no case on this system")
+    for name in ("below/Input.bin", "below\\INPUT.bin"):
+        with pytest.raises(DmlError, match=r"\(did you mean 'input.bin'\?\)$"):
+            parse_model(model_of({"r": buffer({"sourcePath": name}, "UINT8")}, {}), folder)
+
+
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [
+        (np.array([True]), "got bool (read as INT8)"),
+        (np.zeros(1, jax.numpy.bfloat16), "got elements of 16 bits without a type (bfloat16"),
+        (np.zeros(1, np.complex64), "got complex64"),
+        (np.zeros(1, "<i2"), "got INT16"),
+    ],
+)
+def test_types_of_files_have_the_names_of_their_authors(array: np.ndarray, got: str, folder: Path):
+    np.save(folder / "v.npy", array)
+    with pytest.raises(DmlError) as refused:
+        parse_model(model_of({"r": buffer({"sourcePath": "v.npy"}, "UINT8")}, {}), folder)
+    assert got in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "got"), [(None, "null"), (True, "true"), ([None, "x"], '[null, "x"]'), ("x", "'x'")]
+)
+def test_values_are_shown_as_json_has_them(value: Any, got: str):
+    with pytest.raises(DmlError, match=f"got {re.escape(got)}$"):
+        parse_model(model_of({"r": {"initialValues": [1], "sizeInBytes": value}}, {}), Path())
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "null", '{"Nodes": []}', '{"resource": {}}'])
+def test_the_name_of_a_file_that_holds_no_model(text: str, folder: Path):
+    (folder / "m.json").write_text(text)
+    with pytest.raises(DmlError) as refused:
+        load_model(folder / "m.json")
+    assert all(f.context == (f"Model '{folder / 'm.json'}'",) for f in refused.value.faults)
+
+
+def test_a_float_is_rounded_to_the_nearest():
+    """As DxDispatch reads it; 2147483648 is the FLOAT nearest to 2147483647."""
+    tensors = {X: tensor([2], "INT32"), Y: tensor([2], "INT32")}
+    parsed = parse_model(model_of({}, {"c": clip(tensors, -1, 2147483647)}), Path())
+    operator = parsed.dispatchables["c"].operator
+    assert isinstance(operator, Operator)
+    assert operator.to_json()["Desc"]["Max"] == 2147483648
+
+
+def test_names_of_operators():
+    def refusal(name: str) -> str:
+        with pytest.raises(DmlError) as refused:
+            parse_model(model_of({}, {"d": {"type": name, "desc": {}}}), Path())
+        return str(refused.value)
+
+    there = f"({len(OPERATORS)} of 177 are: dml-jax operators)"
+    for name in ("GEMM", "DML_OPERATOR_GEMM"):
+        message = f"Dispatchable 'd': DML_OPERATOR_GEMM is not implemented yet {there}"
+        assert refusal(name) == message
+    for name, near in (("REDUSE", "REDUCE"), ("gemm", "GEMM"), ("dml_operator_tile", "TILE")):
+        rule = f"expected type to be an operator of DirectML (did you mean '{near}'?)"
+        assert refusal(name) == f"Dispatchable 'd': {rule}, got '{name}'"
 
 
 # One mistake, one line.

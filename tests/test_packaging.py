@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import jax
 import pytest
 
 import dml_jax
@@ -68,9 +69,10 @@ def test_an_operator_needs_no_docstring_to_run():
     assert Bare.__doc__ is None
 
 
-def test_the_workflow_runs_what_ci_runs_everywhere():
+def test_the_workflow_tries_every_system_and_python():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert "bash .ci/run" in text
+    for command in ("bash .ci/run", "bash .ci/smoke", "bash .ci/smoke --newest-jax"):
+        assert f"- run: {command}\n" in text
     for system in ("ubuntu-latest", "macos-latest", "windows-latest"):
         assert system in text
     classifiers = PROJECT["project"]["classifiers"]
@@ -78,6 +80,22 @@ def test_the_workflow_runs_what_ci_runs_everywhere():
         assert f'"{version}"' in text
         assert f"Programming Language :: Python :: {version}" in classifiers
     assert PROJECT["project"]["requires-python"] == f">={PYTHONS[0]}"
+
+
+def test_jax_is_bounded_by_what_was_tested():
+    for requirement in PROJECT["project"]["dependencies"][:2]:
+        bounds = re.fullmatch(r"\w+>=([\d.]+),<([\d.]+)", requirement)
+        assert bounds
+        low, high = bounds.groups()
+        version = tuple(map(int, jax.__version__.split(".")[:2]))
+        assert tuple(map(int, low.split("."))) <= version < tuple(map(int, high.split(".")))
+
+
+def test_modules_import_their_own_layer_and_lower_ones():
+    pytest.importorskip("importlinter", reason="import-linter comes with the extra dev")
+    from importlinter.cli import lint_imports
+
+    assert lint_imports(str(ROOT / "pyproject.toml"), no_cache=True) == 0
 
 
 @pytest.mark.parametrize("name", ["setup", "check"])

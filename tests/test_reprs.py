@@ -41,6 +41,8 @@ from dml_jax import (
     TensorDesc,
     TensorFlags,
 )
+from dml_jax.enums import Enumeration
+from dml_jax.facts import catalogue, unknown_operator
 
 DESC = TensorDesc("FLOAT32", [2, 3], [4, 1], "OWNED_BY_DML", 64, 256)
 CLIP = ElementWiseClip.infer(
@@ -252,3 +254,38 @@ def test_a_field_is_replaced(change: str):
         op.replace(axes=[0])
     with pytest.raises(DmlError, match=r"expected axis to be a field .*did you mean 'axes'"):
         op.replace(axis=[0])
+
+
+# Names that are nearly right.
+
+
+@pytest.mark.parametrize("enumeration", Enumeration.__subclasses__(), ids=lambda e: e.__name__)
+def test_a_name_in_another_case_is_suggested_first(enumeration: type[Enumeration]):
+    """`sum` is SUM, although it is a part of LOG_SUM, too."""
+    for name in enumeration.by_name():
+        for word in {name.lower(), name.title(), f"{enumeration.prefix}_{name.lower()}"} - {name}:
+            if word.removeprefix(f"{enumeration.prefix}_") != name:
+                with pytest.raises(DmlError, match=rf"\(did you mean '{name}'\?\)"):
+                    enumeration.of(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("MEAN", "AVERAGE"),
+        ("prod", "MULTIPLY"),
+        ("DCR", "DEPTH_COLUMN_ROW"),
+        ("CRD", "COLUMN_ROW_DEPTH"),
+        ("sum", "SUM"),
+    ],
+)
+def test_names_of_other_libraries_are_understood(word: str, name: str):
+    enumeration = DepthSpaceOrder if name in DepthSpaceOrder.by_name() else ReduceFunction
+    with pytest.raises(DmlError, match=rf"\(did you mean '{name}'\?\)"):
+        enumeration.of(word)
+
+
+def test_operators_in_another_case_are_suggested_first():
+    for name in catalogue():
+        fault = unknown_operator(name.lower(), OPERATORS)
+        assert f"(did you mean '{name}'?)" in str(fault)

@@ -184,7 +184,7 @@ def test_what_is_inside_of_jit_or_gone(guide: Model):
     x = jnp.ones(9, jnp.float32)
     with pytest.raises(DmlError, match=r"values\['input'\] to be there, got a traced float32\[9\]"):
         jax.grad(lambda x: run_model(guide, {"input": x})["output"].sum())(x)
-    with pytest.raises(DmlError, match=r"run_model to be outside of jax\.jit"):
+    with pytest.raises(DmlError, match=r"run_model to be called outside of jax\.jit"):
         jax.jit(lambda: run_model(guide)["output"])()
     x.delete()
     with pytest.raises(DmlError, match=r"values\['input'\] to be there, got a deleted float32"):

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import expressions
 import jax
 import jax.numpy as jnp
 import numpy as np
+from table import Cell
+from transformed import Transformed
 
-from dml_jax.bench import plain
-from dml_jax.bench.cells import Cell
-from dml_jax.bench.transformed import Transformed
 from peers.common import (
     is_arg,
     last_node,
@@ -78,7 +78,7 @@ def _host(value: Any) -> Any:
 
 def _values(op: Any, x: jax.Array, index: np.ndarray) -> np.ndarray:
     """The elements that indices of an ARGMAX point at."""
-    order, shape = plain.reduced_last(op)
+    order, shape = expressions.reduced_last(op)
     count = math.prod(shape[:-1])
     rows = jnp.transpose(x, order).reshape(count, shape[-1])
     flat = jnp.asarray(index.reshape(count, 1).astype(np.int32))

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import expressions
 import jax
 import numpy as np
+from roofline import Data, sets_of
+from table import Cell
 
-from dml_jax.bench import plain
-from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, Programs, as_tuple, jax_contenders, programs, sets_of
+from dml_jax.bench.memory import Programs, as_tuple, jax_contenders, programs
 from peers.common import (
     Entries,
     Entry,
@@ -32,7 +33,7 @@ class Jnp:
 
     def programs(self, cell: Cell, device: Any) -> Programs:
         function, sets = cell.function, sets_of(cell, device)
-        expression = plain.expression(function)
+        expression = expressions.expression(function)
         return programs(expression, function.inputs, function.outputs, device, sets)
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Programs) -> Entries:
@@ -45,7 +46,8 @@ def jax_entries(cell: Cell, inputs: Inputs, data: Data, compiled: Programs) -> E
     def results(index: int) -> Any:
         return as_tuple(compiled.allocated(*inputs[index]))
 
-    contenders = jax_contenders(compiled, inputs, cell.function.outputs, data)
+    made = jax_contenders(compiled, inputs, cell.function.outputs, data)
+    contenders = {"bound": made["donated"], "allocated": made["allocated"]}
     # A donated output's values are gone with the next call: ask the other program.
     return {way: Entry(contender, results) for way, contender in contenders.items()}
 
@@ -66,7 +68,7 @@ class NumPy:
 
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Any) -> Entries:
         function = cell.function
-        expression = plain.expression(function, self.xp)
+        expression = expressions.expression(function, self.xp)
         views = [tuple(map(self._view, xs)) for xs in inputs]
         outputs = [self._outs(function) for _ in views]
         bound = bound_nodes(function, self.bound, self._outs)
@@ -152,8 +154,8 @@ class NumPy:
 
     def _arg(self, op: Any) -> Callable[..., None]:
         largest, last = arg_parts(op)
-        xp, block = self.xp, plain.reduced_block(op)
-        order, shape = plain.reduced_last(op)
+        xp, block = self.xp, expressions.reduced_block(op)
+        order, shape = expressions.reduced_last(op)
         find = xp.argmax if largest else xp.argmin
 
         def call(outs: Any, x: Any) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import expressions
 import jax
+from transformed import Transformed
 
 from dml_jax import AxisDirection, ReduceFunction
-from dml_jax.bench import plain
-from dml_jax.bench.roofline import as_tuple
+from dml_jax.bench.memory import as_tuple
 from dml_jax.bench.timing import Contender, Mark
-from dml_jax.bench.transformed import Transformed
 from dml_jax.graph import Graph
 
 F = ReduceFunction
@@ -112,7 +112,7 @@ def arg_parts(op: Any) -> tuple[bool, bool]:
 def block_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     """Of the four operators that move depth and space."""
     deep = op.c_name.startswith("DML_OPERATOR_DEPTH")
-    return (plain.depth_to_space_steps if deep else plain.space_to_depth_steps)(op)
+    return (expressions.depth_to_space_steps if deep else expressions.space_to_depth_steps)(op)
 
 
 def tile_shapes(op: Any) -> tuple[list[int], list[int]]:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import expressions
 import numpy as np
+from roofline import Data
+from table import Cell
 
-from dml_jax.bench import plain
-from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, as_tuple
+from dml_jax.bench.memory import as_tuple
 from dml_jax.host import cores
 from peers.common import (
     Entries,
@@ -90,7 +91,7 @@ class _Model:
         self.constants: list[Any] = []
         self.inputs = list(function.inputs)
         self.names = [f"x{i}" for i in range(len(self.inputs))]
-        made: Any = plain.compose(function, self._of)(*self.names)
+        made: Any = expressions.compose(function, self._of)(*self.names)
         self.outputs = [
             _Output(name, tuple(t.sizes), np.dtype(np.int64) if is_arg(op) else t.dtype)
             for name, t, op in zip(
@@ -182,7 +183,7 @@ class _Model:
     def _arg(self, op: Any, x: str) -> str:
         add, constant = self.add, self.constant
         largest, last = arg_parts(op)
-        block, (order, shape) = plain.reduced_block(op), plain.reduced_last(op)
+        block, (order, shape) = expressions.reduced_block(op), expressions.reduced_last(op)
         if block is not None:
             x, axis = add("Reshape", x, constant(block)), 1
         else:

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import expressions
 import numpy as np
+from roofline import Data
+from table import Cell
 
 from dml_jax import TensorDesc
-from dml_jax.bench import plain
-from dml_jax.bench.cells import Cell
-from dml_jax.bench.roofline import Data, as_tuple
+from dml_jax.bench.memory import as_tuple
 from dml_jax.bench.timing import Contender, Mark
 from dml_jax.host import cores
 from peers.common import (
@@ -51,7 +52,7 @@ class Torch:
     def entries(self, cell: Cell, inputs: Inputs, data: Data, compiled: Any) -> Entries:
         torch, function = self.torch, cell.function
         views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
-        allocated = plain.compose(function, self.allocated)
+        allocated = expressions.compose(function, self.allocated)
         if self.compiling:
             torch._dynamo.reset()
             return self._compiled(function, allocated, views)
@@ -152,8 +153,8 @@ class Torch:
 
     def _arg(self, op: Any) -> Callable[..., Any]:
         torch, (largest, last) = self.torch, arg_parts(op)
-        find, block = (torch.argmax if largest else torch.argmin), plain.reduced_block(op)
-        order, shape = plain.reduced_last(op)
+        find, block = (torch.argmax if largest else torch.argmin), expressions.reduced_block(op)
+        order, shape = expressions.reduced_last(op)
         sizes = tuple(op.outputs[0].sizes)
 
         def call(x: Any) -> Any:
@@ -172,7 +173,7 @@ class Torch:
         over = {"dim": axes, "keepdim": True}
         norm = torch.linalg.vector_norm
         same = {**over, "dtype": getattr(torch, op.inputs[0].dtype.name)}
-        block, sizes = plain.reduced_block(op), tuple(op.outputs[0].sizes)
+        block, sizes = expressions.reduced_block(op), tuple(op.outputs[0].sizes)
 
         def prod(x: Any) -> Any:
             if block is not None:
@@ -239,7 +240,7 @@ class Torch:
 
     def _bound_arg(self, op: Any) -> Callable[..., None]:
         torch, (largest, last) = self.torch, arg_parts(op)
-        block = plain.reduced_block(op)
+        block = expressions.reduced_block(op)
         if block is None or last:
             found = self._arg(op)
             return lambda outs, x: outs[0].copy_(found(x))

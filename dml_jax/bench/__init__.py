@@ -1,1 +1,1 @@
-"""Measures a device, and how near each operator comes to what its memory allows."""
+"""Measures the memory bandwidth of a device, and the share of it that each operator reaches."""

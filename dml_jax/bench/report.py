@@ -1,171 +1,113 @@
-"""Measurements as a table, and as a picture."""
+"""Measurements as a table of at most 100 columns, a summary, and a bandwidth chart."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bench.overhead import Overhead
-from dml_jax.bench.roofline import Bandwidth, Measured
-from dml_jax.enums import TensorDataType
+from dml_jax.bench.measure import Measured
 from dml_jax.pictures import check_picture, save_picture
 
+COLUMNS = 100
+SMALLEST = 1_000_000  # bytes from which a cell counts: small ones measure the cost of a call
 COLOURS = {"FLOAT32": "#1f77b4", "FLOAT16": "#ff7f0e", "INT32": "#2ca02c", "UINT8": "#d62728"}
 
-
-def bandwidth_table(bandwidth: Bandwidth) -> Any:
-    """GB/s of each plain copy and read."""
-    from rich.table import Table
-
-    forms = list(next(iter(bandwidth.rates.values())))
-    table = Table("Type", *(f"{form}, GB/s" for form in forms), box=None)
-    for data_type, rates in bandwidth.rates.items():
-        table.add_row(data_type.name, *(f"{rates[form] / 1e9:.1f}" for form in forms))
-    return table
+LEGEND = """\
+MB: bytes that must move, each element once. Time: median of calls that write into donated memory,
+± half the quartile distance. Of copy: GB/s, divided by those of a plain copy, timed in turn."""
+ALLOCATED = "Allocated: time of calls that make their outputs, on a CPU in new pages of memory."
 
 
-def cell_table(measured: Iterable[Measured]) -> Any:
-    """A row a cell: the times of both ways, and what the bound one is of the memory's limit."""
-    from rich.table import Table
-
-    table = Table(
-        "Cell",
-        *("MB", "allocated", "bound", "GB/s", "of copy", "of equal", "of best", "limit"),
-        box=None,
-        header_style="bold",
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
+def copies(measured: Sequence[Measured]) -> dict[str, float]:
+    """Return the GB/s of a plain copy of each type: the median over the cells."""
+    rates: dict[str, list[float]] = {}
     for m in measured:
-        rate, of_limit = m.rate("bound"), m.rate("bound") / m.limit
+        rates.setdefault(m.cell.tensor.data_type.name, []).append(m.copy / 1e9)
+    return {name: round(statistics.median(found), 2) for name, found in rates.items()}
+
+
+def cell_table(measured: Sequence[Measured], allocated: bool = False) -> Any:
+    """Return a row for each cell; with `allocated` also the time of calls that allocate."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("Operator", "Largest tensor"):
+        table.add_column(name, overflow="fold")
+    for name in ("MB", "Time", *["Allocated"] * allocated, "GB/s", "Of copy"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for m in measured:
+        time = m.times["donated"]
+        spread = (time.high - time.low) / 2 / time.median
         table.add_row(
-            m.cell.name,
-            f"{m.cell.bytes / 1e6:.4g}",
-            *(f"{shown_time(m.times[w].median)} {_spread(m, w)}" for w in ("allocated", "bound")),
-            f"{rate / 1e9:.1f}",
-            f"{rate / m.copy:.2f}",
-            f"{rate / m.equal_copy:.2f}",
-            f"{rate / m.best_copy:.2f}",
-            f"{of_limit:.2f} of {'read' if m.cell.reads else 'copy'}",
-            style="" if of_limit >= 0.8 else "yellow" if of_limit >= 0.4 else "red",
+            m.cell.label,
+            m.cell.tensor.shown(),
+            f"{m.cell.bytes / 1e6:.3g}",
+            f"{shown_time(time.median)} ±{spread:4.0%}",
+            *([shown_time(m.times["allocated"].median)] if allocated else []),
+            f"{m.rate() / 1e9:.3g}",
+            f"{m.share():.2f}",
+            style="" if m.share() >= 0.8 else "yellow" if m.share() >= 0.4 else "red",
         )
     return table
 
 
 def shown_time(seconds: float) -> str:
-    """With three digits, in us or ms."""
+    """Show a time with three digits, in us or ms."""
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def _spread(m: Measured, way: str) -> str:
-    times = m.times[way]
-    return f"±{(times.high - times.low) / 2 / times.median:3.0%}"
-
-
-def overhead_table(overheads: Iterable[Overhead]) -> Any:
-    """A row a small cell."""
-    from rich.table import Table
-
-    head = ("describe", "call", "plain call", "dispatch", "compile", "plain compile")
-    table = Table("Small cell", *head, box=None, header_style="bold")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for o in overheads:
-        table.add_row(
-            o.cell.name,
-            "" if o.construct is None else f"{o.construct:.1f} us",
-            *(f"{us:.1f} us" for us in (o.call, o.plain_call, o.dispatch)),
-            *(f"{ms:.0f} ms" for ms in (o.compile, o.plain_compile)),
-        )
-    return table
-
-
 def summary(measured: Sequence[Measured]) -> str:
-    """The geometric mean of what cells take of their limit, and the lowest."""
-    fractions = {m.cell.name: m.rate("bound") / m.limit for m in measured}
-    lowest = min(fractions, key=fractions.__getitem__)
-    mean = statistics.geometric_mean(fractions.values())
+    """Sum up the cells of at least `SMALLEST` bytes: the geometric mean, and the lowest."""
+    shares = {m.cell.name: m.share() for m in measured if m.cell.bytes >= SMALLEST}
+    if not shares:
+        return f"{len(measured)} cells, none of 1 MB or more: they measure the cost of a call"
+    lowest = min(shares, key=shares.__getitem__)
+    mean = statistics.geometric_mean(shares.values())
     return (
-        f"{len(fractions)} cells, bound: {mean:.2f} of their limit (geometric mean), "
-        f"the lowest {fractions[lowest]:.2f} ({lowest})"
+        f"Of a copy's bandwidth, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
+        f"{len(shares)}).\nThe lowest: {shares[lowest]:.2f}, {lowest}"
     )
 
 
-def draw(
-    environment: Mapping[str, Any], bandwidth: Bandwidth, measured: Sequence[Measured], target: Path
-) -> None:
-    """Writes the roofline as a .svg or .png file. Raises `DmlError` where it cannot.
+def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = False) -> None:
+    """Write the bandwidth chart as a .svg or .png file. Raises `DmlError` where it cannot.
 
-    Above, GB/s over the bytes that must move, under the roof that a copy of as many bytes is. Below
-    a line a kind, or a cell where they are few, beside the copy (and, for reductions, the read) of
-    large arrays. Bound is filled and allocated hollow.
+    Each cell is a dot, in the row of its operator and variant; a line shows the copy of each type.
+    With `every` there are also cells below `SMALLEST`, and hollow dots of calls that allocate.
     """
     check_picture(target)
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator
 
-    few = len(measured) <= 40
-    labels = list(dict.fromkeys(m.cell.name if few else m.cell.group for m in measured))
-    height = 0.4 + 0.24 * len(labels)
-    figure = Figure(figsize=(11, 5 + height), layout="constrained")
-    by_size, by_kind = figure.subplots(2, height_ratios=[4, height])
-    colours = {t.name: COLOURS.get(t.name, "#7f7f7f") for t in bandwidth.rates}
-    for m in measured:
-        y = labels.index(m.cell.name if few else m.cell.group)
-        colour = colours[m.cell.tensor.data_type.name]
-        for way, fill in (("allocated", "none"), ("bound", colour)):
-            rate = m.rate(way) / 1e9
-            dot = {"facecolor": fill, "edgecolor": colour, "zorder": 3}
-            by_kind.scatter(rate, y, s=26, alpha=0.75, **dot)
-            by_size.scatter(m.cell.bytes / 1e6, rate, s=14, alpha=0.5, **dot)
-    for data_type, rates in bandwidth.rates.items():
-        colour = colours[data_type.name]
-        by_kind.axvline(rates["copy"] / 1e9, color=colour, lw=1.2, alpha=0.8)
-        read = rates[bandwidth.read_form(data_type)]
-        by_kind.axvline(read / 1e9, color=colour, lw=1.2, ls=":", alpha=0.8)
-        by_size.plot(*roof(measured, data_type), color=colour, lw=1.2, marker="D", ms=3)
-    by_kind.axvline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
-    by_size.axhline(bandwidth.best_copy / 1e9, color="black", lw=1.5)
-    by_size.set(
-        xlabel="MB that must move",
-        ylabel="GB/s of the bytes that must move",
-        xscale="log",
-        yscale="log",
-        title=f"{environment['device']}, {environment['cpu']}, jax {environment['jax']}",
+    drawn = [m for m in measured if every or m.cell.bytes >= SMALLEST]
+    rates, labels = copies(drawn), list(dict.fromkeys(m.cell.label for m in drawn))
+    height = 1.6 + 0.26 * (len(labels) + len(rates))
+    figure = Figure(figsize=(10, height), layout="constrained")
+    axes = figure.subplots()
+    colours = {name: COLOURS.get(name, "#7f7f7f") for name in rates}
+    for m in drawn:
+        colour, row = colours[m.cell.tensor.data_type.name], labels.index(m.cell.label)
+        for way in m.times if every else ["donated"]:
+            fill = colour if way == "donated" else "none"
+            dot = {"facecolor": fill, "edgecolor": colour, "alpha": 0.8, "zorder": 3}
+            axes.scatter(m.rate(way) / 1e9, row, s=28, **dot)
+    # Each line has its words in a row of its own, above the operators.
+    fastest = max([*rates.values(), *(m.rate() / 1e9 for m in drawn)], default=1)
+    for row, (name, rate) in enumerate(rates.items(), -len(rates)):
+        words = {"color": colours[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
+        axes.axvline(rate, color=colours[name], lw=1.2)
+        side = "right" if rate > fastest / 3 else "left"
+        axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
+    axes.set(
+        title=title,
+        xlabel="GB/s (bytes of all inputs and outputs, over the time of a call)",
+        xlim=(0, 1.05 * fastest),
+        ylim=(len(labels) - 0.5, -len(rates) - 0.5),
     )
-    by_kind.set(
-        ylim=(len(labels) - 0.5, -0.5), xlabel="GB/s of the bytes that must move", xscale="log"
-    )
-    names = [label.replace("$", r"\$") for label in labels]
-    by_kind.set_yticks(range(len(labels)), names, fontsize=7)
-    for axis in (by_kind.xaxis, by_size.xaxis, by_size.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_locator(LogLocator(subs=(2, 5)))
-        axis.set_minor_formatter("{x:g}")
-        axis.set_tick_params(which="minor", labelsize="small")
-    for axes in (by_kind, by_size):
-        axes.grid(axis="both", lw=0.3)
-    handles = [
-        *(Line2D([], [], marker="o", ls="", color=c, label=name) for name, c in colours.items()),
-        Line2D([], [], marker="o", ls="", color="grey", label="bound"),
-        Line2D([], [], marker="o", ls="", color="grey", fillstyle="none", label="allocated"),
-        Line2D([], [], color="grey", marker="D", ms=3, label="copy of as many bytes"),
-        Line2D([], [], color="grey", label="copy of a type"),
-        Line2D([], [], color="grey", ls=":", label="read of a type"),
-        Line2D([], [], color="black", label="best copy"),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7)
+    axes.set_yticks(range(len(labels)), [n.replace("$", r"\$") for n in labels], fontsize=8)
+    axes.grid(axis="x", lw=0.3)
+    for name in rates:
+        axes.scatter([], [], color=colours[name], label=name)
+    if every:
+        axes.scatter([], [], facecolor="none", edgecolor="grey", label="outputs allocated")
+    figure.legend(loc="outside lower center", ncols=len(rates) + every, fontsize=8)
     save_picture(figure, target)
-
-
-def roof(
-    measured: Sequence[Measured], data_type: TensorDataType
-) -> tuple[list[float], list[float]]:
-    """MB, and GB/s in the median, of the copies that moved as many bytes as the cells of a type."""
-    rates: dict[int, list[float]] = {}
-    for m in measured:
-        if m.cell.tensor.data_type == data_type:
-            rates.setdefault(m.cell.bytes, []).append(m.equal_copy / 1e9)
-    sizes = sorted(rates)
-    return [size / 1e6 for size in sizes], [statistics.median(rates[size]) for size in sizes]

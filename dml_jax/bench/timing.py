@@ -1,4 +1,4 @@
-"""Times of several contenders in one run, interleaved: a noisy machine is as noisy to each."""
+"""Times several contenders in turn, so that noise of the machine affects all alike."""
 
 import functools
 import gc
@@ -7,46 +7,35 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 
+class Mark(NamedTuple):
+    """A place in a device's queue: `passed` asks for it, `wait` returns when it is passed."""
+
+    passed: Callable[[], bool]
+    wait: Callable[[], object]
+
+
 @dataclass(frozen=True)
 class Contender:
-    """What is timed.
-
-    Attributes:
-        call: does the work on the set of data whose number it takes, or on several; may only queue
-            it.
-        wait: returns when the last call is done, where calls are not queued: each is waited for.
-        mark: where they are, queues a mark behind them.
-        settle: seconds for which its threads are busy after it is done, in the next one's way.
-        sets: on how many sets a call does the work.
-    """
+    """A call to be timed, which does or queues the work on the set of data of a number."""
 
     call: Callable[[int], object]
-    wait: Callable[[], object] = lambda: None
-    mark: Callable[[], "Mark"] | None = None
-    settle: float = 0.0
-    sets: int = 1
+    wait: Callable[[], object] = lambda: None  # returns when the last call is done
+    mark: Callable[[], Mark] | None = None  # marks the end of the queue, where calls are queued
+    settle: float = 0.0  # seconds for which threads stay busy after a call
+    sets: int = 1  # on so many sets of data one call works
 
     def sample(self, sets: Iterator[int], calls: int) -> tuple[float, float | None]:
-        """Seconds of so many calls, behind one that does not count.
+        """Return the seconds of some calls, and the part of them until the last one was queued.
 
-        That one takes what is none of theirs: waking threads that slept while others had their
-        turn, and caches that those filled.
-
-        Of what is queued, the clock is read when the device has passed a mark before the first call
-        that counts, and when it has passed one behind the last: the host's way to the device and
-        back is in neither. (H200, jax 0.11.2: 0.3 ms a sample, which made a CLIP of 537 MB 275 us,
-        where its kernel takes 250.) Where the device has passed the first mark before that call is
-        queued, it waits for the host, and the call counts from its beginning.
-
-        Returns:
-            The seconds, and the part of them in which calls still were being queued.
+        A call that is not counted wakes threads and refills caches. Where calls are queued, the
+        clock runs between two marks: the way to the device and back is not part of the time.
         """
         self.call(next(sets))
         if self.mark is None:
@@ -58,7 +47,7 @@ class Contender:
             return time.perf_counter() - start, None
         begun = self.mark()
         start = time.perf_counter()
-        self.call(next(sets))  # what the device does while the host hears of the mark
+        self.call(next(sets))  # keeps the device busy while the host learns of the mark
         if not begun.passed():
             begun.wait()
             start = time.perf_counter()
@@ -68,27 +57,16 @@ class Contender:
         queued = time.perf_counter() - start
         done.wait()
         took = time.perf_counter() - start
-        self.wait()  # lets results go, and raises what went wrong
+        self.wait()  # releases the results, and raises what went wrong
         return took, queued / took
-
-
-class Mark(NamedTuple):
-    """A place in what is queued: whether the device has passed it, and what waits until it has."""
-
-    passed: Callable[[], bool]
-    wait: Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds the work took.
+    """Seconds: the median, the quartiles around it, and how they were taken.
 
-    Attributes:
-        median, low, high: the median, and the quartiles around it.
-        samples: how many were taken.
-        calls: how often it was done in each sample.
-        queueing: where calls are queued, the part of a sample in which they still were. Near 1, the
-            device waited for the host, and the time is the host's.
+    If `queueing`, the part of a sample in which calls were still queued, is near 1, the device
+    waited for the host. It is None where calls are not queued.
     """
 
     median: float
@@ -99,11 +77,10 @@ class Times:
     queueing: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """In microseconds."""
-        us = {name: getattr(self, name) * 1e6 for name in ("median", "low", "high")}
-        found = {f"{name}_us": round(value, 3) for name, value in us.items()}
-        found |= {"samples": self.samples, "calls": self.calls}
-        return found if self.queueing is None else {**found, "queueing": round(self.queueing, 2)}
+        """Return the times in microseconds."""
+        values = {k: v for k, v in asdict(self).items() if v is not None}
+        us = {f"{k}_us": round(values.pop(k) * 1e6, 3) for k in ("median", "low", "high")}
+        return us | {name: round(value, 2) for name, value in values.items()}
 
 
 def interleaved(
@@ -117,39 +94,30 @@ def interleaved(
     give_up: float = 3.0,
     keep: Collection[str] = (),
 ) -> dict[str, Times]:
-    """The times of each, from samples taken in turn, in an order that is shuffled each time.
+    """Time contenders by samples that are taken in turn, in an order that is shuffled each round.
 
     Args:
         contenders: by name.
-        sets: how many sets of data there are. Each call gets the one after the last call's,
-            whoever made that: no contender finds in the cache what another one left there.
-        samples: of each contender.
-        least: of each, even where the seconds are over.
+        sets: how many sets of data there are. Each call uses the next one, whichever contender
+            made the last call: none finds in the cache what another left there.
+        samples: how many of each contender.
+        least: how many of each contender even after `seconds`.
         seconds: after these no further round begins.
         sample_seconds: a sample makes as many calls as last this long.
-        give_up: one that is slower than the fastest by more than this factor gets `least` samples,
-            by more than three times this factor two: once may be an accident, as new pages are.
-        keep: those that are neither given up nor counted as the fastest.
+        give_up: a contender slower than the fastest by this factor gets `least` samples, by three
+            times the factor two.
+        keep: contenders that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     queueing: dict[str, list[float]] = {name: [] for name in contenders}
-    calls: dict[str, int] = {}
-    for name, contender in contenders.items():
-        count = 1
-        while True:
-            took, _ = contender.sample(turns, count)  # the first compiles, allocates
-            if took >= sample_seconds / 2 or count >= 2**14:
-                break
-            count *= min(max(2, int(sample_seconds / 2 / max(took, 1e-7))), 16)
-        calls[name] = max(1, min(math.ceil(count * sample_seconds / took), 2**14))
+    calls = {n: _calls_of_a_sample(c, turns, sample_seconds) for n, c in contenders.items()}
     order, dice, begin = list(contenders), random.Random(0), time.perf_counter()
     collecting = gc.isenabled()
     gc.disable()
     try:
         for turn in range(samples):
-            over = time.perf_counter() - begin > seconds
-            if turn >= least and over:
+            if turn >= least and time.perf_counter() - begin > seconds:
                 break
             compared = [v for name, v in taken.items() if name not in keep] if turn else []
             best = min(map(min, compared), default=0.0)
@@ -174,6 +142,16 @@ def interleaved(
     }
 
 
+def _calls_of_a_sample(contender: Contender, turns: Iterator[int], seconds: float) -> int:
+    """Find how many calls last this long; the first call compiles and touches memory."""
+    count = 1
+    while True:
+        took, _ = contender.sample(turns, count)
+        if took >= seconds / 2 or count >= 2**14:
+            return max(1, min(math.ceil(count * seconds / took), 2**14))
+        count *= min(max(2, int(seconds / 2 / max(took, 1e-7))), 16)
+
+
 def _summary(taken: Sequence[float], calls: int, queueing: Sequence[float]) -> Times:
     low, median, high = np.percentile(taken, [25, 50, 75])
     waits = float(np.median(queueing)) if queueing else None
@@ -181,19 +159,19 @@ def _summary(taken: Sequence[float], calls: int, queueing: Sequence[float]) -> T
 
 
 def is_queued(device: Any) -> bool:
-    """Whether work for a device is queued. The CPU's would run beside each other if it were."""
+    """Whether calls for a device are queued. On a CPU they would run beside each other."""
     return device.platform != "cpu"
 
 
 def marks(*devices: Any) -> Callable[[], Mark] | None:
-    """A `Contender.mark` of what JAX queues on devices: on each a program of one number."""
-    return functools.partial(_mark, devices) if is_queued(devices[0]) else None
+    """Return a `Contender.mark` for JAX's queues: on each device a program of one number."""
 
+    def mark() -> Mark:
+        numbers = [program(number) for program, number in map(_short_program, devices)]
+        wait = functools.partial(jax.block_until_ready, numbers)
+        return Mark(lambda: all(number.is_ready() for number in numbers), wait)
 
-def _mark(devices: Sequence[Any]) -> Mark:
-    numbers = [program(number) for program, number in map(_short_program, devices)]
-    wait = functools.partial(jax.block_until_ready, numbers)
-    return Mark(lambda: all(number.is_ready() for number in numbers), wait)
+    return mark if is_queued(devices[0]) else None
 
 
 @functools.cache
@@ -203,7 +181,7 @@ def _short_program(device: Any) -> tuple[Any, jax.Array]:
 
 
 def jax_contender(function: Callable[[int], Any], *devices: Any, sets: int = 1) -> Contender:
-    """Of a function that returns arrays of these devices; each is let go at the next call."""
+    """Return the contender of a function that returns arrays, which are kept until it is called."""
     held: list[Any] = [None]
 
     def call(index: int) -> None:

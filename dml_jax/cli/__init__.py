@@ -1,4 +1,4 @@
-"""The command line: one module a command."""
+"""The command line; each command has a module."""
 
 import contextlib
 import sys
@@ -21,7 +21,7 @@ from dml_jax.errors import nearest
 
 @contextlib.contextmanager
 def _ending_if_interrupted() -> Iterator[None]:
-    """As shells expect it: with 130, where click has 1 and "Aborted!"."""
+    """End with status 130 at Ctrl-C, as shells expect; click has status 1 and "Aborted!"."""
     try:
         yield
     except KeyboardInterrupt:
@@ -31,7 +31,7 @@ def _ending_if_interrupted() -> Iterator[None]:
 
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order that one needs them
+        return list(self.commands)  # in the order in which users need them
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _ending_if_interrupted():
@@ -69,22 +69,22 @@ def cli() -> None:
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
     dml-jax check model.json           check it, without running
     dml-jax show graph.json -o out.svg draw a graph, or a model
-    dml-jax bench --quick              the operators against this device's memory
-    dml-jax operators                  the operators that are built
-    dml-jax operators REDUCE           one of them: fields, ranks and types, gradient
+    dml-jax bench --quick              compare operators with this device's memory
+    dml-jax operators                  list the operators
+    dml-jax operators REDUCE           describe one: fields, ranks and types, gradient
 
-    Every command but completion takes --json, and all -h for examples of their own.
+    Every command but completion has --json. Each has -h with examples.
     """  # noqa: D301  (click reads \b as a control character)
-    # DirectML has 64-bit types, so the command line has them too.
+    # DirectML has 64-bit types, and so has the command line.
     jax.config.update("jax_enable_x64", True)
-    # Pillow's, of pictures that are refused.
+    # Pillow warns of pictures that the command line refuses.
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete words.
+    """Print the script that completes words in SHELL.
 
     \b
     dml-jax completion bash >> ~/.bashrc
@@ -93,8 +93,8 @@ def completion(shell: str) -> None:
     """  # noqa: D301
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-    made = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
-    click.echo(made(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
+    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    click.echo(complete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
 
 
 for command in (run, check, show, bench, operators, completion):

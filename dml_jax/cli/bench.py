@@ -1,14 +1,17 @@
-"""`dml-jax bench`: what this device's memory gives, and how much of it the operators take."""
+"""`dml-jax bench`: the memory bandwidth of a device, and the share of it that operators reach."""
 
 import json
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dml_jax.cli.check import load
+from dml_jax.bench.cells import MEGABYTES, TYPES, VARIANTS, Cell, cells
+from dml_jax.cli.models import load
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
@@ -16,249 +19,159 @@ from dml_jax.cli.terminal import (
     device_names,
     find_device,
     name_of,
-    progress,
     reporting,
-    say_table,
-    used_rightly,
+    usage_errors,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault
-from dml_jax.tensor import TensorDesc
+from dml_jax.errors import printable
+from dml_jax.operator import OPERATORS, operator_type
 
-if TYPE_CHECKING:
-    from dml_jax.bench.cells import Cell
-
-
-def _kinds(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from dml_jax.bench.cells import named_kinds
-
-    return [name for name in named_kinds() if name.startswith(incomplete.upper())]
+QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
 
 
-def _type_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names = (t.name for t in TensorDataType if t.element_size)
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    names = [cls.short_name for cls in OPERATORS.values()]
+    if parameter.name == "types":
+        names = [t.name for t in TensorDataType if t.element_size]
     return [name for name in names if name.startswith(incomplete.upper())]
 
 
-def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    from dml_jax.bench.cells import chosen
-
-    with used_rightly():
-        chosen(values)
-    return values
-
-
-def _types(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    with used_rightly():
-        return [TensorDataType.of(value.upper()) for value in values]
+def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[str]:
+    with usage_errors():
+        if parameter.name == "types":
+            return [TensorDataType.of(value.upper()).name for value in values]
+        return [operator_type(value.upper()).short_name for value in values]
 
 
-def _sizes(ctx: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    try:
-        found = [tuple(int(size) for size in value.strip("[]").split(",")) for value in values]
-    except ValueError:
-        got = " ".join(values) or "nothing"
-        raise click.BadParameter(f"expected sizes such as 8,64,256,256, got {got}") from None
-    with used_rightly():
-        return [TensorDesc(TensorDataType.FLOAT32, sizes).sizes for sizes in found]
+SIZES: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
+DEVICE = ("-a", "--adapter", "--device", "adapter")
+JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
+NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete": _complete}
 
 
 @click.command()
+@click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
+@click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
+@click.option("--mb", "sizes", **SIZES, help="MB of the largest tensor. Default: 8 and 64.")
+@click.option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
+@click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
+@click.option("--quick", is_flag=True, help="One variant of each in FLOAT32; half a minute.")
 @click.option(
-    "--operator",
-    "operators",
-    multiple=True,
-    metavar="NAME",
-    callback=_known,
-    shell_complete=_kinds,
-    help="Only this operator, or CHAINS, BACKWARD, VMAP; may stand several times.",
+    "--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples for each cell."
 )
-@click.option(
-    "--dtype",
-    "types",
-    multiple=True,
-    metavar="TYPE",
-    callback=_types,
-    shell_complete=_type_names,
-    help="FLOAT32, UINT8, ...",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="SIZES",
-    callback=_sizes,
-    help="8,64,256,256: in place of the table's sizes.",
-)
-@click.option(
-    "--model",
-    type=INPUT,
-    help="Measure the dispatchables of a DxDispatch model in place of the table.",
-)
-@click.option(
-    "--device",
-    default="",
-    shell_complete=device_names,
-    help="Substring of the name of the device to use.",
-)
-@click.option("--quick", is_flag=True, help="One cell in nine.")
-@click.option(
-    "--seconds",
-    type=Finite(min=0.001),
-    default=0.5,
-    show_default=True,
-    help="Of samples for each cell, about.",
-)
-@click.option(
-    "--limit",
-    type=Finite(min=0.001),
-    help="MB of the largest tensor; the table's are cut. By default 200 on a CPU, else 2148.",
-)
-@click.option(
-    "--overhead/--no-overhead",
-    default=None,
-    help="Also the calls of small cells, and compiling; not with --shape or --model.",
-)
-@click.option(
-    "--json",
-    "json_file",
-    is_flag=False,
-    flag_value="-",
-    metavar="FILE",
-    help="Write JSON, to a file or (-, or no name) to stdout in place of the tables.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    help="Draw the roofline: .svg or .png.",
-)
+@click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
+@click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
+@click.option("-o", "--output", type=FILE, help="Draw the bandwidth chart: .svg or .png.")
 def bench(
-    operators: tuple[str, ...],
-    types: list[TensorDataType],
-    shapes: list[tuple[int, ...]],
+    operators: list[str],
+    types: list[str],
+    sizes: tuple[float, ...],
     model: Path | None,
-    device: str,
+    adapter: str,
     quick: bool,
     seconds: float,
-    limit: float | None,
-    overhead: bool | None,
+    verbose: bool,
     json_file: str | None,
     output: Path | None,
 ) -> None:
-    """Measure the operators against this device's memory.
+    """Measure the memory bandwidth of a device, and the share of it that operators reach.
 
-    First plain copies and reads of large arrays, then every operator over a table of sizes and
-    types: the time of a call whose outputs are allocated, the time of one whose outputs are bound,
-    and the bytes that must move, a second, beside a copy (a read, for reductions) timed in turn
-    with it.
+    A plain copy of a large array measures the bandwidth. Each cell is an operator with its
+    attributes, type and sizes; it is timed in turn with the copy.
 
     \b
-    dml-jax bench --quick
-    dml-jax bench --operator REDUCE --dtype FLOAT16 -o roofline.svg
-    dml-jax bench --operator TILE --shape 1,64,256,256 --json tile.json
+    dml-jax bench --quick -o bandwidth.svg
+    dml-jax bench --operator REDUCE --dtype FLOAT16
+    dml-jax bench --operator TILE --mb 16 --mb 256 --json tile.json
     dml-jax bench --model model.json
     """  # noqa: D301  (click reads \b as a control character)
     from dml_jax.bench import report
-    from dml_jax.bench.cells import small_cells
-    from dml_jax.bench.overhead import measure_overhead
-    from dml_jax.bench.roofline import Bench, default_limit, environment
-    from dml_jax.files import check_writable
+    from dml_jax.bench.measure import Bench, environment
+    from dml_jax.bench.memory import WAYS
+    from dml_jax.files import check_writable, write_whole
     from dml_jax.pictures import check_picture
 
-    if model is not None and (operators or types or shapes):
-        raise click.UsageError("--model stands without --operator, --dtype and --shape.")
-    if overhead and (model is not None or shapes):
-        raise click.UsageError("--overhead stands without --shape and --model.")
-    with reporting(json_file == "-"):
+    if model is not None and (operators or types or sizes):
+        raise click.UsageError("--model stands without --operator, --dtype and --mb.")
+    to_stdout = json_file != "-"
+    with reporting(not to_stdout):
         if output is not None:
             check_picture(output)
             check_writable(output)
-        if json_file not in (None, "-"):
+        if json_file is not None and to_stdout:
             check_writable(Path(json_file))
-        chosen = find_device(device, "--device")
-        most = int(limit * 1e6) if limit else default_limit(chosen)
-        cells = _cells(operators, types, shapes, model, most, quick)
-        if limit is not None:
-            _check_limit(limit, cells)
-        run = Bench(chosen, seconds, most)
-        known = environment(chosen)
-        to_stdout = json_file != "-"
-        if to_stdout:
-            click.echo(f"{name_of(chosen)}, {known['cpu']}, jax {known['jax']}")
-        is_table = model is None and not shapes
-        kinds = {cell.kind for cell in cells} if overhead is not False and is_table else ()
-        few = [cell for cell in small_cells() if cell.kind in kinds][:: 3 if quick else 1]
-        bandwidth, measured, small, interrupted = None, [], [], False
+        device = find_device(adapter, "--adapter")
+        chosen = _cells(operators, types, sizes, model, quick)
+        known = environment(device)
+        title = f"{name_of(device)}, {known['cpu']}, jax {known['jax']}"
+        run = Bench(device, seconds, WAYS if verbose else WAYS[:1])
+        measured, interrupted = [], False
         try:
-            bandwidth = run.bandwidth(cells)
-            if to_stdout:
-                say_table(report.bandwidth_table(bandwidth))
-            _each(run.run(cells), measured, len(cells), "Measuring")
-            _each(measure_overhead(few, chosen, min(seconds, 0.3)), small, len(few), "Calling")
+            for _, found in zip(_shown(chosen, quick), run.run(chosen), strict=False):
+                measured.append(found)
         except KeyboardInterrupt:  # what is measured is reported
             interrupted = True
+        copies = report.copies(measured)
         if to_stdout and measured:
-            say_table(report.cell_table(measured))
+            copied = ", ".join(f"copy {rate:.3g} GB/s ({name})" for name, rate in copies.items())
+            click.echo(f"{title}\n{copied}")
+            _print(report.cell_table(measured, verbose), report.COLUMNS)
+            click.echo("\n".join([report.LEGEND, *[report.ALLOCATED] * verbose]))
             click.echo(report.summary(measured))
-        if to_stdout and small:
-            say_table(report.overhead_table(small))
-        # A file of an earlier run is worth more than nothing.
-        if json_file is not None and (measured or json_file == "-"):
-            _write_json(
-                json_file,
-                {
-                    "environment": known,
-                    "bandwidth": bandwidth and bandwidth.to_json(),
-                    "cells": [m.to_json() for m in measured],
-                    "overhead": [o.to_json() for o in small],
-                    **({"interrupted": True} if interrupted else {}),
-                },
-            )
-        if output is not None and bandwidth is not None and measured:
-            report.draw(known, bandwidth, measured, output)
+        # A file of an earlier run is worth more than an empty one.
+        if json_file is not None and (measured or not to_stdout):
+            made = [m.to_json() for m in measured]
+            value = {"environment": known, "copy_gb_s": copies, "cells": made}
+            text = json.dumps(value | ({"interrupted": True} if interrupted else {}), indent=1)
+            if to_stdout:
+                write_whole(Path(json_file), lambda file: file.write(text.encode() + b"\n"))
+            click.echo(f"Written to '{json_file}'" if to_stdout else text)
+        if output is not None and measured:
+            report.draw(title, measured, output, verbose)
             click.echo(f"Drawn to '{output}'", err=not to_stdout)
         if interrupted:
             raise KeyboardInterrupt
 
 
-def _each(measuring: Iterator[Any], found: list[Any], count: int, title: str) -> None:
-    """Puts each that is measured into a list, so that it is there when the next is interrupted."""
-    for _ in progress()(range(count), title):
-        found.append(next(measuring))
-
-
 def _cells(
-    operators: tuple[str, ...],
-    types: list[TensorDataType],
-    shapes: list[tuple[int, ...]],
+    operators: list[str],
+    types: list[str],
+    sizes: tuple[float, ...],
     model: Path | None,
-    limit: int,
     quick: bool,
-) -> "list[Cell]":
-    from dml_jax.bench.cells import Cell, cells
-
-    if model is None:
-        return cells(operators, types, shapes, limit, every=9 if quick else 1)
-    found = load(model).dispatchables.items()
-    return [Cell("MODEL", name, dispatchable.operator) for name, dispatchable in found]
-
-
-def _check_limit(limit: float, cells: "list[Cell]") -> None:
-    """Sizes that are given are not cut, and are compared with copies of up to the limit."""
-    for cell in cells:
-        largest = cell.largest / 1e6
-        if largest > limit:
-            rule = f"be at least {largest:g}, the MB of the largest tensor of {cell.name}"
-            raise DmlError([Fault("", "--limit", rule, limit)])
+) -> list[Cell]:
+    if model is not None:
+        found = load(model).dispatchables.items()
+        return [Cell(printable(name), "", dispatchable.operator) for name, dispatchable in found]
+    if quick:
+        return cells(operators, types or TYPES[:1], sizes or MEGABYTES[-1:], 1)
+    return cells(operators, types, sizes, None if operators else VARIANTS)
 
 
-def _write_json(target: str, value: Any) -> None:
-    text = json.dumps(value, indent=1)
-    if target == "-":
-        click.echo(text)
-        return
-    from dml_jax.files import write_whole
+def _shown(chosen: list[Cell], quick: bool) -> Iterator[Cell]:
+    """Yield cells, and show on standard error which is measured; if `quick`, not for too long.
 
-    write_whole(Path(target), lambda file: file.write(text.encode() + b"\n"))
-    click.echo(f"Written to '{target}'", err=not sys.stdout.isatty())
+    A terminal shows one line that changes; a file gets a line every five seconds.
+    """
+    live, begin = sys.stderr.isatty(), time.monotonic()
+    last = begin
+    try:
+        for number, cell in enumerate(chosen):
+            moment = time.monotonic()
+            if quick and moment > begin + QUICK_SECONDS:
+                click.echo(f"Time is up; not measured: {len(chosen) - number} cells", err=True)
+                return
+            if live or moment > last + 5:
+                line, last = f"[{number + 1}/{len(chosen)}] {cell.name}", moment
+                click.echo(f"\r\x1b[K{line[:79]}" if live else line, err=True, nl=not live)
+            yield cell
+    finally:
+        if live:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _print(table: Any, columns: int) -> None:
+    from rich.console import Console
+
+    width = min(shutil.get_terminal_size((columns, 0)).columns, columns)
+    Console(width=width, markup=False, highlight=False).print(table)

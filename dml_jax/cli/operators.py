@@ -1,107 +1,106 @@
-"""`dml-jax operators`: the catalogue, read from the declarations."""
+"""`dml-jax operators`: the catalogue of operators, read from their declarations."""
 
-import difflib
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import console, json_option, say_json
+from dml_jax.cli.terminal import console, json_option, say_folded, say_json
+from dml_jax.errors import nearest
+from dml_jax.facts import PREFIX, catalogue
 from dml_jax.operator import OPERATORS, Operator
 
 
 def _plain(name: str) -> str:
-    """`ElementWiseClip1`, `element_wise_clip1` and `DML_OPERATOR_ELEMENT_WISE_CLIP1` alike."""
+    """Return one spelling for `ElementWiseClip1`, `element_wise_clip1` and the full name."""
     word = "".join(filter(str.isalnum, name.casefold()))
     return word.removeprefix("dmloperator").removeprefix("dmljax")
 
 
-def _names() -> dict[str, type[Operator]]:
-    return {op.short_name: op for op in OPERATORS.values()}
-
-
-def _near(word: str, names: list[str]) -> list[str]:
-    """The name that is nearest as a whole, or else those of which a part is."""
-    whole = difflib.get_close_matches(word, names, 1)
-    parts = {part for name in names for part in name.split("_")}
-    part = difflib.get_close_matches(word, sorted(parts), 1)
-    return whole or [name for name in names if part and part[0] in name.split("_")]
-
-
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in _names() if name.startswith(incomplete.upper())]
+    known = (op.short_name for op in OPERATORS.values())
+    return [name for name in known if name.startswith(incomplete.upper())]
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=_complete)
 @json_option
 def operators(name: str | None, as_json: bool) -> None:
-    """List the operators, or tell all about NAME.
+    """List the operators by family, or those with NAME in their name, or describe one operator.
 
-    NAME is DirectML's, the Python class's or in lower case.
+    NAME is DirectML's name, that of the Python class, or a part of either, in any case.
 
     \b
-    dml-jax operators
-    dml-jax operators REDUCE
-    dml-jax operators depth_to_space1 --json
+    dml-jax operators                          all operators
+    dml-jax operators clip                     the operators with "clip" in their name
+    dml-jax operators REDUCE                   one: choices, gradient, fields, ranks and types
+    dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.documentation import described
 
-    if name is None:
+    by_name = {_plain(op.short_name): op for op in OPERATORS.values()}
+    word = _plain(name or "")
+    exact = by_name.get(word)
+    if exact is not None:
         if as_json:
-            say_json([described(op) for op in OPERATORS.values()])
+            say_json(described(exact))
         else:
-            _list()
+            _describe(exact)
         return
-    known = _names()
-    found = {_plain(short): op for short, op in known.items()}.get(_plain(name))
-    if found is None:
-        near = _near(name.upper().removeprefix("DML_OPERATOR_"), list(known))
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        text = f"no operator {name!r} is built{hint}; `dml-jax operators` lists them."
-        raise click.BadParameter(text, param_hint="NAME")
+    matches = [op for plain, op in by_name.items() if word in plain]
+    planned = [
+        later for later in catalogue() if word in _plain(later) and _plain(later) not in by_name
+    ]
+    if not matches:
+        raise click.BadParameter(_no_match(str(name), word, planned), param_hint="NAME")
     if as_json:
-        say_json(described(found))
-    else:
-        _describe(found)
+        say_json([{**described(op), "family": _family(op)} for op in matches])
+        return
+    _list(matches)
+    if name is None:
+        total = len(catalogue())
+        click.echo(f"\n{len(matches)} of DirectML's {total} operators are implemented.")
+        click.echo("Level: the first feature level that has the operator.")
+        click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
+    elif planned:
+        click.echo(f"\nNot implemented yet: {', '.join(planned)}")
 
 
-def _list() -> None:
+def _no_match(name: str, word: str, planned: Sequence[str]) -> str:
+    known = [op.short_name for op in OPERATORS.values()]
+    there = f"{len(known)} of {len(catalogue())} are: dml-jax operators"
+    if word in map(_plain, planned):
+        return f"{PREFIX}{name.upper().removeprefix(PREFIX)} is not implemented yet ({there})."
+    if planned:
+        return f"not implemented yet: {', '.join(planned)} ({there})."
+    hint = nearest(name.upper().removeprefix(PREFIX), [*known, *catalogue()])
+    return f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
+
+
+def _family(op: type[Operator]) -> str:
+    """Return the family of an operator, the module that declares it: `depth and space`."""
+    return op.__module__.rpartition(".")[2].replace("_", " ")
+
+
+def _list(ops: Sequence[type[Operator]]) -> None:
+    """Print the operators, family by family, in aligned columns."""
     from dml_jax.documentation import Documentation
 
-    rows = []
-    for name, op in _names().items():
-        in_place = "yes" if op.in_place else ""
-        summary = Documentation.of(op).summary.replace("`", "")
-        rows.append((name, op.support.introduced.suffix, in_place, summary))
-    _say_rows(console(), ("Operator", "Level", "In place", "What it does"), rows)
-    click.echo("\nEach from its level on. More of one: dml-jax operators NAME")
-
-
-def _say_rows(out: Any, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table, whose last column is wrapped; where that leaves no room, line by line."""
-    from rich.padding import Padding
-    from rich.table import Table
-
-    *fixed, last = zip(head, *rows, strict=True)
-    word = max(len(word) for cell in last for word in cell.split())
-    room = max(word, min(12, max(map(len, last))))
-    if sum(max(map(len, column)) + 2 for column in fixed) + room > out.width:
-        for name, *cells in rows:
-            out.print(name)
-            for title, cell in zip(head[1:], cells, strict=True):
-                if cell:
-                    out.print(Padding(f"{title}: {cell}", (0, 0, 0, 2)))
-        return
-    table = Table(*head, box=None, pad_edge=False)
-    for column in table.columns[:-1]:
-        column.no_wrap = True
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    families: dict[str, list[type[Operator]]] = {}
+    for op in sorted(ops, key=lambda op: op.short_name):
+        families.setdefault(_family(op), []).append(op)
+    width = max(len(op.short_name) for op in ops)
+    for index, (family, members) in enumerate(sorted(families.items())):
+        if index:
+            click.echo()
+        rows = []
+        for op in members:
+            summary = Documentation.of(op).summary.replace("`", "")
+            rows.append((op.short_name.ljust(width), op.support.introduced.suffix, summary))
+        say_folded((family, "Level", ""), *rows)
 
 
 def _describe(op: type[Operator]) -> None:
+    """Print the whole declaration of an operator, its support tables last."""
     from rich.text import Text
 
     from dml_jax.documentation import Documentation, matrices, shown_ranks, takes
@@ -116,27 +115,27 @@ def _describe(op: type[Operator]) -> None:
 
     def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         out.print(Text(f"\n{title}", "bold"))
-        _say_rows(out, head, rows)
+        say_folded(head, *rows)
 
     out.print(Text(f"{op.short_name}: {text.summary.replace('`', '')}", "bold"))
     out.print(f"dml_jax.{op.__name__}, from feature level {op.support.introduced} on")
     say("Formula", *text.formula)
+    if text.choices:
+        lines = (f"{field}: {choice}" if field else choice for field, choice in text.choices)
+        say("Choices, where the documentation is silent", *lines)
+    say("Gradient", text.gradient[:1].upper() + text.gradient[1:])
+    say("In place", "An output may be an input's own memory." if op.in_place else "No.")
     fields = []
     for f in op.fields:
         counted = f"{f.c_name} ({f.count})" if f.count else f.c_name
         fields.append((f.name, counted, takes(f), text.fields.get(f.name, "").replace("`", "")))
-    table("Fields", ("Field", "DirectML.h", "Takes", "What it is"), fields)
+    table("Fields", ("Field", "DirectML.h", "Accepts", "Meaning"), fields)
+    say("Source", text.source)
     for matrix in matrices(op):
         title = f"Ranks by feature level{matrix.title and ', ' + matrix.title}"
         levels = [level.suffix for level in matrix.ranks]
         rows = []
         for data_type in matrix.types:
-            cells = (shown_ranks(r.get(data_type)) or "-" for r in matrix.ranks.values())
+            cells = (shown_ranks(ranks.get(data_type)) or "-" for ranks in matrix.ranks.values())
             rows.append((data_type.name, *cells))
         table(title, ("Type", *levels), rows)
-    say("In place", "An output may be an input's own memory." if op.in_place else "No.")
-    say("Gradient", text.gradient[:1].upper() + text.gradient[1:])
-    if text.choices:
-        lines = (f"{field}: {choice}" if field else choice for field, choice in text.choices)
-        say("Choices, where the documentation is silent", *lines)
-    say("Source", text.source)

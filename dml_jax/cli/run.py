@@ -1,12 +1,13 @@
-"""`dml-jax run`: runs and checks DxDispatch's JSON models."""
+"""`dml-jax run`: runs DxDispatch's JSON models."""
 
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dml_jax.cli.check import load, show_model
+from dml_jax.cli.models import load, show_model
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
@@ -24,8 +25,37 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
 from dml_jax.tensor import UINT_MAX
 
+PRINT_MOST = 1000
+"""The number of elements of a printed resource that a terminal gets."""
 
-@click.command()
+# Options of DxDispatch for Direct3D, PIX and ONNX Runtime.
+_WITHOUT_COUNTERPART = frozenset(
+    (
+        *("--print_commands", "--max_gpu_time_measurements", "-d", "--debug", "-q"),
+        *("--queue_type", "--disable_custom_heaps", "--clear_shader_caches"),
+        *("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing"),
+        *("--set_stable_power_state", "--disable_agility_sdk", "--print_hlsl_disassembly"),
+        *("--post_dispatch_barriers", "--xbox_allow_precompile", "-c", "--pix_capture_type"),
+        *("-o", "--pix_capture_name", "--present_separator", "--enable_onnx_profiling"),
+        *("-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x"),
+    )
+)
+
+
+class _Command(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            text = f"DxDispatch's {error.option_name} has no counterpart"
+            if error.option_name == "--dml_feature_level":
+                text = "DxDispatch's --dml_feature_level is --feature-level here (2_1, ...)"
+            elif error.option_name not in _WITHOUT_COUNTERPART:
+                raise
+            raise click.UsageError(text, ctx) from None
+
+
+@click.command(cls=_Command)
 @click.argument("model", type=INPUT, required=False)
 @click.option(
     "-m",
@@ -38,13 +68,14 @@ from dml_jax.tensor import UINT_MAX
     "--input_path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where the model's files are, in place of its own folder, and it, if it is not here.",
+    help="Folder of the model's files, and of the model itself if it is not found here "
+    "(default: the model's folder).",
 )
 @click.option(
     "--output_path",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where files are written, in place of the current folder.",
+    help="Folder to write files to (default: the current folder).",
 )
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
@@ -54,7 +85,7 @@ from dml_jax.tensor import UINT_MAX
     "--adapter",
     default="",
     shell_complete=device_names,
-    help="Substring of the name of the device to use.",
+    help="Device to use: a part of its name.",
 )
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
@@ -64,7 +95,7 @@ from dml_jax.tensor import UINT_MAX
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Timed iterations of each dispatch, at least.",
+    help="Least number of timed iterations of each dispatch.",
 )
 @click.option(
     "-r",
@@ -72,13 +103,13 @@ from dml_jax.tensor import UINT_MAX
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Dispatches in each iteration.",
+    help="Number of dispatches in each iteration.",
 )
 @click.option(
     "-t",
     "--milliseconds_to_run",
     type=Finite(0),
-    help="Iterate for this long, at least.",
+    help="Least time of all iterations of a dispatch.",
 )
 @click.option(
     "-I",
@@ -94,7 +125,7 @@ from dml_jax.tensor import UINT_MAX
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="First iterations that the hot statistics leave out.",
+    help="Number of first iterations that the hot statistics leave out.",
 )
 @click.option(
     "-v",
@@ -128,11 +159,11 @@ def run(
 
     \b
     dml-jax run model.json
-    dml-jax run model.json -i 100 -v 1    100 iterations of each dispatch, with statistics
-    dml-jax run model.json -a cuda -t 500 on the first CUDA device, half a second a dispatch
-    dml-jax run model.json --hlo          the optimised programs, instead of running them
-    cat model.json | dml-jax run -        of standard input; files are in the current folder
-    dml-jax run model.json --json         values and timings, for machines
+    dml-jax run model.json -i 100 -v 1    run each dispatch 100 times, with statistics
+    dml-jax run model.json -a cuda -t 500 use the first CUDA device, half a second a dispatch
+    dml-jax run model.json --hlo          print the optimised programs instead of running them
+    cat model.json | dml-jax run -        read standard input; files are in the current folder
+    dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     with reporting(as_json):
         if show_adapters or show_dependencies:
@@ -146,9 +177,9 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
-        loaded = load(path, feature_level, input_path)
+        parsed = load(path, feature_level, input_path)
         if check:
-            show_model(loaded, as_json)
+            show_model(parsed, as_json)
             return
         from dml_jax.dispatch.executor import Executor, Timing
 
@@ -161,7 +192,7 @@ def run(
             timing_verbosity,
         )
         device = find_device(adapter, "--adapter")
-        done: dict[str, Any] = {"device": name_of(device)}
+        report: dict[str, Any] = {"device": name_of(device)}
         if not (hlo or as_json):
             click.echo(f"Running on '{name_of(device)}'")
 
@@ -171,10 +202,14 @@ def run(
 
         def record(kind: str, facts: dict[str, Any]) -> None:
             if as_json:
-                done.setdefault(kind, []).append(_plain(facts))
+                report.setdefault(kind, []).append(_plain(facts))
 
         track = progress(milliseconds_to_run)
-        executor = Executor(loaded, device, say, timing, track, record, output_path or Path())
+        most = PRINT_MOST if sys.stdout.isatty() else None
+        folder = output_path or Path()
+        executor = Executor(
+            parsed, device, say, timing, track, record, folder, print_most=None if as_json else most
+        )
         if hlo:
             for name, text in executor.hlo():
                 say(f"Dispatchable '{printable(name)}':\n{text}")
@@ -182,11 +217,11 @@ def run(
         else:
             executor.run()
         if as_json:
-            say_json(done)
+            say_json(report)
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """What was done, in JSON's types; of values also their type, of samples also their median."""
+    """Return the facts of a result in JSON's types, with the type of values and the median."""
     if "values" in facts:
         values = facts["values"]
         return {**facts, "data_type": values.dtype.name.upper(), "values": values.tolist()}
@@ -197,13 +232,13 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _show_machine(adapters: bool, dependencies: bool, as_json: bool) -> None:
     versions = _versions() if dependencies else {}
-    found = [_facts_of(device) for device in devices()] if adapters else []
+    listed = [_facts_of(device) for device in devices()] if adapters else []
     if as_json:
-        say_json({"versions": versions, "devices": found})
+        say_json({"versions": versions, "devices": listed})
         return
     for package, version in versions.items():
         click.echo(f"{package}: {version or 'not installed'}")
-    for facts in found:
+    for facts in listed:
         click.echo(facts["name"])
         click.echo(f"-Platform: {facts['platform']} ({facts['version']})")
         if facts["memory_bytes"]:

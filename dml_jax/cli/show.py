@@ -1,23 +1,21 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.check import show_model
+from dml_jax.cli.models import load_model_or_graph, show_model
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
-    STDIN,
     as_values,
     json_option,
-    read_stdin,
     reporting,
     say_json,
     show_table,
 )
-from dml_jax.errors import DmlError
 
 if TYPE_CHECKING:
     from dml_jax.graph import Graph
@@ -33,16 +31,14 @@ if TYPE_CHECKING:
 )
 @json_option
 def show(file: Path, output: Path | None, as_json: bool) -> None:
-    """Show FILE, a model or a graph.
+    """Show the operators of FILE, a model or a graph, as a table.
 
-    A table of its operators, and with -o a picture.
+    With -o, draw it too.
 
     \b
     dml-jax show model.json
     dml-jax show graph.json -o graph.svg
     """  # noqa: D301
-    from dml_jax.dispatch.model import parse_model
-    from dml_jax.dispatch.reading import read_json
     from dml_jax.graph import Graph
 
     with reporting(as_json):
@@ -50,20 +46,17 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        value = read_stdin() if file == STDIN else read_json(file)
-        if isinstance(value, dict) and "Nodes" in value:
-            try:
-                shown = Graph.from_json(value, file.parent)
-            except DmlError as error:
-                raise error.within(f"Graph '{file}'") from None
-            _show_nodes(shown, as_json)
+        loaded = load_model_or_graph(file)
+        if isinstance(loaded, Graph):
+            _show_nodes(loaded, as_json)
         else:
-            shown = parse_model(value, file.parent)
-            show_model(shown, as_json)
+            show_model(loaded, as_json)
         if output is not None:
-            from dml_jax.diagrams import draw, graph_picture, model_picture
+            from dml_jax.diagrams import draw, graph_picture
+            from dml_jax.dispatch.pictures import model_picture
 
-            draw(graph_picture(shown) if isinstance(shown, Graph) else model_picture(shown), output)
+            is_graph = isinstance(loaded, Graph)
+            draw(graph_picture(loaded) if is_graph else model_picture(loaded), output)
             click.echo(f"Drawn to '{output}'", err=as_json)
 
 
@@ -76,7 +69,8 @@ def _show_nodes(graph: "Graph", as_json: bool) -> None:
     click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
 
 
-def _rows(graph: "Graph") -> Any:
+def _rows(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
+    """Yield (name, kind, operator or tensor) of each node."""
     from dml_jax.diagrams import kind_of
     from dml_jax.graph import OperatorNode
 

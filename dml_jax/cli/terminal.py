@@ -1,12 +1,14 @@
-"""What the commands share: options, failures, devices, tables, JSON, progress."""
+"""Shared parts of the commands: options, failures, devices, tables, JSON, progress."""
 
 import contextlib
+import itertools
 import json
 import math
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +16,12 @@ import click
 import jax
 
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault, abbreviate, printable
-from dml_jax.files import parsed
+from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
+from dml_jax.files import parse_text
 
 if TYPE_CHECKING:
     from dml_jax.bindable import Bindable
-    from dml_jax.dispatch.executor import Device
+    from dml_jax.free_memory import Device
     from dml_jax.tensor import TensorDesc
 
 STATUS = (
@@ -29,7 +31,7 @@ STATUS = (
 
 
 class Failure(click.ClickException):
-    """What went wrong, on stderr; the status is 1 (2 is for a wrong command line)."""
+    """Shows an error on stderr, with status 1 (status 2 is for a wrong command line)."""
 
     def show(self, file: Any = None) -> None:
         click.echo(self.message, err=True)
@@ -37,7 +39,7 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def reporting(as_json: bool = False) -> Iterator[None]:
-    """Ends the command with what went wrong: its lines on stderr, or its faults as JSON."""
+    """End the command at an error: with its lines on stderr, or with its faults as JSON."""
     try:
         yield
     except DmlError as error:
@@ -48,6 +50,8 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise Failure(f"The device failed: {lines[0]}") from None
+    except FloatingPointError as error:  # of jax_debug_nans and jax_debug_infs
+        raise Failure(f"JAX stops at this number: {str(error).splitlines()[0]}") from None
 
 
 def _plain(fault: Fault) -> dict[str, Any]:
@@ -61,12 +65,12 @@ def _plain(fault: Fault) -> dict[str, Any]:
     }
 
 
-# Whether it can be read or written says who does so: that is no wrong command line.
+# Reading and writing report their errors themselves: they are no wrong command line.
 FILE = click.Path(readable=False, path_type=Path)
 
 
 class _Input(click.Path):
-    """A file that is read; `-` is standard input, by whatever name."""
+    """A file to read; `-` and /dev/stdin are standard input."""
 
     def __init__(self) -> None:
         super().__init__(readable=False, path_type=Path)
@@ -80,17 +84,17 @@ INPUT = _Input()
 
 
 def read_stdin() -> Any:
-    """The JSON value on standard input. Raises `DmlError` with what is wrong with it."""
+    """Return the JSON value on standard input. Raises `DmlError` with its faults."""
     from dml_jax.dispatch.reading import parse_json
 
-    return parsed(sys.stdin.buffer.read(), "Model '-'", parse_json)
+    return parse_text(sys.stdin.buffer.read(), "Model '-'", parse_json)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 
 
 def say_json(value: Any) -> None:
-    """One JSON value on stdout; what is not finite as "nan", "inf", "-inf"."""
+    """Print one JSON value; numbers that are not finite become "nan", "inf" and "-inf"."""
 
     def finite(value: Any) -> Any:
         match value:
@@ -106,7 +110,7 @@ def say_json(value: Any) -> None:
 
 
 class Finite(click.FloatRange):
-    """A number within the range, neither infinite nor NaN."""
+    """A finite number within a range."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         number = super().convert(value, param, ctx)
@@ -115,8 +119,8 @@ class Finite(click.FloatRange):
         return number
 
 
-def level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    with used_rightly():
+def _level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    with usage_errors():
         return None if value is None else FeatureLevel.of(value)
 
 
@@ -126,15 +130,15 @@ def _levels(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 level_option = click.option(
     "--feature-level",
-    callback=level,
+    callback=_level,
     shell_complete=_levels,
     metavar="LEVEL",
-    help="Refuse operators that this level (2_1, ...) does not take.",
+    help="Refuse operators that this feature level (2_1, ...) does not accept.",
 )
 
 
 def console() -> Any:
-    """Of a terminal its own width, and colours but for NO_COLOR; a pipe gets plain wide lines."""
+    """Return a console: with the terminal's width and colours, or plain and wide for a pipe."""
     from rich.console import Console
 
     wide = None if sys.stdout.isatty() else 160
@@ -142,75 +146,134 @@ def console() -> Any:
 
 
 def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
-    from rich.table import Table
-
+    """Print (name, kind, operator or tensor) of each row; `title` heads the names."""
     from dml_jax.bindable import Bindable
 
-    table = Table(title, "Operator", "Inputs", "Outputs", "Lowest feature level")
-    for name, kind, shown in rows:
-        if isinstance(shown, Bindable):
-            tensors = ("\n".join(t.shown() for t in ts) for ts in (shown.inputs, shown.outputs))
-            table.add_row(printable(name), kind, *tensors, str(shown.minimum_feature_level))
+    cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
+    for name, kind, item in rows:
+        if isinstance(item, Bindable):
+            sides = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
+            cells.append([printable(name), kind, *sides, str(item.minimum_feature_level)])
         else:
-            table.add_row(printable(name), kind, "", shown.shown(), "")
-    say_table(table)
+            cells.append([printable(name), kind, "", item.shown(), ""])
+    say_folded(*cells)
+
+
+def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
+    """Print a table without a frame, whose cells fold only behind commas and spaces.
+
+    A table that is too wide for that becomes a block of lines for each row.
+    """
+    from rich.cells import set_cell_size
+    from rich.text import Text
+
+    out = console()
+    columns = list(zip(head, *rows, strict=True))
+    least = [max(_width(part) for cell in column for part in _parts(cell)) for column in columns]
+    widths = [
+        max(_width(line) for cell in column for line in f"{cell}\n".split("\n"))
+        for column in columns
+    ]
+    room = out.width - 2 * (len(widths) - 1)
+    if sum(least) > room:
+        for name, *cells in rows:
+            out.print(name, soft_wrap=True)
+            for label, cell in zip(head[1:], cells, strict=True):
+                for line in _folded(f"{label}: {cell}", out.width - 4):
+                    out.print(f"  {line}", soft_wrap=True)
+        return
+    while sum(widths) > room:
+        slack = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
+        widths[slack.index(max(slack))] -= 1
+    for index, row in enumerate((head, *rows)):
+        folded = map(_folded, row, widths)
+        for cells in itertools.zip_longest(*folded, fillvalue=""):
+            line = "  ".join(map(set_cell_size, cells, widths)).rstrip()
+            out.print(Text(line, "" if index else "bold"), soft_wrap=True)
+
+
+def _width(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text.rstrip())
+
+
+def _parts(cell: str) -> list[str]:
+    """Return the parts of `cell` between which a line may end; at least one."""
+    return re.findall(r"[^, ]*[, ]*", cell)
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    """Return the lines of `cell` in a column of this width."""
+    lines: list[str] = []
+    for line in cell.splitlines():
+        lines.append("")
+        for part in _parts(line):
+            if lines[-1] and _width(lines[-1] + part) > width:
+                lines.append("")
+            lines[-1] += part
+    return lines
 
 
 def say_table(table: Any) -> None:
-    """Prints a table; what its columns have no room for goes on below."""
+    """Print a table of Rich; cells that are too long fold."""
     for column in table.columns:
         column.overflow = "fold"
     console().print(table)
 
 
 @contextlib.contextmanager
-def used_rightly() -> Iterator[None]:
-    """What is wrong with options is a wrong command line, of status 2."""
+def usage_errors() -> Iterator[None]:
+    """Report invalid options as usage errors (exit status 2)."""
     try:
         yield
     except DmlError as error:
         raise click.BadParameter(str(error)) from None
 
 
-def as_values(name: str, kind: str, shown: "Bindable | TensorDesc") -> dict[str, Any]:
-    """A row of `show_table`, for JSON."""
+def as_values(name: str, kind: str, item: "Bindable | TensorDesc") -> dict[str, Any]:
+    """Return a row of `show_table` for JSON."""
     from dml_jax.bindable import Bindable
 
-    if not isinstance(shown, Bindable):
-        return {"name": name, "operator": kind, "inputs": [], "outputs": [shown.to_json()]}
+    if not isinstance(item, Bindable):
+        return {"name": name, "operator": kind, "inputs": [], "outputs": [item.to_json()]}
     return {
         "name": name,
         "operator": kind,
-        "inputs": [t.to_json() for t in shown.inputs],
-        "outputs": [t.to_json() for t in shown.outputs],
-        "feature_level": shown.minimum_feature_level.suffix,
+        "inputs": [t.to_json() for t in item.inputs],
+        "outputs": [t.to_json() for t in item.outputs],
+        "feature_level": item.minimum_feature_level.suffix,
         "refused": {
             level.suffix: [str(fault) for fault in faults]
-            for level, faults in shown.refusals.items()
+            for level, faults in item.refusals.items()
         },
     }
 
 
 def devices() -> "list[Device]":
-    """The devices of every platform, those of the default one first."""
+    """Return the devices of every platform, the default platform first."""
     try:
-        found = list(jax.devices())
-    except (RuntimeError, AssertionError):  # which of them is the plugin's
-        rule = "name platforms that start here (cpu; cuda needs `pip install 'jax[cuda13]'`)"
-        asked = os.environ.get("JAX_PLATFORMS", NOTHING)
-        raise DmlError([Fault("", "JAX_PLATFORMS", rule, asked)]) from None
-    if all(device.platform != "cpu" for device in found):
-        found += jax.devices("cpu")
-    return found
+        known = list(jax.devices())
+    except (RuntimeError, AssertionError):  # it depends on the plugin
+        rule = f"name platforms that start here (cpu; NVIDIA: {_CUDA})"
+        value = os.environ.get("JAX_PLATFORMS", NOTHING)
+        raise DmlError([Fault("", "JAX_PLATFORMS", rule, value)]) from None
+    if all(device.platform != "cpu" for device in known):
+        known += jax.devices("cpu")
+    return known
+
+
+_CUDA = 'pip install "jax[cuda13]"'
 
 
 def name_of(device: "Device") -> str:
+    """Return the name of `device` for users: `cuda:0 (NVIDIA H100)`."""
     kind = "" if device.device_kind == device.platform else f" ({device.device_kind})"
     return f"{device.platform}:{device.id}{kind}"
 
 
 def device_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes a device's name, as far as it has no spaces."""
+    """Complete the name of a device, up to its first space."""
     with contextlib.suppress(DmlError):
         names = (f"{device.platform}:{device.id}" for device in devices())
         return [name for name in names if name.startswith(incomplete.casefold())]
@@ -218,19 +281,24 @@ def device_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def find_device(substring: str, option: str) -> "Device":
-    """The first whose name holds the substring. Raises `DmlError` that names the option."""
+    """Return the first device whose name contains `substring`, the value of `option`.
+
+    Raises `DmlError` that names all devices.
+    """
     known = devices()
     for device in known:
         if substring.casefold() in name_of(device).casefold():
             return device
-    names = ", ".join(map(name_of, known))
-    raise DmlError([Fault("", option, f"be part of a device's name ({names})", substring)])
+    text = f"no device matches {substring!r}; this machine has: {', '.join(map(name_of, known))}."
+    if all(device.platform == "cpu" for device in known):
+        text += f" NVIDIA: {_CUDA}"
+    raise DmlError([Fault("", option, Sentence(text), substring)])
 
 
 def progress(
     milliseconds_to_run: float | None = None,
 ) -> Callable[[Iterable[int], str], Iterable[int]]:
-    """A progress bar on stderr for what takes longer than a second, on a terminal only."""
+    """Return a function that shows a progress bar after a second, on a terminal's stderr."""
 
     def track(iterations: Iterable[int], name: str) -> Iterator[int]:
         if not sys.stderr.isatty():

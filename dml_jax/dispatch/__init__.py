@@ -1,1 +1,1 @@
-"""DxDispatch's JSON models: parsed and checked (`model`), run (`executor`)."""
+"""DxDispatch's JSON models: `model` parses and checks them, `executor` runs them."""

@@ -1,4 +1,4 @@
-"""Runs a model's commands on one device, in order; buffers keep their state between them."""
+"""Runs the commands of a model on one device, in order; buffers keep their state."""
 
 import contextlib
 import statistics
@@ -11,23 +11,29 @@ from typing import IO, Any
 import jax
 import numpy as np
 
-from dml_jax.binding import Bound
+from dml_jax import free_memory
+from dml_jax.binding import TensorInMemory
 from dml_jax.binding_table import BindingTable, Buffer
-from dml_jax.dispatch import free_memory
-from dml_jax.dispatch.free_memory import Device
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
+from dml_jax.free_memory import Device
 from dml_jax.tensor import X64_RULE, needs_x64
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How often a dispatch runs, and what is reported of it, as DxDispatch's options have it.
+    """Options for the repetition of dispatches and for their report, as DxDispatch has them.
 
-    It runs until it has run `iterations` times, and for `milliseconds_to_run`.
+    Attributes:
+        iterations: the least number of iterations.
+        repeat: the dispatches in one iteration.
+        milliseconds_to_run: the least time of all iterations.
+        interval: the least milliseconds from one iteration to the next.
+        warmup_samples: the first iterations, which hot statistics leave out.
+        verbosity: 0 reports the hot median, 1 all statistics, 2 every iteration too.
     """
 
     iterations: int = 1
@@ -46,17 +52,18 @@ class Executor:
     """A model on a device: its resources in memory, its dispatches compiled.
 
     Args:
-        model: what to run.
-        device: where.
-        say: takes each part of the report, a line or several.
-        timing: how often each dispatch runs, and what is said of it.
+        model: the model.
+        device: the device that runs it.
+        say: a function of each part of the report, of one or several lines.
+        timing: options for repetition and statistics.
         track: wraps the iterations of a dispatch, for a progress bar.
-        record: takes (kind, facts) of each thing done, for machines.
-        folder: where files are written.
-        initial: by the resource's name, its bytes, in place of those that the model gives it.
+        record: a function of (kind, facts) of each result, for machines.
+        folder: the folder of the files that are written.
+        initial: the initial bytes of resources, by name, in place of those of the model.
+        print_most: the number of elements of a printed resource that the report shows at most.
 
-    Raises `DmlError` where the resources do not fit into the device's memory, or have 64-bit types
-    and JAX has not.
+    Raises `DmlError` if the resources do not fit into the device's memory, or have 64-bit types
+    which JAX does not have at present.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class Executor:
         record: Record = lambda kind, facts: None,
         folder: Path = Path(),
         initial: Mapping[str, np.ndarray] = {},
+        print_most: int | None = None,
     ):
         self.model = model
         self.device = device
@@ -78,29 +86,30 @@ class Executor:
         self._due = 0.0  # when the next iteration of a dispatch may begin
         self.record = record
         self.folder = folder
+        self.print_most = print_most
         _check_types(model)
         _check_memory(model, device)
-        bounds = bounds_of(model)
+        tensors = tensors_of(model)
 
-        def first(resource: Resource) -> np.ndarray:
-            given = initial.get(resource.name)
-            data = resource.bytes() if given is None else given
-            return shaped(typed(data, resource), bounds[resource.name])
+        def contents(resource: Resource) -> np.ndarray:
+            data = initial.get(resource.name)
+            elements = typed(resource.bytes() if data is None else data, resource)
+            return shaped(elements, tensors[resource.name])
 
         self.buffers = {
-            name: Buffer(jax.device_put(first(resource), device))
+            name: Buffer(jax.device_put(contents(resource), device))
             for name, resource in model.resources.items()
         }
-        # By what a dispatch touches: the same bindings twice are one program.
+        # By name and tensors: dispatches with the same bindings share one program.
         self._tables: dict[Any, BindingTable] = {}
         for name, dispatches in self._by_dispatchable():
             start = time.perf_counter()
             for dispatch in dispatches:
-                if (name, dispatch.bound) not in self._tables:
+                if (name, dispatch.tensors) not in self._tables:
                     operator = dispatch.dispatchable.operator
-                    table = BindingTable(name, operator, dispatch.bound, self.buffers)
+                    table = BindingTable(name, operator, dispatch.tensors, self.buffers)
                     _check_temporary(dispatch, table, device)
-                    self._tables[name, dispatch.bound] = table
+                    self._tables[name, dispatch.tensors] = table
             if timing.verbosity > 0 and dispatches:
                 say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
 
@@ -109,14 +118,14 @@ class Executor:
             yield name, [d for d in self.model.dispatches if d.dispatchable is dispatchable]
 
     def hlo(self) -> Iterator[tuple[str, str]]:
-        """(dispatchable, optimised HLO) of each program that a dispatch runs."""
+        """Yield (dispatchable, optimised HLO) of each program that a dispatch runs."""
         for table in self._tables.values():
             yield table.name, table.as_text()
 
     def run(self) -> None:
-        """Executes the commands. Raises `DmlError` where one fails.
+        """Execute the commands. Raises `DmlError` if one fails.
 
-        A file that cannot be written is found before anything runs.
+        Before the first command, `run` checks that every file can be written.
         """
         for command in self.model.commands:
             if isinstance(command, WriteFile):
@@ -138,10 +147,10 @@ class Executor:
 
     @contextlib.contextmanager
     def _writing(self, command: WriteFile) -> Iterator[Path]:
-        """The file to be written; what goes wrong with it is the resource's."""
+        """Yield the path of the file to be written; put errors within its resource."""
         try:
             target = self.folder / path_of(command.target_path)
-            if self.model.path is not None and target.resolve() == self.model.path.resolve():
+            if self.model.path is not None and _is_same(target, self.model.path):
                 rule = "be another file than the model"
                 raise DmlError([Fault("", "targetPath", rule, command.target_path)])
             yield target
@@ -149,7 +158,7 @@ class Executor:
             raise error.within(self.model.resources[command.resource].context) from None
 
     def _dispatch(self, dispatch: Dispatch) -> None:
-        table = self._tables[dispatch.dispatchable.name, dispatch.bound]
+        table = self._tables[dispatch.dispatchable.name, dispatch.tensors]
         samples: list[float] = []
         begin = self._due = time.perf_counter()
         for _ in self.track(self._iterations(begin), table.name):
@@ -163,7 +172,7 @@ class Executor:
         self._report(table.name, samples)
 
     def _iterations(self, begin: float) -> Iterable[int]:
-        """As many as are asked for, or as begin in time."""
+        """Return a range of `iterations`, or count until `milliseconds_to_run` are over."""
         limit = self.timing.milliseconds_to_run
         if limit is None:
             return range(self.timing.iterations)
@@ -183,10 +192,11 @@ class Executor:
         self.record("dispatches", {"name": name, "samples_ms": samples})
         cold = min(len(samples) - 1, self.timing.warmup_samples)
         parts = {"Cold": samples[:cold], "Hot": samples[cold:]}
-        title = f"Dispatch {_shown(name)}: {len(samples)} iterations"
+        title = f"Dispatch {_shown(name)}: {len(samples)} iteration{'s' * (len(samples) != 1)}"
         if self.timing.verbosity == 0:
-            median = statistics.median_high(parts["Hot"])
-            self.say(f"{title}, {median:.4f} ms median")
+            hot = parts["Hot"]
+            median = statistics.median_high(hot)
+            self.say(f"{title}, {median:.4f} ms{' median' * (len(hot) > 1)}")
             return
         self.say(title)
         for part, times in parts.items():
@@ -207,7 +217,7 @@ class Executor:
                 self.say(f"iteration {index}: {sample:.4f} ms")
 
     def values(self, resource: Resource, part: slice) -> np.ndarray:
-        """The elements of a part of a resource, which is in bytes."""
+        """Return the elements of `resource` in `part`, which counts bytes."""
         data = np.asarray(self.buffers[resource.name].array).reshape(-1).view(np.uint8)[part]
         return typed(data, resource)
 
@@ -216,66 +226,77 @@ class Executor:
         values = self.values(resource, resource.initialised)
         self.record("resources", {"name": resource.name, "values": values})
         title = f"Resource {_shown(resource.name)}:"
+        width, rest = len(str(len(values))), len(values) - (self.print_most or len(values))
+        values = values[: self.print_most]
+        more = [f"... {rest} more (--json prints all)"] if rest > 0 else []
         if not command.verbose:
-            self.say(f"{title} {', '.join(streamed(values))}")
+            self.say(f"{title} {', '.join([*streamed(values), *more])}")
             return
-        width, digits = len(str(len(values))), values.itemsize * 2
+        digits = values.itemsize * 2
         bits = values.view(f"u{values.itemsize}")
         lines = (
             f"[{index:{width}}] {text} (0x{pattern:0{digits}X})"
             for index, (text, pattern) in enumerate(zip(streamed(values), bits, strict=True))
         )
-        self.say("\n".join([title, *lines]))
+        self.say("\n".join([title, *lines, *more]))
 
 
 def _shown(name: object) -> str:
     return f"'{printable(str(name))}'"
 
 
+def _is_same(a: Path, b: Path) -> bool:
+    """Return whether two paths lead to one file; False if the current folder has been removed."""
+    try:
+        return a.resolve() == b.resolve()
+    except OSError:
+        return False
+
+
 def typed(data: np.ndarray, resource: Resource) -> np.ndarray:
-    """A resource's bytes as elements of its own type, where that divides them."""
+    """Return the bytes `data` as elements of the resource's type, if there is no remainder."""
     element = resource.data_type.element_size
     if element and data.size % element == 0:
         return data.view(resource.data_type.dtype)
     return data
 
 
-def shaped(array: np.ndarray, bounds: Iterable[Bound]) -> np.ndarray:
-    """In the sizes of the first tensor that fills it, as `Buffer.of` makes it."""
-    sizes = next((bound.tensor.sizes for bound in bounds if bound.fills(array)), array.shape)
+def shaped(array: np.ndarray, tensors: Iterable[TensorInMemory]) -> np.ndarray:
+    """Return `array` in the sizes of the first of `tensors` that fills it, as `Buffer.of` does."""
+    sizes = next((place.tensor.sizes for place in tensors if place.fills(array)), array.shape)
     return array.reshape(sizes)
 
 
-def bounds_of(model: Model) -> dict[str, list[Bound]]:
-    """What is bound to each resource, outputs first."""
-    found: dict[str, list[Bound]] = {name: [] for name in model.resources}
-    bounds = (bound for dispatch in model.dispatches for bound in dispatch.bound)
-    for bound in sorted(bounds, key=lambda bound: not bound.output):
-        found[bound.memory].append(bound)
-    return found
+def tensors_of(model: Model) -> dict[str, list[TensorInMemory]]:
+    """Return the tensors in each resource of `model`, by its name, outputs first."""
+    by_resource: dict[str, list[TensorInMemory]] = {name: [] for name in model.resources}
+    tensors = (place for dispatch in model.dispatches for place in dispatch.tensors)
+    for place in sorted(tensors, key=lambda place: not place.output):
+        by_resource[place.memory].append(place)
+    return by_resource
 
 
 def _check_types(model: Model) -> None:
-    """Refuses 64-bit types, which JAX would silently make ones of 32 bits where it has them not."""
+    """Refuse 64-bit types if JAX has none at present: it would narrow them silently."""
     faults = [
         Fault("", "its type", X64_RULE, resource.data_type.shown(), (resource.context,))
         for resource in model.resources.values()
         if needs_x64(resource.data_type)
     ]
     faults += [
-        Fault(d.operator.c_name, bound.path, X64_RULE, bound.tensor.shown(), (d.context,))
-        for d, bound in ((d.dispatchable, bound) for d in model.dispatches for bound in d.bound)
-        if needs_x64(bound.tensor.data_type)
+        Fault(d.operator.c_name, place.path, X64_RULE, place.tensor.shown(), (d.context,))
+        for d, place in ((d.dispatchable, place) for d in model.dispatches for place in d.tensors)
+        if needs_x64(place.tensor.data_type)
     ]
     if faults:
         raise DmlError(dict.fromkeys(faults))
 
 
 def _check_memory(model: Model, device: Device) -> None:
-    """Refuses a model whose resources cannot fit, before any of them is made."""
+    """Refuse a model whose resources do not fit, before the first of them is made."""
     sizes = [resource.size_in_bytes for resource in model.resources.values()]
     on_host = device.platform == "cpu"
-    # On its way to the device, a resource is held by the host.
+    # The host holds one resource at a time on its way to the device.
     host = max(sizes, default=0) + (sum(sizes) if on_host else 0)
     for needed, free in (
         (sum(sizes), free_memory.device_bytes(device)),
@@ -289,7 +310,7 @@ def _check_memory(model: Model, device: Device) -> None:
 
 
 def _check_temporary(dispatch: Dispatch, table: BindingTable, device: Device) -> None:
-    """Refuses a dispatch that computes with more memory than there is."""
+    """Refuse a dispatch whose temporary memory does not fit."""
     free = (
         free_memory.host_bytes() if device.platform == "cpu" else free_memory.device_bytes(device)
     )
@@ -299,17 +320,17 @@ def _check_temporary(dispatch: Dispatch, table: BindingTable, device: Device) ->
         context = (dispatch.dispatchable.context,)
         name = dispatch.dispatchable.operator.c_name
         value = Unquoted(f"{needed} bytes")
-        raise DmlError([Fault(name, "the memory that it computes with", rule, value, context)])
+        raise DmlError([Fault(name, "the temporary memory", rule, value, context)])
 
 
 def streamed(values: np.ndarray) -> Iterator[str]:
-    """Numbers as a C++ stream prints them: floats with six significant digits."""
+    """Return numbers as a C++ stream prints them: floats with six significant digits."""
     show = "{:g}".format if np.issubdtype(values.dtype, np.floating) else str
     return map(show, values.tolist())
 
 
 def write_file(target: Path, values: np.ndarray, dimensions: tuple[int, ...]) -> None:
-    """Writes a resource's elements: .npy, a picture, or raw bytes, by the target's name."""
+    """Write `values` as .npy, as a picture, or as raw bytes, by the name of `target`."""
     suffix = target.suffix.lower()
 
     def write(file: IO[bytes]) -> None:
@@ -326,7 +347,7 @@ def write_file(target: Path, values: np.ndarray, dimensions: tuple[int, ...]) ->
 
 
 def _picture(tensor: np.ndarray, opaque: bool) -> Any:
-    """[1, C, H, W] as an image; floats from [0, 1], rounded to the nearest of 256 steps."""
+    """Return a [1, C, H, W] tensor as an image; floats in [0, 1] become 256 steps."""
     pixels = tensor[0].transpose(1, 2, 0)
     if pixels.dtype != np.uint8:
         pixels = np.nan_to_num(pixels.astype(np.float32), nan=0.0)

@@ -1,21 +1,24 @@
 """DxDispatch's JSON models: resources, dispatchables and commands, parsed and checked whole.
 
-The format is that of DxDispatch's Guide.md. Nothing here needs a device, or allocates a buffer.
+Guide.md of DxDispatch defines the format. Nothing here needs a device or allocates a buffer.
 """
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dml_jax.bindable import Bindable
-from dml_jax.binding import Bound, check_overlaps, check_range
+from dml_jax.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
     find_file,
+    folder_of,
+    in_json,
     path_of,
     read_json,
     string,
@@ -44,13 +47,13 @@ from dml_jax.errors import (
     suggested,
 )
 from dml_jax.fields import Integer, list_of
-from dml_jax.files import path_given
+from dml_jax.files import absolute, as_path
 from dml_jax.graph import Graph
 from dml_jax.operator import operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22
-"""Elements that are printed at most: seconds of text, and less than a gigabyte of it."""
+"""The number of elements that a command may print: seconds of text, less than a gigabyte."""
 
 _EXECUTION_FLAGS = (
     "NONE",
@@ -68,7 +71,14 @@ _OTHER_KINDS = {
 
 @dataclass(frozen=True)
 class Binding:
-    """A part of a resource: from `offset` bytes on, `count` elements of it where that is given."""
+    """A part of a resource, as a model binds it to a tensor.
+
+    Attributes:
+        resource: the name of the resource.
+        element_offset: the number of elements before the part.
+        element_count: the number of elements in the part; None is all the rest.
+        element_size: the bytes of an element; None is the size of the resource's type.
+    """
 
     resource: str
     element_offset: int = 0
@@ -81,7 +91,7 @@ Bindings = Mapping[str, list[Binding]]
 
 @dataclass(frozen=True)
 class Dispatchable:
-    """A named operator or graph, with the bindings that hold where a dispatch gives no others."""
+    """A named operator or graph, with bindings for dispatches that have none of their own."""
 
     name: str
     operator: Bindable
@@ -94,20 +104,29 @@ class Dispatchable:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Run a dispatchable on the bound resources. `bound` is in the operator's tensor order."""
+    """Runs a dispatchable on resources.
+
+    Attributes:
+        dispatchable: the operator or graph.
+        tensors: its tensors in the resources, in the operator's order.
+    """
 
     dispatchable: Dispatchable
-    bound: tuple[Bound, ...]
+    tensors: tuple[TensorInMemory, ...]
 
 
 @dataclass(frozen=True)
 class Print:
+    """Prints the initialised part of a resource."""
+
     resource: str
     verbose: bool
 
 
 @dataclass(frozen=True)
 class WriteFile:
+    """Writes a resource to a file."""
+
     resource: str
     target_path: str
     dimensions: tuple[int, ...]
@@ -118,13 +137,13 @@ Command = Dispatch | Print | WriteFile
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A DxDispatch model, whole: every name in it resolves, every binding fits.
+    """A DxDispatch model in which every name resolves and every binding fits.
 
     Attributes:
-        resources: the buffers, by name; `resource.bytes()` makes the initial ones.
+        resources: the buffers, by name; `resource.bytes()` makes their initial contents.
         dispatchables: the operators and graphs, by name: `dispatchable.operator` is a function.
-        commands: what is done, in order.
-        path: the file that it is of, if it is of one.
+        commands: the steps of the model, in order.
+        path: the file of the model, if it has one.
     """
 
     resources: Mapping[str, Resource]
@@ -138,27 +157,42 @@ class Model:
 
     @property
     def dispatches(self) -> list[Dispatch]:
-        """Those of the commands, in order."""
+        """Return the dispatches among the commands, in order."""
         return [command for command in self.commands if isinstance(command, Dispatch)]
 
 
 def load_model(path: os.PathLike[str] | str, folder: os.PathLike[str] | str | None = None) -> Model:
-    """The DxDispatch model that a JSON file holds, checked whole; nothing is computed.
+    """Read a DxDispatch model from a JSON file and check it whole; compute nothing.
 
     Args:
-        path: of the model.
-        folder: where the files that it names are looked for first; None is the model's own. They
-            have to be there, and are read when it runs (graphs at once).
+        path: the file of the model.
+        folder: the folder of the files that the model names; None is the model's own folder. The
+            current folder is searched too. The files must exist, and are read when the model runs
+            (graphs at once).
 
-    Raises one `DmlError` with all that is wrong with it. Source: DxDispatch's Guide.md.
+    Raises one `DmlError` with all faults. Source: DxDispatch's Guide.md.
     """
-    path = path_given(path, "path")
-    where = path.parent if folder is None else path_given(folder, "folder")
-    return replace(parse_model(read_json(path), where), path=path.absolute())
+    path = as_path(path, "path")
+    where = None if folder is None else as_path(folder, "folder")
+    value = read_json(path)
+    model = parse_model(value, folder_of(path) if where is None else where, str(path))
+    return replace(model, path=absolute(path))
 
 
-def parse_model(value: Any, folder: Path) -> Model:
-    """The model that a JSON value holds; its files are looked for in `folder` first."""
+def parse_model(value: Any, folder: Path, name: str = "") -> Model:
+    """Return the model of a JSON value; `folder` has its files, messages call it `name`.
+
+    Raises one `DmlError` with all faults.
+    """
+    try:
+        return _parse_model(value, folder, f"Model '{name}'" if name else "Model")
+    except DmlError as error:
+        raise DmlError(
+            replace(fault, value=in_json(fault.value)) for fault in error.faults
+        ) from None
+
+
+def _parse_model(value: Any, folder: Path, title: str) -> Model:
     faults: list[Fault] = []
 
     def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
@@ -173,13 +207,13 @@ def parse_model(value: Any, folder: Path) -> Model:
         return parsed
 
     if not isinstance(value, Mapping):
-        raise DmlError([Fault("", "", "be an object", value, ("Model",))])
+        raise DmlError([Fault("", "", "be an object", value, (title,))])
     if "Nodes" in value:
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
-        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), ("Model",))])
+        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), (title,))])
     resource_items, dispatchable_items, command_items = None, None, None
     try:
-        with Reader(value, ("resources", "dispatchables", "commands"), "Model") as fields:
+        with Reader(value, ("resources", "dispatchables", "commands"), title) as fields:
             resource_items = fields.take("resources", _object)
             dispatchable_items = fields.take("dispatchables", _object)
             command_items = fields.take("commands", list_of(lambda item: item))
@@ -218,6 +252,8 @@ def parse_model(value: Any, folder: Path) -> Model:
 
 @dataclass(frozen=True)
 class _Names:
+    """The names of a model, and the parsed definitions of the faultless ones."""
+
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     resource_names: set[str]
@@ -255,7 +291,7 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
         raise DmlError([Fault("", "type", rule, kind, (context,))])
     if isinstance(kind, str) and kind.lower() == "graph":
         return _parse_graph(name, value, context, folder)
-    own = ("type", "Type", "desc", "Desc", *_OF_ANY)
+    own = ("type", "Type", "desc", "Desc", *_COMMON)
     flat = not ("desc" in value or "Desc" in value)
     faults: list[Fault] = []
     bindings: Bindings = {}
@@ -265,9 +301,9 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
             bindings = _take_bindings(fields)
     except DmlError as error:
         faults.extend(error.faults)
-    described = {key: item for key, item in value.items() if key not in _OF_ANY}
+    description = {key: item for key, item in value.items() if key not in _COMMON}
     try:
-        operator = operator_from_json(described)
+        operator = operator_from_json(description)
     except DmlError as error:
         faults.extend(error.faults)
     if faults or operator is None:
@@ -276,9 +312,9 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
 
 
 def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:
-    """{"type": "graph", "sourcePath"}: what `Graph.save` wrote, bound by the graph's names."""
+    """Return the dispatchable of {"type": "graph", "sourcePath"}, a file of `Graph.save`."""
     graph: Any = None
-    with Reader(value, ("type", "Type", "sourcePath", *_OF_ANY), context) as fields:
+    with Reader(value, ("type", "Type", "sourcePath", *_COMMON), context) as fields:
         bindings = _take_bindings(fields)
         source = fields.take("sourcePath", string)
         if source is not None:
@@ -291,8 +327,8 @@ def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path
     return Dispatchable(name, graph, bindings)
 
 
-# The fields of every dispatchable beside what it is.
-_OF_ANY = ("bindings", "executionFlags", "dmlCompileType")
+# The fields of every dispatchable beside its description.
+_COMMON = ("bindings", "executionFlags", "dmlCompileType")
 
 
 def _take_bindings(fields: Reader) -> Bindings:
@@ -379,13 +415,14 @@ def _parse_write_file(value: Any, context: str, names: _Names) -> WriteFile:
 
 
 def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
-    """Raises `DmlError` where a resource cannot become a file of this name and these dimensions."""
+    """Raise `DmlError` if `resource` cannot become the file `target` with these dimensions."""
     suffix = Path(target).suffix.lower()
     element = resource.data_type.element_size
     faults: list[Fault] = []
     try:
-        if not path_of(target).name or "\0" in target:
-            faults.append(Fault("", "targetPath", "name a file", target))
+        path_of(target)
+        if re.split(r"[\\/]", target)[-1] in ("", ".", "..") or "\0" in target:
+            faults.append(Fault("", "targetPath", "name a file, not a folder", target))
     except DmlError as error:
         faults += error.moved("", "targetPath")
     if len(dimensions) > DIMENSION_COUNT_MAX:
@@ -394,10 +431,10 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
     if (suffix == ".npy" or suffix in IMAGE_TYPES) and not element:
         rule = f"have an element type for a {suffix} file"
         faults.append(Fault("", f"resource '{resource.name}'", rule, resource.data_type.shown()))
-    elif suffix == ".npy" and not dimensions and (resource.given_size or 0) % element:
+    elif suffix == ".npy" and not dimensions and (resource.size_of_model or 0) % element:
         rule = f"be a multiple of {element} for a .npy file"
         faults.append(
-            Fault("", f"resource '{resource.name}' sizeInBytes", rule, resource.given_size)
+            Fault("", f"resource '{resource.name}' sizeInBytes", rule, resource.size_of_model)
         )
     elif suffix == ".npy" and dimensions:
         faults += _dimensions_faults(resource, dimensions)
@@ -434,46 +471,49 @@ def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
         name = fields.take("dispatchable", names.dispatchable)
         bindings = fields.take("bindings", _parse_bindings, {})
         dispatchable = names.dispatchables.get(name)
-        bound = None
+        tensors = None
         if dispatchable is not None and not fields.faults:
             try:
-                bound = _bind(dispatchable, bindings, names)
+                tensors = _bind(dispatchable, bindings, names)
             except DmlError as error:
                 raise error.within(dispatchable.context).within(context) from None
-    if dispatchable is None or bound is None:
-        return None  # its definition is what failed
-    return Dispatch(dispatchable, bound)
+    if dispatchable is None or tensors is None:
+        return None  # its definition has the fault
+    return Dispatch(dispatchable, tensors)
 
 
 def _bind(
     dispatchable: Dispatchable, at_dispatch: Bindings, names: _Names
-) -> tuple[Bound, ...] | None:
-    """Each tensor of the operator with the bytes it lies in, by DirectML's binding rules."""
+) -> tuple[TensorInMemory, ...] | None:
+    """Place each tensor of the operator in its resource, by DirectML's binding rules.
+
+    Returns None if the definition of a resource has faults.
+    """
     operator = dispatchable.operator
     points = {point.name: point for point in operator.bind_points()}
     expect = Expect(operator.c_name)
-    bound: list[Bound] = []
+    placed: list[TensorInMemory] = []
 
     wrong = {**dispatchable.bindings, **at_dispatch}.keys() - points.keys()
-    meant = {name: nearest_name(name, points) for name in sorted(wrong)}
-    for name, near in meant.items():
+    guesses = {name: nearest_name(name, points) for name in sorted(wrong)}
+    for name, near in guesses.items():
         rule = f"name tensors of the operator{suggested(near)}"
         expect(False, "bindings", rule, name)
     complete = True
     for path, point in points.items():
         tensors = point.tensors
-        owned = any(TensorFlags.OWNED_BY_DML in tensor.flags for tensor in tensors)
+        owned = any(TensorFlags.OWNED_BY_DML in desc.flags for desc in tensors)
         if owned:
             rule = "be bound at the dispatchable only (its Flags say OWNED_BY_DML)"
             expect(path not in at_dispatch, path, rule, Unquoted("a binding at the dispatch"))
         sources = at_dispatch.get(path, dispatchable.bindings.get(path))
         if sources is None:
-            expect(path in meant.values(), path, "be bound", NOTHING)
+            expect(path in guesses.values(), path, "be bound", NOTHING)
             continue
         rule = f"be bound to {len(tensors)} resource{'s' * (len(tensors) != 1)}"
         if not expect(len(sources) == len(tensors), path, rule, len(sources)):
             continue
-        for index, (tensor, source) in enumerate(zip(tensors, sources, strict=True)):
+        for index, (desc, source) in enumerate(zip(tensors, sources, strict=True)):
             place = f"{path}[{index}]" if point.is_array else path
             if not names.expect_resource(source, place, expect):
                 continue
@@ -483,26 +523,27 @@ def _bind(
                 resource = names.resources[source.resource]
                 size = source.element_size or resource.data_type.element_size
                 offset = source.element_offset * size
-                bound.append(Bound(place, tensor, point.output, resource.name, offset))
-                _check_source(bound[-1], source, size, resource, expect)
-    check_overlaps(bound, operator.in_place, expect)
+                tensor = TensorInMemory(place, desc, point.output, resource.name, offset)
+                _check_source(tensor, source, size, resource, expect)
+                placed.append(tensor)
+    check_overlaps(placed, operator.in_place, expect)
     expect.check()
-    return tuple(bound) if complete else None
+    return tuple(placed) if complete else None
 
 
 def _check_source(
-    bound: Bound, source: Binding, size: int, resource: Resource, expect: Expect
+    tensor: TensorInMemory, source: Binding, size: int, resource: Resource, expect: Expect
 ) -> None:
-    """The part of a resource that a binding names exists, and takes the tensor."""
+    """Check that the part of `resource` which `source` names exists and holds the tensor."""
     if source.element_offset or source.element_count:
         rule = "have elementSizeInBytes, since the resource has no element type"
-        expect(size > 0, bound.path, rule, resource.data_type.shown())
-    available = max(resource.size_in_bytes - bound.offset, 0)
+        expect(size > 0, tensor.path, rule, resource.data_type.shown())
+    available = max(resource.size_in_bytes - tensor.offset, 0)
     if source.element_count is not None and size:
         counted = round_up(source.element_count * size, 4)
         rule = f"stay within the {resource.size_in_bytes} bytes of '{resource.name}'"
-        end = Unquoted(f"elements up to byte {bound.offset + counted}")
-        if not expect(counted <= round_up(available, 4), bound.path, rule, end):
+        end = Unquoted(f"elements up to byte {tensor.offset + counted}")
+        if not expect(counted <= round_up(available, 4), tensor.path, rule, end):
             return
         available = counted
-    check_range(bound, available, expect)
+    check_range(tensor, available, expect)

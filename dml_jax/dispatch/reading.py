@@ -1,5 +1,6 @@
 """Reading JSON with comments and trailing commas, and its objects field by field."""
 
+import json
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 from dml_jax.errors import (
     FAULTS_MAX,
     NOTHING,
+    UNSAID,
     DmlError,
     Fault,
     Unquoted,
@@ -17,19 +19,19 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.files import distinct_keys, is_note, read_parsed
+from dml_jax.files import absolute, distinct_keys, is_note, read_parsed, similar_file
 
 
 def read_json(path: Path) -> Any:
-    """The value that a file holds. Raises `DmlError`, with line and column where it is broken."""
+    """Return the JSON value of the file at `path`. Raises `DmlError` with line and column."""
     return read_parsed(path, "Model", parse_json)
 
 
 def parse_json(text: bytes) -> Any:
-    """The value of a text.
+    """Return the value of a JSON text. Raises `ValueError` with line and column.
 
-    The parser is RapidJSON, DxDispatch's own, with the same leniencies, and with NaN and Infinity:
-    python-rapidjson refuses trailing commas where it refuses these.
+    The parser is RapidJSON, as in DxDispatch, with the same leniencies. It accepts NaN and Infinity
+    too, since python-rapidjson refuses trailing commas where it refuses these.
     """
     try:
         import rapidjson
@@ -48,11 +50,11 @@ def parse_json(text: bytes) -> Any:
     try:
         return Decoder(parse_mode=flags)(text.decode("utf-8"))
     except rapidjson.JSONDecodeError as error:
-        raise ValueError(_placed(str(error), text)) from None
+        raise ValueError(_with_line(str(error), text)) from None
 
 
-def _placed(message: str, text: bytes) -> str:
-    """`Parse error at offset 25: Invalid value.` with line and column for the offset."""
+def _with_line(message: str, text: bytes) -> str:
+    """Replace the offset in `Parse error at offset 25: Invalid value.` by line and column."""
     head, _, rest = message.partition(": ")
     offset = int("".join(filter(str.isdigit, head)) or 0)
     before = text[:offset]
@@ -60,11 +62,21 @@ def _placed(message: str, text: bytes) -> str:
     return f"{rest} (line {line}, column {column})"
 
 
-def path_of(text: str) -> Path:
-    """A path as a model has it, which may have been written on Windows.
+def in_json(value: Any) -> Any:
+    """Return `value` as JSON spells it, for messages: null, true, false, objects and lists."""
+    if value is None or isinstance(value, (bool, list, tuple, dict)):
+        try:
+            return Unquoted(json.dumps(value, ensure_ascii=False))
+        except (RecursionError, TypeError, ValueError):
+            return value
+    return value
 
-    Raises `DmlError` where it names a drive, or another machine, and this one has none, or cannot
-    be a name in this locale.
+
+def path_of(text: str) -> Path:
+    """Return a path of a model, which may have been written on Windows.
+
+    Raises `DmlError` if it names a drive or another machine and this system has none, or if it
+    cannot be a name in this locale.
     """
     try:
         os.fsencode(text)
@@ -72,28 +84,44 @@ def path_of(text: str) -> Path:
         encoding = sys.getfilesystemencoding()
         rule = f"be in {encoding}, as names of files are in this locale (see LC_ALL and PYTHONUTF8)"
         raise refused(rule, text) from None
-    if os.sep != "\\" and re.match(r"[A-Za-z]:[\\/]|\\\\", text):
-        raise refused("be a path of this machine", text)
+    if os.sep != "\\" and re.match(r"[A-Za-z]:|\\\\", text):
+        raise refused("be a path of this machine, without a drive or a server", text)
     return Path(text.replace("\\", "/"))
 
 
+def folder_of(path: Path) -> Path:
+    """Return the folder of a model's own files: of the model, or the current one for a pipe."""
+    return Path() if path.is_fifo() else path.parent
+
+
 def find_file(folder: Path, source: str) -> Path:
-    """A file of a model: found in `folder`, or else in the current one."""
-    names = (Path(source), path_of(source))
-    path = next((p for n in names for p in (folder / n, n) if p.exists()), None)
+    """Return the path of the file `source` of a model: in `folder`, else in the current folder.
+
+    Raises `DmlError`, with the most similar name of the folder, if there is no such file.
+    """
+    path = _existing(folder, Path(source)) or _existing(folder, path_of(source))
     if path is None:
-        raise refused(f"exist, in the folder '{folder}' or the current one", NOTHING)
+        hint = similar_file(folder / path_of(source)) or similar_file(path_of(source))
+        raise refused(f"exist, in the folder '{folder}' or the current one{hint}", UNSAID)
     if not path.is_file():
         raise refused("be a file", Unquoted("a folder or a device"))
-    return path.absolute()  # the current folder may be another when it is read
+    return absolute(path)  # the current folder may change before the file is read
+
+
+def _existing(folder: Path, name: Path) -> Path | None:
+    return next((path for path in (folder / name, name) if path.exists()), None)
 
 
 class Reader:
-    """Takes the fields of one JSON object, collecting what is wrong with them.
+    """Converts the fields of one JSON object and collects their faults.
 
-    Those that stand `beside` it, in the object that holds it, are told so.
+    As a context manager it raises all faults at its end, within the object's context.
 
-    Used as a context manager: leaving it raises all faults, within the object's context.
+    Args:
+        value: the object.
+        known: the names that its fields may have.
+        context: the place of the object in the model.
+        beside: names of fields of the enclosing object; one of these in `value` is misplaced.
     """
 
     def __init__(
@@ -130,10 +158,11 @@ class Reader:
             raise error.within(self.context) if self.context else error
 
     def refuse(self, name: str, rule: str, value: object) -> None:
+        """Record that field `name` breaks `rule`."""
         self.faults.append(Fault("", name, rule, value))
 
     def take(self, name: str, convert: Callable[[Any], Any], default: Any = NOTHING) -> Any:
-        """The converted field; the default, or None, where it is missing or refused."""
+        """Return the converted field `name`; if it is missing or faulty, `default` or None."""
         if name not in self.value:
             if default is NOTHING:
                 self.refuse(name, "be given", NOTHING)
@@ -149,12 +178,14 @@ class Reader:
 
 
 def string(value: Any) -> str:
+    """Return `value`. Raises `DmlError` if it is no string."""
     if not isinstance(value, str):
         raise refused("be a string", value)
     return value
 
 
 def boolean(value: Any) -> bool:
+    """Return `value`. Raises `DmlError` if it is no boolean."""
     if not isinstance(value, bool):
         raise refused("be true or false", value)
     return value

@@ -1,4 +1,4 @@
-"""The initial contents of a model's resources: parsed and measured first, made when needed."""
+"""The resources of a model: parsed and measured first; their contents are made when needed."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ from dml_jax.tensor import UINT_MAX, round_up
 UINT64_MAX = 2**64 - 1
 IMAGE_TYPES = (".png", ".jpg", ".jpeg")
 FILE_TYPES = (".npy", *IMAGE_TYPES)
-# Raw bytes would be taken for what they are not, or the other way about.
+# Files of these types are no raw bytes, and are not written either.
 OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or for raw bytes in .bin or .dat"
 IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
@@ -42,20 +42,21 @@ UNKNOWN = TensorDataType.UNKNOWN
 
 @dataclass(frozen=True)
 class Resource:
-    """A buffer: `size_in_bytes` of memory whose start, or what lies at `offset`, is initialised.
+    """A buffer of `size_in_bytes`, with initial values from byte `offset` on.
 
     Attributes:
-        data_type: what it is printed and offset by; UNKNOWN for a list of mixed types.
-        given_size: `sizeInBytes`, if the model has it.
-        initial_size: bytes that `make` gives.
-        make: makes the initial values; raises `DmlError` where a file has become unreadable. No
+        data_type: the type of the elements that are printed and that offsets count; UNKNOWN for a
+            list of mixed types.
+        size_of_model: the `sizeInBytes` of the model, if it has one.
+        initial_size: the number of bytes that `make` returns.
+        make: makes the initial values; raises `DmlError` if a file has become unreadable. It is no
             closure, so that it can be pickled.
     """
 
     name: str
     data_type: TensorDataType
     size_in_bytes: int
-    given_size: int | None
+    size_of_model: int | None
     offset: int
     initial_size: int
     make: Callable[[], np.ndarray] = dataclasses.field(repr=False)
@@ -66,25 +67,26 @@ class Resource:
 
     @property
     def initialised(self) -> slice:
-        """The bytes that are printed, as DxDispatch does."""
+        """Return the bytes that a print command shows, as DxDispatch does: the initial values."""
         return slice(self.offset, self.offset + self.initial_size)
 
     def written(self, dimensions: Sequence[int] = ()) -> slice:
-        """The bytes that become a file: all that `sizeInBytes` asks for, without padding.
+        """Return the bytes that a file gets: all of `sizeInBytes`, without padding.
 
-        Only what is initialised, where the model says no size, or that is what `dimensions` hold.
+        These are the initial values alone if the model has no size, or if `dimensions` hold as many
+        elements.
         """
         fits = dimensions and math.prod(dimensions) == self.elements(self.initialised)
-        if self.given_size is None or fits:
+        if self.size_of_model is None or fits:
             return self.initialised
-        return slice(0, self.given_size)
+        return slice(0, self.size_of_model)
 
     def elements(self, part: slice) -> int:
-        """How many whole elements of its type a part has; bytes, where it has none."""
+        """Return the number of whole elements in `part`; of bytes if the resource has no type."""
         return (part.stop - part.start) // (self.data_type.element_size or 1)
 
     def bytes(self) -> np.ndarray:
-        """The whole buffer's initial bytes; zero where nothing is initialised."""
+        """Make the initial bytes of the whole buffer; bytes without a value are zero."""
         try:
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
         except DmlError as error:
@@ -92,7 +94,7 @@ class Resource:
         return self.placed(values, self.offset)
 
     def placed(self, values: np.ndarray, offset: int) -> np.ndarray:
-        """A whole buffer that holds these bytes from an offset on, else zero."""
+        """Return a whole buffer that holds `values` from byte `offset` on, and else zero."""
         if values.size == self.size_in_bytes:
             return values
         buffer = np.zeros(self.size_in_bytes, np.uint8)
@@ -112,7 +114,7 @@ _FIELDS = (
 
 
 def parse_resource(name: str, value: Any, folder: Path) -> Resource:
-    """A resource of a model in `folder`. Raises `DmlError` with all that is wrong with it."""
+    """Return the resource `name` of a model in `folder`. Raises `DmlError` with all its faults."""
     with Reader(value, _FIELDS, f"Resource '{name}'") as fields:
         fields.take("type", _only("buffer"), "buffer")
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
@@ -164,7 +166,7 @@ def _parse_values(
         if not value:
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
-        return _Values(data_type, array.nbytes, functools.partial(_kept, array))
+        return _Values(data_type, array.nbytes, functools.partial(_read_only, array))
     if value == "deferred":
         raise refused("be values (deferred ones are for ONNX models)", value)
     if not isinstance(value, Mapping):
@@ -182,12 +184,13 @@ def _parse_values(
     raise refused("have valueCount and value, valueStart and valueDelta, or sourcePath", value)
 
 
-def _kept(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False  # each buffer begins with these
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False  # several buffers may begin with these values
     return array
 
 
-def _typed(data_type: TensorDataType) -> TensorDataType:
+def _with_size(data_type: TensorDataType) -> TensorDataType:
+    """Return `data_type`. Raises `DmlError` if its elements have no size in bytes."""
     if data_type.element_size == 0:
         if data_type == UNKNOWN:
             raise refused("come with an initialValuesDataType", NOTHING)
@@ -197,7 +200,7 @@ def _typed(data_type: TensorDataType) -> TensorDataType:
 
 
 def _constant(value: Any, data_type: TensorDataType) -> _Values:
-    dtype = _typed(data_type).dtype
+    dtype = _with_size(data_type).dtype
     with Reader(value, ("valueCount", "value"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         element = fields.take("value", lambda v: number(v, data_type))
@@ -206,7 +209,7 @@ def _constant(value: Any, data_type: TensorDataType) -> _Values:
 
 
 def _sequence(value: Any, data_type: TensorDataType) -> _Values:
-    dtype = _typed(data_type).dtype
+    dtype = _with_size(data_type).dtype
     with Reader(value, ("valueCount", "valueStart", "valueDelta"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         start = fields.take("valueStart", lambda v: number(v, data_type))
@@ -216,7 +219,7 @@ def _sequence(value: Any, data_type: TensorDataType) -> _Values:
 
 
 def _accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.ndarray:
-    # In the type, as DxDispatch does: floats round at each step, integers wrap.
+    # Summed in the type itself, as in DxDispatch: floats round at each step, integers wrap.
     steps = np.full(count, delta, dtype)
     steps[0] = start
     with np.errstate(all="ignore"):
@@ -224,7 +227,7 @@ def _accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.
 
 
 def number(value: Any, data_type: TensorDataType) -> int | float:
-    """A JSON number, or "nan", "inf", "-inf" for floats, that the type holds."""
+    """Return a JSON number that `data_type` holds; floats may be "nan", "inf" or "-inf"."""
     dtype = data_type.dtype
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
@@ -243,32 +246,32 @@ def number(value: Any, data_type: TensorDataType) -> int | float:
 
 
 def _numbers(values: list[Any], data_type: TensorDataType) -> np.ndarray:
-    _typed(data_type)
+    _with_size(data_type)
     return np.array(list_of(lambda v: number(v, data_type))(values), data_type.dtype)
 
 
 def _mixed(values: list[Any]) -> np.ndarray:
-    """A list initialiser: {"name", "type", "value"} elements, packed one behind the other."""
+    """Return the bytes of a list of {"name", "type", "value"} elements, packed in order."""
     if not any(isinstance(value, Mapping) for value in values):
-        _typed(UNKNOWN)  # numbers have no type of their own
+        _with_size(UNKNOWN)  # numbers have no type of their own
 
-    def element(value: Any) -> bytes:
+    def packed(value: Any) -> bytes:
         if not isinstance(value, Mapping):
             rule = "be an object with type and value (numbers need an initialValuesDataType)"
             raise refused(rule, value)
-        number_, data_type = 0, TensorDataType.UNKNOWN
+        element, data_type = 0, TensorDataType.UNKNOWN
         with Reader(value, ("name", "type", "value")) as fields:
-            data_type = fields.take("type", lambda t: _typed(TensorDataType.of(t)))
+            data_type = fields.take("type", lambda t: _with_size(TensorDataType.of(t)))
             if not fields.faults:
-                number_ = fields.take("value", lambda v: number(v, data_type))
-        return np.array(number_, data_type.dtype).tobytes()
+                element = fields.take("value", lambda v: number(v, data_type))
+        return np.array(element, data_type.dtype).tobytes()
 
-    return np.frombuffer(b"".join(list_of(element)(values)), np.uint8)
+    return np.frombuffer(b"".join(list_of(packed)(values)), np.uint8)
 
 
 @contextlib.contextmanager
 def reading(source: str, kind: str) -> Iterator[None]:
-    """What goes wrong inside is said of the file, without the reading library's traceback."""
+    """Turn errors inside into a `DmlError` that names the file `source`, of the given kind."""
     field = f"sourcePath {abbreviate(source)}"
     try:
         yield
@@ -301,15 +304,18 @@ def _read(source: str, kind: str, make: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
-    # Mapped: a header that promises more than the file holds is refused, not allocated.
+    # Mapped: a header that promises more than the file holds fails before anything is allocated.
     with np.errstate(over="raise"):  # of sizes whose product no integer holds
-        array = _numeric(np.lib.format.open_memmap(path, mode="r"))
+        mapped = np.lib.format.open_memmap(path, mode="r")
+    array = _numeric(mapped)
     try:
         stored = TensorDataType.of_dtype(array.dtype.newbyteorder("="))
-    except DmlError as error:
-        raise refused("hold numbers of a type that DirectML has", error.value) from None
+    except DmlError:
+        rule = "hold numbers of a type that DirectML has"
+        raise refused(rule, _name_in_file(mapped.dtype)) from None
     if data_type not in (UNKNOWN, stored):
-        raise refused(f"hold {data_type}, as initialValuesDataType says", stored.shown())
+        rule = f"hold {data_type}, as initialValuesDataType says"
+        raise refused(rule, _name_in_file(mapped.dtype))
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
     make = functools.partial(_read_npy, path, stored, array.shape)
@@ -325,13 +331,26 @@ def _read_npy(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.
 
 
 def _numeric(array: np.ndarray) -> np.ndarray:
-    """Booleans as INT8, as DxDispatch reads them."""
+    """Return booleans as INT8, as DxDispatch reads them, and other arrays unchanged."""
     return array.view(np.int8) if array.dtype == np.bool_ else array
+
+
+def _name_in_file(dtype: np.dtype) -> Unquoted:
+    """Return the name of the type of a .npy file, as its author knows it."""
+    if dtype == np.bool_:
+        return Unquoted("bool (read as INT8)")
+    if dtype.kind == "V" and dtype.names is None:
+        hint = " (bfloat16 is stored so)" if dtype.itemsize == 2 else ""
+        return Unquoted(f"elements of {8 * dtype.itemsize} bits without a type{hint}")
+    try:
+        return TensorDataType.of_dtype(dtype.newbyteorder("=")).shown()
+    except DmlError:
+        return Unquoted(dtype.name)
 
 
 def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     path.open("rb").close()  # whether it may be read
-    element, size = _typed(data_type).element_size, path.stat().st_size
+    element, size = _with_size(data_type).element_size, path.stat().st_size
     if size == 0 or size % element:
         rule = f"hold a positive multiple of {element} bytes ({data_type})"
         raise refused(rule, Unquoted(f"{size} bytes"))
@@ -363,10 +382,8 @@ def _read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.
     channels, height, width = sizes
     image_class = pillow()
     with image_class.open(path) as opened:
-        image = opened
-        if opened.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
-            deep = np.asarray(opened).astype(np.float32)
-            image = image_class.fromarray(np.rint(deep / 257).astype(np.uint8))
+        deep = _sixteen_bits(path, opened)
+        image = opened if deep is None else image_class.fromarray(deep)
         image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
     if image.size != (width, height):
         image = image.resize((width, height), image_class.Resampling.BICUBIC)
@@ -378,8 +395,37 @@ def _read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.
     return planes
 
 
+# The raw modes that give the high and the low bytes of 16 bits; of LA all four bytes are channels.
+_BYTES = {
+    "RGB;16B": ("RGB;16B", "RGB;16L"),
+    "RGBA;16B": ("RGBA;16B", "RGBA;16L"),
+    "LA;16B": ("RGBA",),
+}
+
+
+def _sixteen_bits(path: Path, opened: Any) -> np.ndarray | None:
+    """Return a picture of 16 bits a channel with 8, or None for others: x becomes round(x / 257).
+
+    Pillow's own conversions clip grey at 255, and drop the low bytes of other pictures.
+    """
+    if opened.mode.startswith("I;16"):
+        deep = np.asarray(opened).astype(np.float32)
+    else:
+        modes = _BYTES.get(str(opened.tile[0].args)) if opened.tile else None
+        if modes is None:
+            return None
+        parts = []
+        for mode in modes:
+            with pillow().open(path) as image:
+                image.tile = [tile._replace(args=mode) for tile in image.tile]
+                parts.append(np.asarray(image).astype(np.float32))
+        high, low = parts if len(parts) == 2 else (parts[0][..., ::2], parts[0][..., 1::2])
+        deep = high * 256 + low
+    return np.rint(deep / 257).astype(np.uint8)
+
+
 def pillow() -> Any:
-    """PIL.Image, or the error that says how to install it."""
+    """Return PIL.Image. Raises the error that says how to install it."""
     try:
         from PIL import Image
     except ImportError:

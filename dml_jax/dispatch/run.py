@@ -9,14 +9,14 @@ import numpy as np
 from jax.core import Tracer
 
 from dml_jax.arrays import check_there
-from dml_jax.binding import Bound
+from dml_jax.binding import TensorInMemory
 from dml_jax.binding_table import IS_DEVICE, checked_type
-from dml_jax.dispatch.executor import Executor, bounds_of, shaped, typed
-from dml_jax.dispatch.free_memory import Device
+from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.files import path_given
+from dml_jax.files import as_path
+from dml_jax.free_memory import Device
 from dml_jax.tensor import shown_array
 
 Array = jax.Array | np.ndarray | np.generic
@@ -29,24 +29,25 @@ def run_model(
     device: Device | None = None,
     output_folder: os.PathLike[str] | str | None = None,
 ) -> dict[str, np.ndarray]:
-    """What the resources of a DxDispatch model hold when its commands have run.
+    """Run the commands of a DxDispatch model and return the contents of its resources.
 
     Args:
-        model: of `load_model`.
-        values: by the resource's name, what it holds at first in place of the model's
-            `initialValues`: an array of the resource's type, in any shape, of as many elements as
-            these, or as are returned of it. What they leave of the resource is zero.
-        device: a `jax.Device`; None is the default one.
-        output_folder: what the paths of `writeFile` commands start from; None writes no file.
+        model: a model of `load_model`.
+        values: initial values of resources, by name, in place of `initialValues` in the model.
+            Each is an array of the resource's type and of any shape, with as many elements as the
+            model's initial values or as the result of this resource. The rest of the resource is
+            zero.
+        device: a `jax.Device`; None is the default device.
+        output_folder: the folder of the files that `writeFile` commands write; None writes none.
 
     Returns:
-        By the resource's name its elements, in memory of their own: as many as `sizeInBytes` has,
-        or else as have initial values or are in a tensor that is bound; in the sizes of the tensor
-        that fills them (of an output before an input), or on one axis. Bytes, where the resource
-        has no type, or its size is no multiple of it.
+        The elements of each resource, by its name, as a copy. Their number is that of
+        `sizeInBytes`; without it, all elements that have initial values or lie in a tensor. They
+        have the sizes of the tensor that fills them (an output before an input), or else one
+        dimension. They are bytes if the resource has no type, or if its size is no multiple of it.
 
-    Raises `DmlError` where a value does not fit its resource, and where the model does not fit into
-    memory, has 64-bit types that JAX has not, or cannot read or write its files.
+    Raises `DmlError` if a value does not fit its resource, or if the model does not fit into
+    memory, has 64-bit types which JAX does not have at present, or cannot read or write its files.
 
     Source: DxDispatch's Guide.md.
     """
@@ -55,20 +56,22 @@ def run_model(
     expect(isinstance(values, Mapping), "values", "be arrays by the resource's name", values)
     expect(device is None or isinstance(device, jax.Device), "device", IS_DEVICE, device)
     expect.check()
-    folder = path_given("" if output_folder is None else output_folder, "output_folder")
+    folder = as_path("" if output_folder is None else output_folder, "output_folder")
     kinds = Dispatch if output_folder is None else (Dispatch, WriteFile)
     commands = tuple(command for command in model.commands if isinstance(command, kinds))
-    bounds = bounds_of(model)
-    used = {name: _used(resource, bounds[name]) for name, resource in model.resources.items()}
+    tensors = tensors_of(model)
+    parts = {
+        name: _used_part(resource, tensors[name]) for name, resource in model.resources.items()
+    }
     executor = Executor(
         replace(model, commands=commands),
         device or _default_device(),
         folder=folder,
-        initial=_initial(model, values, used),
+        initial=_initial(model, values, parts),
     )
     executor.run()
     return {
-        name: shaped(executor.values(resource, used[name]), bounds[name]).copy()
+        name: shaped(executor.values(resource, parts[name]), tensors[name]).copy()
         for name, resource in model.resources.items()
     }
 
@@ -76,41 +79,41 @@ def run_model(
 def _default_device() -> Device:
     array = jax.device_put(np.zeros(()))
     if isinstance(array, Tracer):
-        rule = "be outside of jax.jit (an operator is a function, `dispatchable.operator`)"
-        raise DmlError([Fault("", "run_model", rule, Unquoted("a call inside"))])
+        rule = "be called outside of jax.jit (inside, call `dispatchable.operator`)"
+        raise DmlError([Fault("", "run_model", rule, Unquoted("a call inside of it"))])
     (device,) = array.devices()
     return device
 
 
-def _used(resource: Resource, bounds: Iterable[Bound]) -> slice:
-    """The bytes of a resource that are more than padding."""
+def _used_part(resource: Resource, tensors: Iterable[TensorInMemory]) -> slice:
+    """Return the bytes of `resource` without its padding."""
     part = resource.written()
-    ends = [(b.offset, b.offset + b.tensor.span_in_bytes) for b in bounds]
+    ends = [(t.offset, t.offset + t.tensor.span_in_bytes) for t in tensors]
     start, stop = zip((part.start, part.stop), *ends, strict=True)
     return slice(min(start), min(max(stop), resource.size_in_bytes))
 
 
 def _initial(
-    model: Model, values: Mapping[str, Array], used: Mapping[str, slice]
+    model: Model, values: Mapping[str, Array], parts: Mapping[str, slice]
 ) -> dict[str, np.ndarray]:
-    """The bytes of the resources that are given values."""
-    found, faults = dict[str, np.ndarray](), list[Fault]()
+    """Return the bytes of the resources in `values`, whose used parts are `parts`."""
+    initial, faults = dict[str, np.ndarray](), list[Fault]()
     for name, array in values.items():
         place = f"values[{name!r}]"
         try:
             if name not in model.resources:
                 rule = f"be of one of the model's resources{nearest(name, model.resources)}"
                 raise DmlError([Fault("", place, rule, shown_array(array))])
-            found[name] = _bytes_of(array, model.resources[name], used[name], place)
+            initial[name] = _bytes_of(array, model.resources[name], parts[name], place)
         except DmlError as error:
             faults += error.faults
     if faults:
         raise DmlError(faults)
-    return found
+    return initial
 
 
 def _bytes_of(array: Array, resource: Resource, used: slice, place: str) -> np.ndarray:
-    """A whole resource that holds an array: where its initial values lie, or all that is used."""
+    """Return a whole resource that holds `array`: at its initial values, or in its `used` part."""
     checked_type(array, place)
     check_there(array, place)
     data, takes = np.array(array).reshape(-1), list[str]()

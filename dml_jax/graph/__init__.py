@@ -1,4 +1,4 @@
-"""Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` makes them by hand."""
+"""Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` builds them stepwise."""
 
 from dml_jax.graph.builder import Expression, GraphBuilder
 from dml_jax.graph.graph import Graph

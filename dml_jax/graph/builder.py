@@ -1,4 +1,4 @@
-"""Graphs made by hand: expressions in the manner of DirectMLX and PyDirectML."""
+"""Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ from dml_jax.tensor import Placeholder, TensorDesc, shown_array
 
 @dataclass(frozen=True, eq=False)
 class Expression(Placeholder):
-    """A tensor of a graph in the making: a graph input, a constant, or an output of an operator.
+    """A tensor of an unfinished graph: a graph input, a constant, or an output of an operator.
 
-    Operators and functions that are called with one add a node to the graph.
+    An operator or function that is called with an expression adds a node to the graph.
     """
 
     desc: TensorDesc
@@ -36,26 +36,27 @@ class Expression(Placeholder):
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Return the sizes of the tensor."""
         return self.desc.sizes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes, by the name that arrays have for them."""
+        """Return the sizes, under the name that arrays have for them."""
         return self.desc.sizes
 
     @property
     def dtype(self) -> np.dtype:
-        """The elements' type."""
+        """Return the type of the elements."""
         return self.desc.dtype
 
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
-        """What calling the operator with these values gives: a node's outputs."""
+        """Add a node of `operator` with `values` as its inputs; return its outputs."""
         return self.builder.apply(operator, *values)
 
     def _as_array(self, *_: Any, **__: Any) -> Any:
         rule = (
-            "be given to operators only (what jax.numpy and + - * / do is for arrays: "
-            "write a function of arrays, which jax.jit compiles)"
+            "be passed to operators only (for jax.numpy and + - * / write a function of arrays "
+            "instead of a graph; jax.jit compiles it)"
         )
         raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
 
@@ -66,18 +67,18 @@ class Expression(Placeholder):
 
 
 class GraphBuilder:
-    """Makes a graph an operator at a time, in the manner of DirectMLX and PyDirectML."""
+    """Builds a graph operator by operator, in the manner of DirectMLX and PyDirectML."""
 
     def __init__(self) -> None:
         self._inputs: list[str] = []
         self._nodes: list[OperatorNode | ConstantNode] = []
-        self._edges: list[tuple[Source, int, int]] = []  # what is read, by which node's which slot
+        self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
 
     def __repr__(self) -> str:
         return f"<GraphBuilder: {len(self._inputs)} inputs, {len(self._nodes)} nodes>"
 
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
-        """The next input of the graph. Raises `DmlError` where the name is taken."""
+        """Add an input to the graph. Raises `DmlError` if another input has the name."""
         expect = Expect(Graph.c_name)
         expect(isinstance(name, str) and bool(name), "the input's name", "be a name", name)
         expect(name not in self._inputs, "the input's name", "differ from the others", name)
@@ -87,15 +88,15 @@ class GraphBuilder:
         return Expression(desc, self, (-1, len(self._inputs) - 1))
 
     def constant(self, array: Any, name: str | None = None) -> Expression:
-        """An array that becomes a part of the graph."""
+        """Add an array to the graph as a constant."""
         node = ConstantNode(array, name)
         self._nodes.append(node)
         return Expression(node.tensor, self, (len(self._nodes) - 1, 0))
 
     def apply(self, operator: Operator, *expressions: Expression, name: str | None = None) -> Any:
-        """The operator's output (a tuple where it returns one), given its inputs in order.
+        """Add a node of `operator` that reads `expressions`; return its output, or a tuple.
 
-        Raises `DmlError` where they are not of its types and sizes, or of another builder.
+        Raises `DmlError` if types or sizes differ, or if an expression is of another builder.
         """
         node = OperatorNode(operator, name)
         slots = [
@@ -106,18 +107,18 @@ class GraphBuilder:
         expect = Expect(operator.c_name)
         rule = f"be {len(slots)}, one for each input tensor"
         expect(len(expressions) == len(slots), "the number of expressions", rule, len(expressions))
-        for (_, path, tensor), given in zip(slots, expressions, strict=False):
-            if self._check_own(expect, path, given):
-                rule = f"be {shown_at(given.desc, 'the expression')}"
-                shown = TensorDesc(tensor.data_type, tensor.sizes).shown()
-                alike = expect(same_value(tensor, given.desc), path, rule, shown)
-                if alike and given.source[0] < 0:
-                    self._check_memory(expect, path, tensor, given)
+        for (_, path, tensor), value in zip(slots, expressions, strict=False):
+            if self._check_own(expect, path, value):
+                rule = f"be {shown_at(value.desc, 'the expression')}"
+                got = TensorDesc(tensor.data_type, tensor.sizes).shown()
+                alike = expect(same_value(tensor, value.desc), path, rule, got)
+                if alike and value.source[0] < 0:
+                    self._check_memory(expect, path, tensor, value)
         expect.check()
         index = len(self._nodes)
         self._nodes.append(node)
-        for (slot, _, _), given in zip(slots, expressions, strict=True):
-            self._edges.append((given.source, index, slot))
+        for (slot, _, _), value in zip(slots, expressions, strict=True):
+            self._edges.append((value.source, index, slot))
         results = tuple(
             Expression(tensor, self, (index, slot))
             for slot, (_, tensor) in enumerate(node.slots(output=True))
@@ -129,9 +130,9 @@ class GraphBuilder:
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
     ) -> Graph:
-        """The graph that gives these outputs (a mapping's, by its names), of the nodes they need.
+        """Return the graph of these outputs, with the nodes that they need.
 
-        Raises `DmlError` with all that is wrong with it.
+        The keys of a mapping become the names of the outputs. Raises `DmlError` with all faults.
         """
         names: Any = None
         if isinstance(outputs, Mapping):
@@ -144,12 +145,12 @@ class GraphBuilder:
         else:
             outputs = list(outputs)
         expect, sources = Expect(Graph.c_name), []
-        for index, given in enumerate(outputs):
-            if self._check_own(expect, f"outputs[{index}]", given):
+        for index, output in enumerate(outputs):
+            if self._check_own(expect, f"outputs[{index}]", output):
                 rule = "be computed by a node"
-                value = Unquoted("a graph input")
-                if expect(given.source[0] >= 0, f"outputs[{index}]", rule, value):
-                    sources.append(given.source)
+                got = Unquoted("a graph input")
+                if expect(output.source[0] >= 0, f"outputs[{index}]", rule, got):
+                    sources.append(output.source)
         expect.check()
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
@@ -169,38 +170,39 @@ class GraphBuilder:
         )
 
     def _needed(self, sources: Sequence[Source]) -> set[int]:
-        """The nodes that these are computed by."""
+        """Return the nodes that the sources depend on."""
         needed = {node for node, _ in sources}
-        for (source, _), node, _ in reversed(self._edges):  # what reads stands behind what is read
+        for (source, _), node, _ in reversed(self._edges):  # a reader comes after its sources
             if node in needed and source >= 0:
                 needed.add(source)
         return needed
 
     def _check_memory(
-        self, expect: Expect, path: str, tensor: TensorDesc, given: Expression
+        self, expect: Expect, path: str, tensor: TensorDesc, source: Expression
     ) -> None:
-        """What reads a graph input says of its memory what that says, or demands more."""
-        named = f"as graph input {given.source[1]} has"
-        for what, known, own in (
-            ("strides", layout_of(given.desc), layout_of(tensor)),
-            ("Flags", given.desc.flags.name, tensor.flags.name),
+        """Check that a reader of the graph input `source` describes its memory alike or larger."""
+        named = f"as graph input {source.source[1]} has"
+        for name, known, own in (
+            ("strides", layout_of(source.desc), layout_of(tensor)),
+            ("Flags", source.desc.flags.name, tensor.flags.name),
         ):
-            expect(known == own, path, f"have {what} {known}, {named}", Unquoted(own))
-        for what, least, own in (
+            expect(known == own, path, f"have {name} {known}, {named}", Unquoted(own))
+        for name, least, own in (
             (
                 "TotalTensorSizeInBytes",
-                given.desc.total_tensor_size_in_bytes,
+                source.desc.total_tensor_size_in_bytes,
                 tensor.total_tensor_size_in_bytes,
             ),
             (
                 "GuaranteedBaseOffsetAlignment",
-                given.desc.guaranteed_base_offset_alignment,
+                source.desc.guaranteed_base_offset_alignment,
                 tensor.guaranteed_base_offset_alignment,
             ),
         ):
-            expect(own >= least, path, f"have {what} of at least {least}, {named}", own)
+            expect(own >= least, path, f"have {name} of at least {least}, {named}", own)
 
-    def _check_own(self, expect: Expect, path: str, given: Any) -> bool:
-        if not expect(isinstance(given, Expression), path, "be an Expression", shown_array(given)):
+    def _check_own(self, expect: Expect, path: str, value: Any) -> bool:
+        """Check that `value` is an expression of this builder."""
+        if not expect(isinstance(value, Expression), path, "be an Expression", shown_array(value)):
             return False
-        return expect(given.builder is self, path, "be of this builder", Unquoted("another's"))
+        return expect(value.builder is self, path, "be of this builder", Unquoted("another's"))

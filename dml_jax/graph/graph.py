@@ -15,7 +15,7 @@ from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, UInt
-from dml_jax.files import distinct_keys, path_given, read_parsed, write_npy, write_whole
+from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -36,19 +36,18 @@ from dml_jax.tensor import TensorDesc
 class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     """DML_GRAPH_DESC: operators joined by edges; checked whole, and called as one operator is.
 
-    `graph(x, ...)` takes one array for each graph input, and returns the graph output (a tuple
-    where there are several). It is one program, in which each node is a scope of its own name.
+    `graph(x, ...)` takes one array for each graph input. It returns the graph output, or a tuple
+    of several. It is one program; each node is a scope with the node's name.
 
-    Choices: edges carry values, so the tensors at both ends have one type and sizes, and strides
-    matter only where memory is: what reads one graph input has one layout. (DirectML's edges carry
-    bytes: its tensors may differ where their bytes are as many.) An output of a node may be left
-    unread, if another of its outputs is read.
+    Choices: both ends of an edge must have the same type and sizes; DirectML also accepts a
+    reinterpretation of the same bytes. Strides count only in memory: all readers of one graph
+    input have one layout. An output of a node may be unread if another of its outputs is read.
 
     Fields:
-        input_count, output_count: how many arrays it takes, and returns.
+        input_count, output_count: the number of arrays that a call takes, and returns.
         nodes: `OperatorNode` and `ConstantNode`.
-        input_edges, intermediate_edges, output_edges: what they join, by index or by name.
-        input_names, output_names: what memory is bound by; Input0, ..., Output0, ... by default.
+        input_edges, intermediate_edges, output_edges: the edges; ends by index or by name.
+        input_names, output_names: names to bind memory by; Input0, ..., Output0, ... by default.
 
     Source: DML_GRAPH_DESC.
     """
@@ -73,19 +72,19 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
             return
-        wiring = Wiring(self)
+        wiring = Wiring(self.c_name, **present)
         faults += wiring.faults
         if not faults:
             self.__dict__.update(wiring.resolved, _wiring=wiring)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
-        """(name, name, tensor) of the graph's inputs and outputs."""
+        """Yield (name, name, tensor) of the graph's inputs and outputs."""
         for point in self.bind_points():
             if output is None or point.output == output:
                 yield point.name, point.name, point.tensors[0]
 
     def bind_points(self) -> Iterator[BindPoint]:
-        """Where memory is bound: the graph's inputs and outputs, by their names."""
+        """Yield the graph's inputs and outputs, to which memory is bound by their names."""
         wiring: Wiring = self.__dict__["_wiring"]
         for index, name in enumerate(wiring.input_names):
             yield BindPoint(name, (wiring.inputs[index],), False, False)
@@ -99,36 +98,36 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     yield f"Nodes[{index}].{path}", tensor
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
-        """Why a feature level does not take one of the operators, each within its node."""
+        """Return why a feature level refuses operators of the graph, each within its node."""
         level, faults = FeatureLevel.of(feature_level), []
         for index, node in enumerate(self.nodes):
             if isinstance(node, OperatorNode):
-                found = DmlError(node.operator.refused_at(level))
-                faults += found.within(label_of(index, node).capitalize()).faults
+                refusals = DmlError(node.operator.refused_at(level))
+                faults += refusals.within(label_of(index, node).capitalize()).faults
         return tuple(faults)
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
-        """The lowest feature level that takes all of the operators."""
+        """Return the lowest feature level that accepts all of the operators."""
         operators = (node.operator for node in self.nodes if isinstance(node, OperatorNode))
         levels = (operator.minimum_feature_level for operator in operators)
         return max(levels, default=min(FeatureLevel))
 
     @property
     def plan(self) -> "Sequence[tuple[int, OperatorNode | ConstantNode, list[Source]]]":
-        """(index, node, what it reads) of each node, after those that it reads.
+        """Return (index, node, sources) of each node, after its sources.
 
-        What is read is (node, which of its results); the inputs of the graph are those of node -1.
+        A source is (node, number of its result); the inputs of the graph are results of node -1.
         """
         return self.__dict__["_wiring"].plan
 
     @property
     def results(self) -> list[Source]:
-        """What the graph returns, as `plan` says what a node reads."""
+        """Return the sources of the graph's outputs."""
         return self.__dict__["_wiring"].results
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results of arrays that nobody checks, in no program of its own."""
+        """Return all results of `arrays`, which are not checked, without a program of its own."""
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
         for index, node, sources in self.plan:
             with jax.named_scope(node.name or str(index)):
@@ -139,8 +138,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"
 
     def save(self, path: str | Path) -> None:
-        """Writes the graph as JSON, and each constant beside it as <stem>.<node>.npy."""
-        path, value = path_given(path, "path"), self.to_json()
+        """Write the graph as JSON, and each constant beside it as <stem>.<node>.npy."""
+        path, value = as_path(path, "path"), self.to_json()
         for index, node in enumerate(self.nodes):
             if isinstance(node, ConstantNode):
                 target, array = path.with_name(f"{path.stem}.{index}.npy"), node.array
@@ -153,8 +152,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The graph that `save` wrote. Raises `DmlError` with all that is wrong with the file."""
-        path = path_given(path, "path")
+        """Return the graph that `save` wrote. Raises `DmlError` with all faults of the file."""
+        path = as_path(path, "path")
 
         def parse(data: bytes) -> Self:
             value = json.loads(data, object_pairs_hook=distinct_keys)
@@ -167,13 +166,13 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     @classmethod
     def from_json(cls, value: Any, folder: str | Path = "") -> Self:
-        """The graph that a JSON object holds; the inverse of `to_json`.
+        """Return the graph of a JSON object; the inverse of `to_json`.
 
         Args:
             value: the object.
-            folder: where the files of its constants are (`SourcePath`).
+            folder: the folder of the files of its constants (`SourcePath`).
 
-        Raises `DmlError` with all that is wrong.
+        Raises `DmlError` with all faults.
         """
         nodes = value.get("Nodes") if isinstance(value, Mapping) else None
         if isinstance(nodes, list):
@@ -182,7 +181,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
 
 def _within(folder: Path, node: Any) -> Any:
-    """A node in JSON, with the file of its constant, if it has one, in the folder."""
+    """Return a node in JSON, with the path of its constant's file, if it has one, from `folder`."""
     array = node.get("Array") if isinstance(node, dict) else None
     if not isinstance(array, dict) or not isinstance(array.get("SourcePath"), str):
         return node

@@ -1,10 +1,11 @@
-"""Nodes and edges of a graph, as DirectML.h has them."""
+"""Nodes and edges of a graph, as DirectML.h declares them."""
 
 import base64
 import binascii
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import jax.numpy as jnp
@@ -14,19 +15,22 @@ from dml_jax.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
 from dml_jax.fields import UINT, Kind, UInt
-from dml_jax.files import read_npy
+from dml_jax.files import read_npy, similar_file
 from dml_jax.operator import Operator, operator_from_json
 from dml_jax.tensor import TensorDesc, is_array, shown_array
 
 Slots = list[tuple[str, TensorDesc | None]]
-"""(path, tensor) of what edges may join, by its index; no tensor where an optional one is left out,
-since DirectML counts those too."""
+"""(path, tensor) of the inputs or outputs of a node, by the index that edges use.
+
+The tensor of an optional one without a value is None: DirectML counts these too."""
 
 Source = tuple[int, int]
-"""A node, and which of its outputs. The inputs of the graph stand as node -1."""
+"""A node, and the number of its output. The inputs of the graph are outputs of node -1."""
 
 
 class Name(Kind):
+    """A name: a string that is not empty."""
+
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not value:
             raise refused("be a name", value)
@@ -34,7 +38,7 @@ class Name(Kind):
 
 
 class _Reference(Kind):
-    """A UINT, or the name of what it counts."""
+    """A UINT, or the name of the node, input or output with that number."""
 
     def convert(self, value: Any) -> int | str:
         return value if isinstance(value, str) else UINT.convert(value)
@@ -54,10 +58,10 @@ class _Operator(Kind):
 
 
 class _Constant(Kind):
-    """An array, kept as a copy that cannot be written to; equality goes by its bytes.
+    """An array, as a read-only copy; constants with the same bytes are equal.
 
-    In JSON {"DataType", "Sizes", "Data"}, the bytes in base64, or with the "SourcePath" of a .npy
-    file in place of "Data".
+    In JSON it is {"DataType", "Sizes", "Data"} with the bytes in base64, or with the "SourcePath"
+    of a .npy file in place of "Data".
     """
 
     def convert(self, value: Any) -> np.ndarray:
@@ -76,7 +80,7 @@ class _Constant(Kind):
         return f"np.array({value.tolist()}, {value.dtype.name!r})"
 
     def key(self, value: np.ndarray) -> Any:
-        import hashlib  # it loads OpenSSL, which most programs here do without
+        import hashlib  # it loads OpenSSL, which most programs do not need
 
         return value.dtype.name, value.shape, hashlib.sha256(value.tobytes()).digest()
 
@@ -107,7 +111,7 @@ class _Constant(Kind):
 
 
 def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
-    """The elements that the JSON of a constant holds, or names the file of."""
+    """Return the elements of a constant in JSON: of "Data", or of the file at "SourcePath"."""
     data, source = value.get("Data"), value.get("SourcePath")
     if not isinstance(data if source is None else source, str) or None not in (data, source):
         rule = "be given as a string, or else SourcePath"
@@ -123,7 +127,10 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
         array = read_npy(source)
     except Exception as error:  # NumPy raises of any kind where a header is broken
         text = Unquoted(getattr(error, "strerror", None) or error)
-        raise DmlError([Fault("", f"SourcePath '{source}'", "be a .npy file", text)]) from None
+        rule = "be a .npy file"
+        if isinstance(error, FileNotFoundError):
+            rule += similar_file(Path(source))
+        raise DmlError([Fault("", f"SourcePath '{source}'", rule, text)]) from None
     if array.dtype.kind == "V" and array.dtype.itemsize == tensor.dtype.itemsize:
         array = array.view(tensor.dtype)  # the 4-bit types have no name in a .npy file
     if (array.shape, array.dtype) != (tensor.sizes, tensor.dtype):
@@ -133,6 +140,8 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
 
 
 class Node(Kind):
+    """A node of a graph."""
+
     def convert(self, value: Any) -> Any:
         if not isinstance(value, (OperatorNode, ConstantNode)):
             raise refused("be an OperatorNode or a ConstantNode", value)
@@ -147,12 +156,12 @@ class Node(Kind):
 
 
 class Part(Descriptor):
-    """A descriptor whose fields may also be given in their order, without names."""
+    """A descriptor whose fields may also be positional arguments, in their order."""
 
     _given = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)  # kw_only is what type checkers read
+        super().__init_subclass__(**kwargs)  # kw_only is for type checkers
 
     def __init__(self, *values: Any, **named: Any):
         if len(values) > len(self.fields):
@@ -173,7 +182,7 @@ class OperatorNode(Part, c_name="DML_OPERATOR_GRAPH_NODE_DESC", kw_only=False):
     name: OptionalName = None
 
     def slots(self, output: bool) -> Slots:
-        """The operator's inputs, or its outputs, by the index that edges know them by."""
+        """Return the operator's inputs or outputs, by the index that edges use."""
         slots: Slots = []
         for f in self.operator.fields:
             if f.tensor is not None and f.tensor.output == output:
@@ -185,22 +194,23 @@ class OperatorNode(Part, c_name="DML_OPERATOR_GRAPH_NODE_DESC", kw_only=False):
         return slots
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        # Not a jitted call: JAX compares a new static argument to all that it has seen.
+        # Not a jitted call: JAX would compare a new static argument with all earlier ones.
         return self.operator.compute(*arrays)
 
 
 class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=False):
-    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: an array that is a part of the graph."""
+    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: an array of the graph."""
 
     array: Annotated[np.ndarray, _Constant()]
     name: OptionalName = None
 
     @functools.cached_property
     def tensor(self) -> TensorDesc:
+        """Return the description of the array."""
         return TensorDesc.of(self.array)
 
     def slots(self, output: bool) -> Slots:
-        """Its one output."""
+        """Return the constant's one output, and no inputs."""
         return [("Array", self.tensor)] if output else []
 
     def __call__(self) -> Sequence[Any]:
@@ -210,7 +220,7 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
 class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
-    Nodes and graph inputs by index or by name, in this edge as in the others.
+    All edges refer to nodes, graph inputs and graph outputs by index or by name.
     """
 
     graph_input_index: Reference
@@ -239,19 +249,21 @@ class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
 
 
 def label_of(index: int, node: OperatorNode | ConstantNode) -> str:
+    """Return words for a node: `node 1 'halves'`."""
     return f"node {index}" + (f" '{node.name}'" if node.name else "")
 
 
 def shown_at(tensor: TensorDesc, where: str) -> str:
-    """`FLOAT32[2,3] (InputTensor of node 1 'a')`; the layout does not matter."""
+    """Return `FLOAT32[2,3] (InputTensor of node 1 'a')` for a tensor, without its layout."""
     return f"{TensorDesc(tensor.data_type, tensor.sizes).shown()} ({where})"
 
 
 def same_value(a: TensorDesc, b: TensorDesc) -> bool:
+    """Return whether two tensors have the same type and sizes."""
     return (a.data_type, a.sizes) == (b.data_type, b.sizes)
 
 
 def layout_of(tensor: TensorDesc) -> list[int]:
-    """The strides, without those of dimensions of one element, which mean nothing."""
+    """Return the strides of the dimensions with more than one element; the others mean nothing."""
     strides = tensor.packed_strides if tensor.strides is None else tensor.strides
     return [stride for stride, size in zip(strides, tensor.sizes, strict=True) if size > 1]

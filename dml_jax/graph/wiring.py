@@ -1,7 +1,7 @@
-"""What the edges of a graph join, and what may be wrong with that."""
+"""The wiring of a graph: the ends of its edges, the order of its nodes, and their faults."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import NOTHING, Expect, Unquoted, nearest
@@ -19,23 +19,34 @@ from dml_jax.graph.parts import (
 )
 from dml_jax.tensor import TensorDesc
 
-if TYPE_CHECKING:
-    from dml_jax.graph.graph import Graph
-
 
 class Wiring(Expect):
-    """What the edges of a graph join, and what is wrong with that; linear in nodes and edges.
+    """Resolves and checks the edges of a graph, in time linear in nodes and edges.
+
+    Its arguments are the name and the fields of `Graph`.
 
     Attributes:
         inputs, outputs: the tensors of the graph, by index.
         input_names, output_names: their names.
-        plan, results: as `Graph` has them; there are none where something is wrong.
+        plan, results: as in `Graph`; empty if there are faults.
         resolved: the fields of the graph, with indices for names, and names for None.
     """
 
-    def __init__(self, graph: "Graph"):
-        super().__init__(graph.c_name)
-        self.nodes = graph.nodes
+    def __init__(
+        self,
+        c_name: str,
+        *,
+        input_count: int,
+        output_count: int,
+        nodes: Sequence[OperatorNode | ConstantNode],
+        input_edges: Sequence[InputEdge],
+        intermediate_edges: Sequence[IntermediateEdge],
+        output_edges: Sequence[OutputEdge],
+        input_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+    ):
+        super().__init__(c_name)
+        self.nodes = nodes
         self.slots = {out: [n.slots(out) for n in self.nodes] for out in (False, True)}
         self.inputs: dict[int, TensorDesc] = {}
         self.outputs: dict[int, TensorDesc] = {}
@@ -45,33 +56,33 @@ class Wiring(Expect):
         self._results: dict[int, Source] = {}
         self._fed: dict[Any, str] = {}  # an input of a node, or an output of the graph -> its edge
         self._first: dict[int, str] = {}  # an input of the graph -> its first edge
-        self._lost: set[str] = set()  # what some edge does not find, or finds taken
+        self._lost: set[str] = set()  # the kinds of ends that some edge does not find, or shares
         self(len(self.nodes) > 0, "NodeCount", "be at least 1", 0)
-        self(graph.output_count > 0, "OutputCount", "be at least 1", 0)
+        self(output_count > 0, "OutputCount", "be at least 1", 0)
         names = [node.name for node in self.nodes]
         self._by_name = {"node": self._distinct("Nodes[{}].Name", names)}
-        # More inputs than edges are a mistake that is found below; it must not cost memory here.
-        shown = min(graph.input_count, len(graph.input_edges) + 1)
-        self.input_names = self._names("Input", graph.input_names, graph.input_count, shown)
-        shown = min(graph.output_count, len(graph.output_edges) + 1)
-        self.output_names = self._names("Output", graph.output_names, graph.output_count, shown)
+        # More inputs than edges are a fault, reported below; it must not cost memory here.
+        most = min(input_count, len(input_edges) + 1)
+        self.input_names = self._names("Input", input_names, input_count, most)
+        most = min(output_count, len(output_edges) + 1)
+        self.output_names = self._names("Output", output_names, output_count, most)
         self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
         self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
         for name in self._by_name["graph input"].keys() & self._by_name["graph output"].keys():
             self(False, "OutputNames", "differ from InputNames", name)
         self._counts = {
             "node": len(self.nodes),
-            "graph input": graph.input_count,
-            "graph output": graph.output_count,
+            "graph input": input_count,
+            "graph output": output_count,
         }
         self.resolved = {
             "input_names": self.input_names,
             "output_names": self.output_names,
-            "input_edges": tuple(map(self._input, *_numbered(graph.input_edges, "Input"))),
+            "input_edges": tuple(map(self._input, *_numbered(input_edges, "Input"))),
             "intermediate_edges": tuple(
-                map(self._between, *_numbered(graph.intermediate_edges, "Intermediate"))
+                map(self._between, *_numbered(intermediate_edges, "Intermediate"))
             ),
-            "output_edges": tuple(map(self._output, *_numbered(graph.output_edges, "Output"))),
+            "output_edges": tuple(map(self._output, *_numbered(output_edges, "Output"))),
         }
         self._check_complete()
         order = self._order()
@@ -83,16 +94,17 @@ class Wiring(Expect):
             self._settle(order)
 
     def _names(
-        self, kind: str, names: Sequence[str] | None, count: int, shown: int
+        self, kind: str, names: Sequence[str] | None, count: int, most: int
     ) -> tuple[str, ...]:
+        """Return the names of the graph's inputs or outputs; by default at most `most` numbers."""
         if names is None:
-            return tuple(f"{kind}{i}" for i in range(shown))
+            return tuple(f"{kind}{i}" for i in range(most))
         rule = f"have {count} elements ({kind}Count)"
         self(len(names) == count, f"{kind}Names", rule, list(names))
         return tuple(names)
 
     def _distinct(self, field: str, names: Sequence[str | None]) -> dict[str, int]:
-        """The names' indices; each may stand once."""
+        """Return the index of each name; a name that occurs twice is a fault of `field`."""
         indices: dict[str, int] = {}
         for index, name in enumerate(names):
             if name is not None and indices.setdefault(name, index) != index:
@@ -101,26 +113,32 @@ class Wiring(Expect):
         return indices
 
     def _resolve(self, kind: str, field: str, value: int | str) -> int | None:
-        """The index of the node, graph input or graph output that an edge names."""
+        """Return the index of the node, graph input or graph output (`kind`) that an edge names."""
         names, count = self._by_name[kind], self._counts[kind]
         if isinstance(value, str):
-            found = names.get(value)
+            index = names.get(value)
             rule = f"be a {kind}'s name{nearest(value, names)}"
-            self(found is not None, field, rule, value)
+            self(index is not None, field, rule, value)
         else:
-            found = self._within(field, value, count, f"{kind}s")
-        if found is None:
+            index = self._within(field, value, count, f"{kind}s")
+        if index is None:
             self._lost.add(kind)
-        return found
+        return index
 
-    def _within(self, field: str, value: int, count: int, what: str) -> int | None:
+    def _within(self, field: str, value: int, count: int, things: str) -> int | None:
+        """Return an index that counts one of `things`; None and a fault if it is too large."""
         rule = (
-            f"be in [0, {count - 1}] ({what})" if count else f"be one of the {what} (it has none)"
+            f"be in [0, {count - 1}] ({things})"
+            if count
+            else f"be one of the {things} (it has none)"
         )
         return value if self(value < count, field, rule, value) else None
 
     def _end(self, edge: Any, path: str, side: str) -> tuple[int, int, TensorDesc | None, str]:
-        """(node, slot, tensor, words for it) of an edge's From or To side; no tensor where lost."""
+        """Return (node, slot, tensor, words for it) of an edge's From or To side.
+
+        There is no tensor if the edge leads nowhere.
+        """
         kind = "Output" if side == "From" else "Input"
         low = side.lower()
         node = self._resolve("node", f"{path}.{side}NodeIndex", getattr(edge, f"{low}_node_index"))
@@ -129,9 +147,9 @@ class Wiring(Expect):
             return -1, slot, None, ""
         label = label_of(node, self.nodes[node])
         slots, field = self.slots[side == "From"][node], f"{path}.{side}Node{kind}Index"
-        found = self._within(field, slot, len(slots), f"{kind.lower()}s of {label}")
-        name, tensor = slots[slot] if found is not None else ("", None)
-        if found is not None:
+        known = self._within(field, slot, len(slots), f"{kind.lower()}s of {label}")
+        name, tensor = slots[slot] if known is not None else ("", None)
+        if known is not None:
             rule = f"be an {kind.lower()} that is given ({name} of {label} is not)"
             self(tensor is not None, field, rule, slot)
         if tensor is None:
@@ -139,7 +157,7 @@ class Wiring(Expect):
         return node, slot, tensor, f"{name} of {label}"
 
     def _feed(self, edge: Any, path: str) -> tuple[int, int, TensorDesc | None, str]:
-        """The To side of an edge, which no other edge may feed."""
+        """Return the To side of an edge as `_end` does; no two edges may feed one."""
         node, slot, tensor, where = self._end(edge, path, "To")
         if tensor is not None:
             first = self._fed.setdefault((node, slot), path)
@@ -159,7 +177,7 @@ class Wiring(Expect):
             return edge
         self._sources[node][slot] = -1, index
         known = self.inputs.setdefault(index, tensor)
-        rule = f"carry {shown_at(known, f'what {first} does, from {kind} {index}')}"
+        rule = f"carry {shown_at(known, f'as {first} does, from {kind} {index}')}"
         if self(same_value(known, tensor), path, rule, Unquoted(shown_at(tensor, where))):
             self._check_memory(path, index, known, tensor, first)
         return _with(edge, graph_input_index=index, to_node_index=node)
@@ -167,7 +185,7 @@ class Wiring(Expect):
     def _check_memory(
         self, path: str, index: int, known: TensorDesc, tensor: TensorDesc, first: str
     ) -> None:
-        """What reads one graph input reads one memory: in one layout, owned or not."""
+        """Check that all readers of a graph input agree on its layout and its flags."""
         if known == tensor:
             return
         rule = f"read graph input {index} with strides {layout_of(known)}, as {first} does"
@@ -184,13 +202,13 @@ class Wiring(Expect):
         )
 
     def _between(self, edge: IntermediateEdge, path: str) -> IntermediateEdge:
-        source, output, given, origin = self._end(edge, path, "From")
+        source, output, sent, origin = self._end(edge, path, "From")
         node, slot, tensor, where = self._feed(edge, path)
-        if given is None or tensor is None:
+        if sent is None or tensor is None:
             return edge
         self._sources[node][slot] = source, output
-        rule = f"carry {shown_at(given, origin)}"
-        self(same_value(given, tensor), path, rule, Unquoted(shown_at(tensor, where)))
+        rule = f"carry {shown_at(sent, origin)}"
+        self(same_value(sent, tensor), path, rule, Unquoted(shown_at(tensor, where)))
         rule = "lead to a tensor that is not OWNED_BY_DML, which only a graph input may feed"
         self(TensorFlags.OWNED_BY_DML not in tensor.flags, path, rule, Unquoted(where))
         return _with(edge, from_node_index=source, to_node_index=node)
@@ -212,9 +230,9 @@ class Wiring(Expect):
         return _with(edge, from_node_index=source, graph_output_index=index)
 
     def _check_complete(self) -> None:
-        """Every input of a node and output of the graph is fed, every input of the graph used.
+        """Check that edges feed all inputs of nodes and all outputs, and read all graph inputs.
 
-        Not asked where an edge is lost: it may have been meant for what seems to be missing.
+        If an edge leads nowhere, it may be the one that is missing: then this checks nothing.
         """
         if not self._lost & {"node", "slot"}:
             for index, slots in enumerate(self.slots[False]):
@@ -232,7 +250,7 @@ class Wiring(Expect):
                 self(index in self._fed, f"OutputNames[{index}]", rule, NOTHING)
 
     def _order(self) -> list[int]:
-        """The nodes, each after those that it reads; without those that read a cycle."""
+        """Return the nodes, each after its sources; without nodes that depend on a cycle."""
         readers: list[list[int]] = [[] for _ in self.nodes]
         waiting = [0] * len(self.nodes)
         for node, sources in enumerate(self._sources):
@@ -249,18 +267,19 @@ class Wiring(Expect):
         return order
 
     def _name_cycle(self, left: set[int]) -> None:
-        node, walked = min(left), {}
-        while node not in walked:  # upstream, where each of these has another of them
-            walked[node] = len(walked)
+        """Report a cycle among the nodes `left`, each of which reads another of them."""
+        node, places = min(left), {}
+        while node not in places:  # upstream
+            places[node] = len(places)
             node = next(n for n, _ in self._sources[node].values() if n in left)
-        cycle = list(walked)[walked[node] :][::-1]
+        cycle = list(places)[places[node] :][::-1]
         start = cycle.index(min(cycle))
         cycle = [*cycle[start:], *cycle[: start + 1]]
         labels = " -> ".join(label_of(n, self.nodes[n]) for n in cycle)
         self(False, "IntermediateEdges", "make no cycle", Unquoted(labels))
 
     def _check_live(self) -> None:
-        """Every node leads to an output of the graph."""
+        """Check that every node leads to an output of the graph."""
         ahead = [node for node, _ in self._results.values()]
         live = set(ahead)
         while ahead:
@@ -274,22 +293,22 @@ class Wiring(Expect):
             self(index in live, f"Nodes[{index}]", rule, Unquoted(f"{kind} of no effect"))
 
     def _settle(self, order: list[int]) -> None:
-        """The order of the calls; optional tensors are arguments and results only if given."""
+        """Fill `plan` and `results`; optional tensors without a value are no arguments."""
         position = [
             {slot: p for p, slot in enumerate(s for s, (_, t) in enumerate(slots) if t is not None)}
             for slots in self.slots[True]
         ]
 
-        def settled(source: Source) -> Source:
+        def position_of(source: Source) -> Source:
             node, slot = source
             return source if node < 0 else (node, position[node][slot])
 
         for index in order:
             sources = self._sources[index]
             self.plan.append(
-                (index, self.nodes[index], [settled(sources[slot]) for slot in sorted(sources)])
+                (index, self.nodes[index], [position_of(sources[slot]) for slot in sorted(sources)])
             )
-        self.results = [settled(self._results[i]) for i in range(len(self._results))]
+        self.results = [position_of(self._results[i]) for i in range(len(self._results))]
 
 
 def _numbered(edges: Sequence[Any], kind: str) -> tuple[Sequence[Any], Iterable[str]]:
@@ -297,7 +316,7 @@ def _numbered(edges: Sequence[Any], kind: str) -> tuple[Sequence[Any], Iterable[
 
 
 def _with(edge: Any, **indices: int) -> Any:
-    """The edge with indices in place of names."""
+    """Return the edge with indices in place of names."""
     if all(getattr(edge, name) == index for name, index in indices.items()):
         return edge
     return type(edge)(**{f.name: getattr(edge, f.name) for f in edge.fields} | indices)

@@ -152,13 +152,13 @@ def gelu(x: jax.Array) -> jax.Array:
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:
     """Return `x - bias if x > threshold else x + bias if x < -threshold else 0`.
 
-    Integers have bounds of their own type: `x < -threshold` is `x <= -threshold - 1` then, which
-    holds for no unsigned integer, and whose right side never overflows.
+    Integers have bounds of their own type. `x < -threshold` is then `x <= -1 - threshold`, which
+    never overflows; it holds for no unsigned integer.
     """
     if is_float(x):
         is_below = x < -threshold
     else:
         dtype = np.dtype(x.dtype)
-        bias, threshold = clamp.cast_bound(bias, dtype), clamp.cast_bound(threshold, dtype)
-        is_below = x <= -threshold - 1 if dtype.kind == "i" else jnp.zeros_like(x, bool)
+        bias, threshold = (dtype.type(clamp.cast_bound(v, dtype)) for v in (bias, threshold))
+        is_below = x <= -1 - threshold if dtype.kind == "i" else jnp.zeros_like(x, bool)
     return jnp.where(x > threshold, x - bias, jnp.where(is_below, x + bias, 0))

@@ -53,7 +53,7 @@ def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
 def modulus_floor(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a - b * floor(a / b), exactly but for one rounding; of integers `a` where `b` is 0."""
     remainder = modulus_truncate(a, b)
-    is_beyond = (remainder != 0) & (b != 0) & ((remainder < 0) != (b < 0))
+    is_beyond = (remainder != 0) & ((remainder < 0) != (b < 0))
     return jnp.where(is_beyond, remainder + b, remainder)
 
 
@@ -132,11 +132,20 @@ def _integer_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
 
     A negative exponent gives the real power toward zero, and the largest integer where `x` is 0.
     """
+    bits = exponent.dtype.itemsize * 8
+    squarings = min(max(x.dtype.itemsize * 4 - 2, 3), bits)
     result, factor = lax.full_like(x, 1), x
-    for bit in range(exponent.dtype.itemsize * 8):
+    for bit in range(squarings):
         is_set = lax.shift_right_logical(exponent, lax.full_like(exponent, bit)) & 1 == 1
         result = jnp.where(is_set, result * factor, result)
         factor = factor * factor
+    if squarings < bits:
+        # The factor is 0 by now for even x. For odd x it is 1 + f, where f * f is 0 modulo 2^n:
+        # so (1 + f) ** rest is 1 + rest * f.
+        rest = lax.shift_right_logical(exponent, lax.full_like(exponent, squarings))
+        of_odd = 1 + lax.convert_element_type(rest, x.dtype) * (factor - 1)
+        of_even = lax.convert_element_type(rest == 0, x.dtype)
+        result = result * jnp.where(x & 1 == 1, of_odd, of_even)
     if not _is_signed(exponent):
         return result
     inverse = jnp.where(x == 0, lax.full_like(x, np.iinfo(x.dtype).max), lax.full_like(x, 0))

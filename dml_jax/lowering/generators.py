@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-
 # Philox4x32 with 10 rounds: its multipliers, and what is added to its key from round to round.
 _ROUNDS = 10
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
@@ -30,7 +29,7 @@ def nearest(value: float, dtype: Any) -> Any:
     """Return a FLOAT as a number of the type `dtype`: integers drop its fraction, and saturate."""
     if is_float(dtype):
         with np.errstate(over="ignore"):
-            return np.float32(value).astype(dtype)
+            return np.float32(value).astype(np.dtype(dtype))
     limits = np.iinfo(dtype)
     return number(max(int(limits.min), min(int(limits.max), value)), dtype)
 

@@ -32,13 +32,14 @@ def _(axes: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]
 def log_softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
     """Return `x - log(sum(exp(x)))`, with the sum over `axes`.
 
-    The maxima are counted apart, since 1 plus what the others add would be rounded.
+    The sum is in float64, whatever `jax_enable_x64` says: it is near 1 where one element outweighs
+    the others, and its logarithm, then near 0, has only the digits that the sum has beyond 1.
     """
     x = _below_maximum(x, axes)
-    is_top = x == x.dtype.type(0)
-    others = jnp.sum(jnp.where(is_top, x, jnp.exp(x)), axes, keepdims=True)
-    ties = jnp.sum(is_top, axes, x.dtype, keepdims=True)
-    return x - jnp.log1p(others + (ties - x.dtype.type(1)))
+    with jax.enable_x64(True):
+        terms = lax.convert_element_type(jnp.exp(x), jnp.float64)
+        log_sum = jnp.log(jnp.sum(terms, axes, keepdims=True))
+        return x - lax.convert_element_type(log_sum, x.dtype)
 
 
 @log_softmax.defjvp

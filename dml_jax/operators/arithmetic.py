@@ -1,12 +1,13 @@
 """Operators that map the elements at one place of several tensors."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Operator
 
@@ -24,7 +25,7 @@ class Binary(Operator):
     by_element = True
     function: ClassVar[Callable[..., jax.Array]]
 
-    def lower(self, a, b):
+    def lower(self, a, b, /):
         return arithmetic.rounded(self.function, a, b)
 
 
@@ -49,7 +50,7 @@ class ElementWiseAdd1(Binary, op="ELEMENT_WISE_ADD1"):
             leaves the sum.
     """
 
-    def lower(self, a, b):
+    def lower(self, a, b, /):
         activation = self.fused_activation or (lambda total: total)
         return arithmetic.rounded(lambda a, b: activation(a + b), a, b)
 
@@ -142,7 +143,17 @@ class ElementWisePow(Binary, op="ELEMENT_WISE_POW"):
         scale_bias: applied to each base first.
     """
 
-    def lower(self, x, exponent):
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments; a number as the exponent of floats makes CONSTANT_POW instead."""
+        exponent, base = arguments["exponent_tensor"], arguments["input_tensor"]
+        is_float = jnp.issubdtype(getattr(base, "dtype", float), jnp.floating)
+        if is_float and isinstance(exponent, (int, float)):
+            rule = "be an array (a number makes ELEMENT_WISE_CONSTANT_POW)"
+            raise DmlError([Fault(cls.c_name, "ExponentTensor", rule, exponent)])
+        return arguments
+
+    def lower(self, x, exponent, /):
         return arithmetic.power(x, exponent, self.scale_bias)
 
 
@@ -197,7 +208,7 @@ class ElementWiseModulusFloor(Binary, op="ELEMENT_WISE_MODULUS_FLOOR"):
     function = staticmethod(arithmetic.modulus_floor)
 
 
-class ElementWiseIf(Binary, op="ELEMENT_WISE_IF"):
+class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
     """Chooses between two elements: `output = a if condition else b`.
 
     Choices: each condition other than 0 is true; elements are copied bit for bit.
@@ -206,8 +217,12 @@ class ElementWiseIf(Binary, op="ELEMENT_WISE_IF"):
 
     Fields:
         condition_tensor: UINT8, of equal sizes.
+        a_tensor: the elements where the condition is true.
+        b_tensor: the elements where the condition is false, of the type of `a_tensor`.
         output_tensor: of the type and sizes of `a_tensor`; in memory of its own.
     """
+
+    by_element = True
 
     def lower(self, condition, a, b):
         return jnp.where(condition != 0, a, b)

@@ -9,9 +9,10 @@ import numpy as np
 from jax import lax
 
 from dml_jax.errors import Expect
-from dml_jax.lowering import clamp
+from dml_jax.lowering import clamp, elements
 from dml_jax.lowering.mapping import mapped
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.tensor import TensorDesc
 
 
 class Unary(Operator):
@@ -44,10 +45,286 @@ class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT"):
     function = staticmethod(lax.sqrt)
 
 
+class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY"):
+    """Copies each element: `g(x)`; all bits stay where scale_bias is left out.
+
+    Gradient: `dy`, times scale.
+    """
+
+    function = staticmethod(elements.identity)
+
+    def lower(self, x):
+        return x if self.scale_bias is None else super().lower(x)
+
+
+class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS"):
+    """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself.
+
+    Gradient: `dy if g(x) >= 0 else -dy`, times scale.
+    """
+
+    function = staticmethod(lax.abs)
+
+
+class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS"):
+    """Takes the arc cosine, in radians: `acos(g(x))`; NaN beyond -1 and 1.
+
+    Gradient: `-dy / sqrt(1 - g(x)^2)`, times scale.
+    """
+
+    function = staticmethod(lax.acos)
+
+
+class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
+    """Takes the arc sine, in radians: `asin(g(x))`; NaN beyond -1 and 1.
+
+    Gradient: `dy / sqrt(1 - g(x)^2)`, times scale.
+    """
+
+    function = staticmethod(elements.asin)
+
+
+class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN"):
+    """Takes the arc tangent, in radians: `atan(g(x))`.
+
+    Gradient: `dy / (1 + g(x)^2)`, times scale.
+    """
+
+    function = staticmethod(elements.atan)
+
+
+class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL"):
+    """Takes the smallest whole number that is not below: `ceil(g(x))`.
+
+    Gradient: 0.
+    """
+
+    function = staticmethod(lax.ceil)
+
+
+class ElementWiseCos(Unary, op="ELEMENT_WISE_COS"):
+    """Takes the cosine of radians: `cos(g(x))`; NaN for infinities.
+
+    Gradient: `-dy * sin(g(x))`, times scale.
+    """
+
+    function = staticmethod(lax.cos)
+
+
+class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
+    """Takes the exponential: `exp(g(x))`.
+
+    Gradient: `dy * exp(g(x))`, times scale.
+    """
+
+    function = staticmethod(lax.exp)
+
+
+class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
+    """Takes the largest whole number that is not above: `floor(g(x))`.
+
+    Gradient: 0.
+    """
+
+    function = staticmethod(lax.floor)
+
+
+class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG"):
+    """Takes the natural logarithm: `ln(g(x))`; -infinity for 0, NaN below.
+
+    Gradient: `dy / g(x)`, times scale.
+    """
+
+    function = staticmethod(lax.log)
+
+
+class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
+    """Takes the reciprocal: `1 / g(x)`; infinity of its sign for 0.
+
+    Gradient: `-dy / g(x)^2`, times scale.
+    """
+
+    function = staticmethod(lax.reciprocal)
+
+
+class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN"):
+    """Takes the sine of radians: `sin(g(x))`; NaN for infinities.
+
+    Gradient: `dy * cos(g(x))`, times scale.
+    """
+
+    function = staticmethod(lax.sin)
+
+
+class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN"):
+    """Takes the tangent of radians: `tan(g(x))`; NaN for infinities.
+
+    Gradient: `dy * (1 + tan(g(x))^2)`, times scale.
+    """
+
+    function = staticmethod(lax.tan)
+
+
+class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH"):
+    """Takes the hyperbolic sine: `sinh(g(x))`.
+
+    Gradient: `dy * cosh(g(x))`, times scale.
+    """
+
+    function = staticmethod(elements.sinh)
+
+
+class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH"):
+    """Takes the hyperbolic cosine: `cosh(g(x))`.
+
+    Gradient: `dy * sinh(g(x))`, times scale.
+    """
+
+    function = staticmethod(elements.cosh)
+
+
+class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
+    """Takes the hyperbolic tangent: `tanh(g(x))`.
+
+    Gradient: `dy * (1 - tanh(g(x))^2)`, times scale.
+    """
+
+    function = staticmethod(lax.tanh)
+
+
+class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
+    """Takes the inverse hyperbolic sine: `asinh(g(x))`.
+
+    Gradient: `dy / sqrt(g(x)^2 + 1)`, times scale.
+    """
+
+    function = staticmethod(lax.asinh)
+
+
+class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
+    """Takes the inverse hyperbolic cosine: `acosh(g(x))`; NaN below 1.
+
+    Gradient: `dy / sqrt(g(x)^2 - 1)`, times scale.
+    """
+
+    function = staticmethod(lax.acosh)
+
+
+class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
+    """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1.
+
+    Gradient: `dy / (1 - g(x)^2)`, times scale.
+    """
+
+    function = staticmethod(lax.atanh)
+
+
+class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
+    """Takes the error function: `erf(g(x))`.
+
+    Gradient: `dy * 2 / sqrt(pi) * exp(-g(x)^2)`, times scale.
+    """
+
+    function = staticmethod(elements.erf)
+
+
+class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
+    """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0.
+
+    Gradient: 0.
+    """
+
+    function = staticmethod(elements.sign)
+
+
+class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE"):
+    """Changes the sign: `-x`. Choice: the smallest integer stays itself.
+
+    Gradient: `-dy`.
+    """
+
+    function = staticmethod(lax.neg)
+
+
+class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
+    """Rounds each element to a whole number of the same type.
+
+    Choices: 0 keeps the sign of x; NaN and infinities stay.
+
+    Gradient: 0.
+
+    Fields:
+        rounding_mode: what becomes of fractions. HALVES_TO_NEAREST_EVEN: 0.5 gives 0, 1.5 gives 2;
+            TOWARD_ZERO: the fraction is dropped; TOWARD_INFINITY: the nearest number, of halves
+            the one away from zero.
+    """
+
+    function = staticmethod(elements.rounded)
+
+
+class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
+    """Raises smaller elements to a bound: `max(g(x), min)`.
+
+    Gradient: dy (times scale) where `g(x) > min`, else 0.
+
+    Fields:
+        min: the bound, FLOAT whatever the tensor's type. Choices: integers drop the fraction and
+            saturate; NaN is refused for integers.
+    """
+
+    function = staticmethod(elements.threshold)
+
+    @rule("min", "input_tensor")
+    def min_is_a_number(self, expect: Expect) -> None:
+        is_float = self.input_tensor.dtype.kind == "f"
+        expect(is_float or not math.isnan(self.min), "Min", "not be NaN", self.min)
+
+
+class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
+    """Raises each element to one power: `pow(g(x), exponent)`.
+
+    Choices: as C's pow: 1 where the exponent is 0, NaN for a negative element and an exponent that
+    is not whole.
+
+    Gradient: `dy * exponent * pow(g(x), exponent - 1)`, times scale; 0 where the exponent is 0.
+
+    Fields:
+        exponent: FLOAT whatever the tensor's type, and not rounded to it.
+    """
+
+    function = staticmethod(elements.constant_pow)
+
+
+class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
+    """Scales all elements, and adds one number to each channel: `x * scale + bias[channel]`.
+
+    Choices: FLOAT16 is computed in FLOAT32 and rounded once.
+
+    Gradient: `dy * scale`.
+
+    Fields:
+        input_tensor: images, {N, C, H, W}, with 1 or 3 channels.
+        output_tensor: of the input's type and sizes.
+        scale: the factor.
+        bias: one FLOAT for each channel.
+    """
+
+    def lower(self, x):
+        return mapped(elements.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
+
+
 class _Clipping(Operator):
     """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
 
     by_element = True
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
+        tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}
+        exact = {"min_max_data_type": data_type} if issubclass(cls, _ExactClipping) else {}
+        return cls._accepted([{**tensors, **exact, "min": low, "max": high}])
 
     @rule("min")
     def min_is_a_number(self, expect: Expect) -> None:
@@ -117,6 +394,8 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
 
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
+
+    function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
 
     def lower(self, x):
         return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())

@@ -9,6 +9,7 @@ from jax import lax
 
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.fields import INT, Scalar
 from dml_jax.lowering import generators
 from dml_jax.operator import Operator, Rule, rule
 
@@ -94,16 +95,18 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of one diagonal of a number that is a FLOAT."""
-        fields = {name: arguments[name] for name in ("output_sizes", "value")}
-        begin, end = arguments["diagonal_fill_begin"], arguments["diagonal_fill_end"]
-        data_type = TensorDataType.of(arguments["value_data_type"])
-        value = fields["value"]
-        is_exact = isinstance(value, (int, float)) and value == float(np.float32(value))
-        if end != begin + 1 or not is_exact:
-            rule = "be one diagonal of a FLOAT (DIAGONAL_MATRIX1 has others)"
-            raise DmlError([Fault(cls.c_name, "diagonal_fill_end", rule, end)])
-        return {**fields, "offset": begin, "output_data_type": data_type}
+        """Return the fields of one diagonal, whose number a FLOAT is in the output's type."""
+        data_type, scalar = TensorDataType.of(arguments["value_data_type"]), Scalar("")
+        begin, end = (INT.convert(arguments[f"diagonal_fill_{side}"]) for side in ("begin", "end"))
+        value = scalar.convert(arguments["value"])
+        as_float = generators.nearest(value, np.float32)
+        if generators.nearest(as_float, data_type.dtype) != scalar.of_type(value, data_type):
+            raise DmlError([Fault(cls.c_name, "Value", f"be a FLOAT, and {data_type}", value)])
+        if end != begin + 1:
+            raise DmlError([Fault(cls.c_name, "diagonal_fill_end", f"be {begin + 1}", end)])
+        sizes = arguments["output_sizes"]
+        made = {"output_sizes": sizes, "output_data_type": data_type}
+        return {"offset": begin, "value": float(as_float), **made}
 
     @rule("output_tensor", "value")
     def integers_are_no_nan(self, expect: Expect) -> None:

@@ -133,10 +133,10 @@ class _InBlocks(Operator):
                     text = f"divide {n} (InputTensor.Sizes[{d}])"
                     expect(n % q == 0, f"QuantizationTensors[{k}].Sizes[{d}]", text, q)
 
-    def parameters(self, tensors: Sequence[Any]) -> list[Any]:
-        """Return the scale and the zero point (None if there is none), one an element."""
-        spread = [quantization.spread(t, self.input_tensor.sizes) for t in tensors]
-        return [*spread, None][:2]
+    def parameters(self, tensors: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the scale and the zero point (None if there is none) of each element."""
+        scale, *zero = (quantization.spread(t, self.input_tensor.sizes) for t in tensors)
+        return scale, zero[0] if zero else None
 
 
 class Quantize(_InBlocks, _Quantizing, op="QUANTIZE"):
@@ -153,7 +153,8 @@ class Quantize(_InBlocks, _Quantizing, op="QUANTIZE"):
     """
 
     def lower(self, x, *tensors):
-        return quantization.quantize(x, *self.parameters(tensors), self.output_tensor.dtype)
+        scale, zero_point = self.parameters(tensors)
+        return quantization.quantize(x, scale, zero_point, self.output_tensor.dtype)
 
 
 class Dequantize(_InBlocks, op="DEQUANTIZE"):
@@ -169,7 +170,8 @@ class Dequantize(_InBlocks, op="DEQUANTIZE"):
     """
 
     def lower(self, x, *tensors):
-        return quantization.dequantize(x, *self.parameters(tensors), self.output_tensor.dtype)
+        scale, zero_point = self.parameters(tensors)
+        return quantization.dequantize(x, scale, zero_point, self.output_tensor.dtype)
 
 
 class ElementWiseQuantizedLinearAdd(_Quantizing, op="ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):

@@ -242,8 +242,9 @@ def combinations(op_class: type[Operator], record: Record) -> list[tuple[Types, 
         for name, options in row.types.items():
             for option in options:
                 types = _with_type(op_class, first, name, option, row.types)
-                fits = types is not None and record.types(types)
-                if fits and (types, group) not in made:
+                if types is None or not record.types(types):
+                    continue
+                if (types, group) not in made:
                     made.append((types, group))
     return made
 

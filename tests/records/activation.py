@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from records import Record, Rng
-from records.element_wise import cast, erf, unary
+from records.element_wise import cast, erfc, unary
 
 
 def nonzero(rng: Rng) -> float:
@@ -70,7 +70,7 @@ RECORDS = {
     "ACTIVATION_TANH": unary(np.tanh),
     "ACTIVATION_THRESHOLDED_RELU": unary(lambda x, op: np.where(x > op.alpha, x, 0), smooth=False),
     "ACTIVATION_SHRINK": unary(shrink, smooth=False),
-    "ACTIVATION_GELU": unary(lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))), values={"": (-3, 3)}),
+    "ACTIVATION_GELU": unary(lambda x: 0.5 * x * erfc(-x / np.sqrt(2)), ulp=6),
     "ACTIVATION_SWISH": unary(lambda x, op: x / (1 + np.exp(-op.sigmoid_input_scale * x))),
     "ACTIVATION_HARD_SWISH": unary(lambda x, op: x * hard_sigmoid(x, op), smooth=False),
     "ACTIVATION_RELU_GRAD": Record(lambda op, x, dy: np.where(x > 0, dy, 0), smooth=False),

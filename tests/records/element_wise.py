@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import TensorDesc
+from dml_jax import ScaleBias, TensorDesc
 from dml_jax.operator import Operator
 from records import Fields, Record, Rng, Types, sizes
 
@@ -45,6 +45,7 @@ def unary(function: Callable[..., np.ndarray], **parts: Any) -> Record:
 
 
 erf = np.vectorize(math.erf, otypes=[float])
+erfc = np.vectorize(math.erfc, otypes=[float])
 
 
 def _bound(rng: Rng) -> float:
@@ -87,6 +88,58 @@ def smallest_exact(op_class: type[Operator], rank: int, types: Types, group: Any
     return {**tensors, "min_max_data_type": types["input_tensor"], "min": 0, "max": 1}
 
 
+def power(x: np.ndarray, op: Any) -> np.ndarray:
+    """Compute C's pow; of a single exponent NumPy makes other functions, such as sqrt."""
+    return np.power(x, np.full_like(x, op.exponent))
+
+
+def _exponent(rng: Rng) -> float:
+    return float(rng.choice([-2, -0.5, 0, 0.5, 1, 2, 2.5, 3]))
+
+
+def sign(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, 1, np.where(x < 0, -1, 0))
+
+
+def threshold(x: np.ndarray, op: Any) -> np.ndarray:
+    return np.maximum(x, cast(op.min, op.input_tensor.dtype))
+
+
+def rounded(x: np.ndarray, op: Any) -> np.ndarray:
+    """Round in float64, in which adding 0.5 to float32 and float16 is exact where it matters."""
+    if op.rounding_mode.suffix == "HALVES_TO_NEAREST_EVEN":
+        return np.rint(x)
+    is_nearest = op.rounding_mode.suffix == "TOWARD_INFINITY"
+    return np.copysign(np.floor(np.abs(x) + 0.5), x) if is_nearest else np.trunc(x)
+
+
+def value_scale_2d(op: Any, x: np.ndarray) -> np.ndarray:
+    return x * op.scale + np.reshape(op.bias, (1, -1, 1, 1))
+
+
+def draw_channels(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+    channels = int(rng.choice([1, 3]))
+    tensor = TensorDesc(types["input_tensor"], [2, channels, *rng.integers(1, 5, 2).tolist()])
+    bias = rng.integers(-4, 5, channels).astype(float).tolist()
+    return {"input_tensor": tensor, "scale": float(rng.integers(-8, 9)) / 4, "bias": bias}
+
+
+def smallest_channels(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
+    tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
+    return {**tensors, "scale": 1, "bias": [1]}
+
+
+def _within(low: float, high: float, scale: float, bias: float, **attributes: Any) -> Any:
+    """Return parts of a record whose elements, and what ScaleBias makes of them, are in a range."""
+    map_ = ScaleBias(scale=scale, bias=bias)
+    return {
+        "values": {"": (low, high)},
+        "attributes": {"scale_bias": lambda rng: map_ if rng.random() < 0.5 else None} | attributes,
+    }
+
+
+ABOVE = _within(0.25, 4, 1.5, 1)
+INSIDE = _within(-0.75, 0.75, 0.5, 0.25)
 BOUNDS = {"min": _bound, "max": _bound}
 
 RECORDS = {
@@ -94,5 +147,33 @@ RECORDS = {
     "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, smallest_exact, smooth=False),
     "ELEMENT_WISE_CLIP_GRAD": Record(clip_grad, attributes=BOUNDS, smooth=False),
     "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, smallest_exact, smooth=False),
-    "ELEMENT_WISE_SQRT": unary(np.sqrt, values={"": (0.25, 4)}),
+    "ELEMENT_WISE_IDENTITY": unary(lambda x: x),
+    "ELEMENT_WISE_ABS": unary(np.abs, smooth=False),
+    "ELEMENT_WISE_ACOS": unary(np.arccos, **INSIDE),
+    "ELEMENT_WISE_ASIN": unary(np.arcsin, **INSIDE),
+    "ELEMENT_WISE_ATAN": unary(np.arctan),
+    "ELEMENT_WISE_CEIL": unary(np.ceil, smooth=False),
+    "ELEMENT_WISE_COS": unary(np.cos),
+    "ELEMENT_WISE_EXP": unary(np.exp),
+    "ELEMENT_WISE_FLOOR": unary(np.floor, smooth=False),
+    "ELEMENT_WISE_LOG": unary(np.log, **ABOVE),
+    "ELEMENT_WISE_CONSTANT_POW": unary(power, **_within(0.25, 4, 1.5, 1, exponent=_exponent)),
+    "ELEMENT_WISE_RECIP": unary(lambda x: 1 / x, **ABOVE),
+    "ELEMENT_WISE_SIN": unary(np.sin),
+    "ELEMENT_WISE_SQRT": unary(np.sqrt, **ABOVE),
+    "ELEMENT_WISE_TAN": unary(np.tan, **INSIDE),
+    "ELEMENT_WISE_THRESHOLD": unary(threshold, attributes={"min": _bound}, smooth=False),
+    "VALUE_SCALE_2D": Record(
+        value_scale_2d, draw_channels, smallest_channels, unbroken=("length",)
+    ),
+    "ELEMENT_WISE_SIGN": unary(sign, smooth=False),
+    "ELEMENT_WISE_NEGATE": unary(np.negative),
+    "ELEMENT_WISE_ERF": unary(erf),
+    "ELEMENT_WISE_SINH": unary(np.sinh),
+    "ELEMENT_WISE_COSH": unary(np.cosh),
+    "ELEMENT_WISE_TANH": unary(np.tanh),
+    "ELEMENT_WISE_ASINH": unary(np.arcsinh),
+    "ELEMENT_WISE_ACOSH": unary(np.arccosh, **_within(1.25, 4, 1.5, 1)),
+    "ELEMENT_WISE_ATANH": unary(np.arctanh, **INSIDE),
+    "ELEMENT_WISE_ROUND": unary(rounded, smooth=False, unbroken=("one_of",)),
 }

@@ -30,7 +30,7 @@ def cast(op: Any, x: np.ndarray) -> np.ndarray:
     return integers(np.trunc(x), to)
 
 
-def quantize(v: np.ndarray, scale: np.ndarray, zero: Any, data_type: Any) -> np.ndarray:
+def quantize(v: Any, scale: Any, zero: Any, data_type: Any) -> np.ndarray:
     """Return halves rounded to even, then shifted, then saturated."""
     steps = np.round(v / scale) + (0 if zero is None else zero.astype(float))
     return integers(steps, data_type)

@@ -66,19 +66,24 @@ def slice_grad(op: Any, gradient: np.ndarray) -> np.ndarray:
 def smallest(**attributes: int) -> Any:
     """Return the fields of tensors of one element, and lists of one number a dimension."""
 
-    def fields(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
+    def fields_of(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
         tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
-        given = {name: [value] * rank for name, value in attributes.items()}
+        given: Fields = {name: [value] * rank for name, value in attributes.items()}
         if "start_padding" in attributes:
             given |= {"padding_mode": "CONSTANT", "padding_value": 1}
         if op_class.short_name == "PADDING1":
             given["padding_value_data_type"] = types["input_tensor"]
         return {**tensors, **given}
 
-    return fields
+    return fields_of
 
 
-MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+MODES: dict[str, Any] = {
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
 
 
 def draw_padding(rng: Rng, op_class: type[Operator], types: Types) -> Fields:

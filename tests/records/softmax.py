@@ -47,7 +47,10 @@ def both(
     name: str, function: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], **parts: Any
 ) -> dict[str, Record]:
     """Return the records of the version along the last axis and of the one with axes."""
-    with_axes = {"attributes": {"axes": [0]}, "unbroken": ("length",)}  # AxisCount follows from Axes
+    with_axes = {
+        "attributes": {"axes": [0]},
+        "unbroken": ("length",),
+    }  # AxisCount follows from Axes
     return {
         f"ACTIVATION_{name}": Record(lambda op, x: function(x, (-1,)), draw_last, **parts),
         f"ACTIVATION_{name}1": Record(

@@ -1,4 +1,4 @@
-"""How much memory is free: of a device, and of this process on its host."""
+"""The free memory of a device, and of this process on its host."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +10,20 @@ ROOT = Path("/")
 
 
 def device_bytes(device: Device) -> int | None:
-    """Bytes free on a device; None where its platform does not say, as the host's does not."""
+    """Return the bytes that are free on `device`, or None if its platform does not say."""
     stats = device.memory_stats() or {}
     limit = stats.get("bytes_limit")
     return None if limit is None else limit - stats.get("bytes_in_use", 0)
 
 
 def host_bytes() -> int | None:
-    """Bytes that this process can still get: of the machine, its container and its own limits."""
+    """Return the bytes that the machine, the containers and the limits leave to this process."""
     sources = (_machine, _containers, _limits)
     return min((max(free, 0) for source in sources for free in source()), default=None)
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """`MemAvailable: 123 kB` and `anon 123`, a line each; none where there is no such file."""
+    """Return the numbers of a file (`MemAvailable: 123 kB`, `anon 123`), by name."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
     except OSError:
@@ -34,13 +34,14 @@ def _fields(path: Path) -> dict[str, int]:
 
 
 def _machine() -> Iterator[int]:
+    """Yield the available bytes of the machine, on Linux."""
     available = _fields(ROOT / "proc/meminfo").get("MemAvailable")
     if available is not None:
         yield available * 1024
 
 
 def _containers() -> Iterator[int]:
-    """Control groups, of version 2 and 1, this process's own and those that it lies in."""
+    """Yield the bytes that each enclosing control group (version 1 or 2) leaves."""
     try:
         lines = (ROOT / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -58,13 +59,13 @@ def _containers() -> Iterator[int]:
             try:
                 most = (folder / limit).read_text().strip()
             except OSError:
-                continue  # what lies outside of a container is not seen in it
+                continue  # a container does not show its outer groups
             if most.isdigit():
                 yield int(most) - _fields(folder / "memory.stat").get(anonymous, 0)
 
 
 def _limits() -> Iterator[int]:
-    """What `ulimit -v` and `ulimit -d` leave."""
+    """Yield the bytes that `ulimit -v` and `ulimit -d` leave."""
     try:
         import resource
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from expressions import expression
+from roofline import Data, wide
+from table import Cell
 
-from dml_jax.bench.cells import Cell
-from dml_jax.bench.plain import expression
-from dml_jax.bench.roofline import Data, wide
 from dml_jax.bench.timing import Contender, interleaved, jax_contender, marks
 from dml_jax.bindable import Bindable
 from dml_jax.binding_table import Buffer, BufferBinding
@@ -62,7 +62,7 @@ def measure_overhead(
     """Each cell's, beside the same of its straightforward expression."""
     data = Data(device)
     for cell in cells:
-        with wide(cell):
+        with wide(cell.function):
             inputs = tuple(map(data.array, cell.function.inputs))
             measured = _measured(cell, inputs, device, seconds)
         yield measured

@@ -4,15 +4,17 @@ Of `jax.numpy`, and of what has its functions (NumPy, CuPy). The answer is the o
 ordinary numbers; ties, NaN, rounding and overflow are as the library has them.
 """
 
+import importlib
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from transformed import Transformed
 
-from dml_jax.bench.transformed import Transformed
 from dml_jax.bindable import Bindable
 from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.graph import Graph
@@ -192,3 +194,14 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
     "ARGMAX": _direction(True),
     "ARGMIN": _direction(False),
 }
+
+
+def _of_families() -> None:
+    """Add the expressions of the modules beside this one, which are of jax.numpy only."""
+    for module in pkgutil.iter_modules(__path__):
+        made = importlib.import_module(f"{__name__}.{module.name}").EXPRESSIONS
+        for name, make in made.items():
+            EXPRESSIONS.setdefault(name, lambda op, xp, make=make: make(op))
+
+
+_of_families()

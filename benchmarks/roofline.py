@@ -1,210 +1,74 @@
-"""What a device's memory gives, and how much of that each cell takes."""
+"""How the comparison measures: references of several forms beside each cell, and its peers.
 
-import contextlib
-import functools
+The rules stay those by which the kept results were measured; `dml-jax bench` has fewer references.
+"""
+
 import math
-import os
-import platform as machine
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from table import HIGH, LOW, Cell
 
-from dml_jax import __version__
-from dml_jax.bench.cells import HIGH, LOW, Cell
-from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
-from dml_jax.bindable import compiler_options, whole_program
-from dml_jax.dispatch.free_memory import host_bytes
+from dml_jax.bench import measure, memory
+from dml_jax.bench.memory import Programs, jax_contenders, programs, sets_moving, wide
+from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
 from dml_jax.enums import TensorDataType
-from dml_jax.host import cores, is_host_memory_reused, last_cache_bytes
-from dml_jax.lowering.elementwise import unsigned_type
-from dml_jax.lowering.wide import is_float
+from dml_jax.host import cores
 from dml_jax.tensor import TensorDesc
 
-ROTATED, MOST_SETS = 2**28, 64
-"""Bytes of the sets of data that calls go through in turn, or twice the last caches where these
-are larger; and how many sets at most."""
-
-ROTATED_QUEUED, MOST_QUEUED = 2**30, 16
-"""Where calls are queued, and one of them goes through all sets: more, for it to take longer than
-the host; fewer, since they take time to compile."""
+__all__ = ["Bench", "Data", "default_limit", "environment", "sets_of", "wide"]
 
 EVEN = 1024
-"""Elements: what a copy of as many bytes as a cell is a multiple of."""
+"""A copy of as many bytes as a cell has a multiple of this many elements."""
 
 METHOD, METHOD_QUEUED = 2, 3
-"""Of measuring where calls are waited for, and where they are queued, so that its figures are not
-mixed with another's."""
+"""The numbers of the ways to measure, where calls are waited for and where they are queued: figures
+of different numbers are not mixed."""
 
 WAYS = ("bound", "allocated")
-"""Whether outputs are written into memory that is there, or into memory that the call makes."""
-
-
-@functools.cache
-def rotated_on_cpu() -> int:
-    """`ROTATED`, or what leaves nothing in the last caches, if that is an eighth of the memory."""
-    free = host_bytes()
-    most = ROTATED if free is None else free // 8
-    return max(ROTATED, min(2 * (last_cache_bytes() or 0), most))
-
-
-def sets_moving(size: int, device: Any) -> int:
-    """How many sets of data calls rotate through that move so many bytes each."""
-    queued = is_queued(device)
-    rotated, most = (ROTATED_QUEUED, MOST_QUEUED) if queued else (rotated_on_cpu(), MOST_SETS)
-    return min(max(math.ceil(rotated / size), 2), most)
+"""How the results name calls that write into donated memory, and calls that allocate."""
 
 
 def sets_of(cell: Cell, device: Any) -> int:
-    """How many sets of data a cell rotates through."""
+    """Return through how many sets of data a cell rotates."""
     return sets_moving(cell.bytes, device)
 
 
-def wide(cell: Cell) -> Any:
-    """The context in which JAX has 64-bit types where the cell does, and not where it does not."""
-    tensors = (*cell.function.inputs, *cell.function.outputs)
-    return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
+def environment(device: Any) -> dict[str, Any]:
+    """Return what figures depend on beside the code, and the number of the way to measure."""
+    number = METHOD_QUEUED if is_queued(device) else METHOD
+    return measure.environment(device) | {"method": number}
 
 
-class Data:
-    """Random arrays on a device, made there: cut out of one array a type, each elsewhere."""
+class Data(memory.Data):
+    """Random arrays: floats in [`LOW`, `HIGH`), and integers of all bits."""
 
-    def __init__(self, device: Any):
-        self.device = device
-        self._key = jax.device_put(jax.random.key(0), device)
-        self._bases: dict[np.dtype, jax.Array] = {}
-        self._cut = jax.jit(
-            lambda base, start, sizes: lax.dynamic_slice_in_dim(
-                base, start, math.prod(sizes)
-            ).reshape(sizes),
-            static_argnums=2,
+    def _random(self, dtype: np.dtype, bounds: Any, count: int) -> jax.Array:
+        if jnp.issubdtype(dtype, jnp.floating):
+            return super()._random(dtype, (LOW, HIGH), count)
+        bits = jax.random.bits(
+            jax.random.key(len(self._long)), (count,), f"uint{dtype.itemsize * 8}"
         )
-        self._cuts = 0
+        return lax.bitcast_convert_type(jax.device_put(bits, self.device), dtype)
 
-    def array(self, tensor: TensorDesc) -> jax.Array:
-        """Floats in [`LOW`, `HIGH`), integers of all bits."""
-        count = math.prod(tensor.sizes)
-        base = self._bases.get(tensor.dtype)
-        if base is None or base.size < count + min(count, 2**20):
-            base = self._bases[tensor.dtype] = self._random(tensor.dtype, count + 2**20)
-        self._cuts += 1
-        start = (
-            self._cuts * 65537 % (base.size - count + 1)
-        )  # a prime, so that no two are alike soon
-        return self._cut(base, start, tuple(tensor.sizes))
-
-    def _random(self, dtype: np.dtype, count: int) -> jax.Array:
-        key = jax.random.fold_in(self._key, len(self._bases))
-        if np.issubdtype(dtype, np.floating):
-            draw = jax.jit(lambda k: jax.random.uniform(k, (count,), dtype, LOW, HIGH))
-        else:
-            bits = unsigned_type(dtype)
-            draw = jax.jit(
-                lambda k: lax.bitcast_convert_type(jax.random.bits(k, (count,), bits), dtype)
-            )
-        return draw(key)
-
-    def zeros(self, tensor: TensorDesc) -> jax.Array:
-        """Memory for an output."""
-        return jnp.zeros(tuple(tensor.sizes), tensor.dtype, device=self.device)
-
-    def sets(self, cell: Cell) -> list[tuple[jax.Array, ...]]:
-        """The inputs of each set."""
+    def sets_of_cell(self, cell: Cell) -> list[memory.Arrays]:
+        """Draw the inputs of each set."""
         count = sets_of(cell, self.device)
-        made = [tuple(self.array(t) for t in cell.function.inputs) for _ in range(count)]
+        made = [tuple(map(self.array, cell.function.inputs)) for _ in range(count)]
         return jax.block_until_ready(made)
-
-
-@dataclass(frozen=True)
-class Programs:
-    """A function compiled both ways: its outputs allocated by the call, and bound (donated).
-
-    Attributes:
-        bound: takes the outputs' memory and the inputs of as many sets as `sets` says, and does one
-            set after the other.
-    """
-
-    allocated: Any
-    bound: Any
-    sets: int
-
-
-def programs(
-    function: Callable[..., Any],
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
-    device: Any,
-    sets: int,
-) -> Programs:
-    """Compiles a function of arrays.
-
-    Where calls are queued, the bound program does all sets in one call: a short kernel is over
-    before the next call comes, and what would be measured is how long a call takes.
-    """
-    told, function = compiler_options(function), whole_program(function)
-    sets = sets if is_queued(device) else 1
-    sharding = jax.sharding.SingleDeviceSharding(device)
-
-    def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
-        make = jax.ShapeDtypeStruct
-        return tuple(make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors)
-
-    def bound(_: Any, inputs: Sequence[Sequence[jax.Array]]) -> list[Any]:
-        made: list[Any] = []
-        for xs in inputs:
-            if made:  # so that XLA has no reason to merge them
-                xs, made[-1] = lax.optimization_barrier((xs, made[-1]))
-            made.append(as_tuple(function(*xs)))
-        return made
-
-    xs, outs = shapes(inputs), shapes(outputs)
-    # An output that no input reads is an argument too: its memory is what is written to.
-    donating = jax.jit(bound, donate_argnums=0, keep_unused=True, compiler_options=told)
-    return Programs(
-        jax.jit(lambda *xs: function(*xs), compiler_options=told).lower(*xs).compile(),
-        donating.lower([outs] * sets, [xs] * sets).compile(),
-        sets,
-    )
-
-
-def as_tuple(results: Any) -> tuple[Any, ...]:
-    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
-
-
-def jax_contenders(
-    compiled: Programs,
-    inputs: Sequence[tuple[jax.Array, ...]],
-    outputs: Sequence[TensorDesc],
-    data: Data,
-) -> dict[str, Contender]:
-    """The contenders `allocated` and `bound` of compiled programs over sets of inputs."""
-    held = [tuple(map(data.zeros, outputs)) for _ in inputs]
-
-    def bound(index: int) -> Any:
-        start = index * compiled.sets % len(inputs)
-        chosen = slice(start, start + compiled.sets)
-        held[chosen] = compiled.bound(held[chosen], list(inputs[chosen]))
-        return held[chosen]
-
-    return {
-        "allocated": jax_contender(lambda index: compiled.allocated(*inputs[index]), data.device),
-        "bound": jax_contender(bound, data.device, sets=compiled.sets),
-    }
 
 
 # The references.
 
 _FORMS: dict[str, tuple[bool, Callable[[jax.Array], jax.Array]]] = {
     # Whether it copies, else it reads.
-    "copy": (True, lambda x: x * 2 if is_float(x) else x ^ 1),  # what XLA makes of x -> x'
+    "copy": (True, measure.changed),
     "memcpy": (True, lax.optimization_barrier),
     "read max": (False, lambda x: lax.reduce_max(x, (0,))[None]),
     "read sum": (False, lambda x: lax.reduce(x, np.zeros((), x.dtype)[()], lax.add, (0,))[None]),
@@ -261,7 +125,7 @@ class References:
             self._compiled[key] = programs(
                 function, [tensor], outputs, self.data.device, len(inputs)
             )
-        return jax_contenders(self._compiled[key], inputs, outputs, self.data)["bound"]
+        return jax_contenders(self._compiled[key], inputs, outputs, self.data)["donated"]
 
     def rate(self, form: str, times: Times) -> float:
         """Bytes a second; a copy's are counted twice, since it reads and writes them."""
@@ -418,11 +282,10 @@ class Bench:
         cells: Sequence[Cell],
         prepare: Callable[[Cell], Any] | None = None,
     ) -> Iterator[tuple[Cell, Any]]:
-        """Each cell with its programs, which are not compiled while one is timed.
+        """Yield each cell with its programs, which are not compiled while one is timed.
 
-        On a CPU several at once. On a GPU one after the other, since XLA chooses between kernels by
-        timing them, and chose badly beside others that did: a DEPTH_TO_SPACE1 of 134 MB took 316
-        us, where it takes 66 (H200, jax 0.11.2).
+        On a CPU several are compiled at once. XLA's GPU compiler times kernels to choose between
+        them, and chooses badly if it runs more than once.
         """
         at_once = 1 if is_queued(self.device) else 4 * cores()
         with ThreadPoolExecutor() as pool:
@@ -433,7 +296,7 @@ class Bench:
 
     def prepare(self, cell: Cell) -> Programs:
         """The cell's programs."""
-        with wide(cell):
+        with wide(cell.function):
             function, sets = cell.function, sets_of(cell, self.device)
             return programs(function, function.inputs, function.outputs, self.device, sets)
 
@@ -470,47 +333,3 @@ class Bench:
         equal = times.pop("equal", None)
         equal_rate = 2 * equal_size / equal.median if equal else rates[copy]
         return Measured(cell, times, rates[copy], equal_rate, best, rates[read], notes or {})
-
-    def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:
-        """Measures each cell, allocated and bound."""
-        for cell, compiled in self.compiled(cells):
-            with wide(cell):
-                inputs = self.data.sets(cell)
-                outputs = cell.function.outputs
-                contenders = jax_contenders(compiled, inputs, outputs, self.data)
-                measured = self.measure(cell, contenders)
-            yield measured
-
-
-def environment(device: Any) -> dict[str, Any]:
-    """What a figure depends on, beside the code: the machine, the versions, the flags."""
-    return {
-        "device": device.device_kind,
-        "platform": device.platform,
-        "platform_version": device.client.platform_version.splitlines()[0],
-        "cpu": _cpu(),
-        "cores": cores(),
-        "last_cache_bytes": last_cache_bytes(),
-        "system": machine.platform(),
-        "python": machine.python_version(),
-        "dml_jax": __version__,
-        "jax": jax.__version__,
-        "jaxlib": metadata.version("jaxlib"),
-        "numpy": np.__version__,
-        "flags": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
-        },
-        "method": METHOD_QUEUED if is_queued(device) else METHOD,
-        "host_memory_reused": is_host_memory_reused(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _cpu() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return machine.processor() or machine.machine()

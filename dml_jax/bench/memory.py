@@ -1,0 +1,161 @@
+"""Random data on a device, and programs that write into memory that the caller donates."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.bench.timing import Contender, is_queued, jax_contender
+from dml_jax.bindable import Bindable, compiler_options, whole_program
+from dml_jax.dispatch.free_memory import host_bytes
+from dml_jax.host import last_cache_bytes
+from dml_jax.tensor import TensorDesc
+
+Arrays = tuple[jax.Array, ...]
+Bounds = tuple[float, float]
+
+WAYS = ("donated", "allocated")  # how a call gets memory for its outputs
+ROTATED, MOST_SETS = 2**28, 64  # bytes of all sets of data, and the number of sets, on a CPU
+ROTATED_QUEUED, MOST_QUEUED = 2**30, 16  # where one call does all sets
+FLOATS, INTEGERS = (-1.0, 1.0), (1, 15)  # ranges of inputs where the operator has no `domain`
+
+
+def sets_moving(size: int, device: Any) -> int:
+    """Return through how many sets of data calls rotate that move `size` bytes each.
+
+    On a CPU they are more than the last caches hold, if there is memory for them.
+    """
+    if is_queued(device):
+        rotated, most = ROTATED_QUEUED, MOST_QUEUED
+    else:
+        room = (host_bytes() or 0) // 8
+        rotated, most = max(ROTATED, min(2 * (last_cache_bytes() or 0), room)), MOST_SETS
+    return min(max(math.ceil(rotated / max(size, 1)), 2), most)
+
+
+def wide(function: Any) -> Any:
+    """Return the context in which JAX has 64-bit types if the function has, and only then."""
+    tensors = (*function.inputs, *function.outputs)
+    return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
+
+
+class Data:
+    """Random arrays, made on a device: each is cut out of one long array at another place."""
+
+    def __init__(self, device: Any):
+        self.device = device
+        self._key = jax.device_put(jax.random.key(0), device)
+        self._long: dict[tuple[np.dtype, Bounds], jax.Array] = {}
+        self._cuts = 0
+
+    def array(self, tensor: TensorDesc, bounds: Bounds = FLOATS) -> jax.Array:
+        """Draw floats of [low, high); integers of [low, high] if both are non-negative integers."""
+        count, key = math.prod(tensor.sizes), (tensor.dtype, bounds)
+        long = self._long.get(key)
+        if long is None or long.size < count + min(count, 2**20):
+            long = self._long[key] = self._random(tensor.dtype, bounds, count + 2**20)
+        self._cuts += 1
+        start = self._cuts * 65537 % (long.size - count + 1)  # a prime: starts repeat late
+        return _cut(long, start, tuple(tensor.sizes))
+
+    def _random(self, dtype: np.dtype, bounds: Bounds, count: int) -> jax.Array:
+        key, shape = jax.random.fold_in(self._key, len(self._long)), (count,)
+        if jnp.issubdtype(dtype, jnp.floating):
+            return jax.random.uniform(key, shape, dtype, *bounds)
+        fits = all(isinstance(bound, int) and bound >= 0 for bound in bounds)
+        low, high = bounds if fits else INTEGERS
+        return jax.random.randint(key, shape, low, high + 1).astype(dtype)
+
+    def sets(self, function: Bindable, count: int) -> list[Arrays]:
+        """Draw the inputs of `count` sets, each in the range that an operator's `domain` says."""
+        domain = getattr(function, "domain", lambda field: FLOATS)
+        inputs = [(tensor, domain(field)) for _, field, tensor in function.tensors(output=False)]
+        made = [tuple(self.array(*drawn) for drawn in inputs) for _ in range(count)]
+        return jax.block_until_ready(made)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _cut(long: jax.Array, start: int, sizes: tuple[int, ...]) -> jax.Array:
+    return lax.dynamic_slice_in_dim(long, start, math.prod(sizes)).reshape(sizes)
+
+
+class Programs(NamedTuple):
+    """A function compiled for both ways: `donated` does `sets` sets of data, `allocated` one."""
+
+    donated: Any
+    allocated: Any
+    sets: int
+
+
+def programs(
+    function: Callable[..., Any],
+    inputs: Sequence[TensorDesc],
+    outputs: Sequence[TensorDesc],
+    device: Any,
+    sets: int,
+) -> Programs:
+    """Compile a function of arrays for both ways.
+
+    Where calls are queued, one call of the donated program does all sets: a short kernel would end
+    before the next call arrives.
+    """
+    options, alone = compiler_options(function), whole_program(function)
+    sets = sets if is_queued(device) else 1
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
+        make = jax.ShapeDtypeStruct
+        return tuple(make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors)
+
+    xs, outs = shapes(inputs), shapes(outputs)
+    # XLA writes to the donated memory because it is an argument, though nothing reads it.
+    donated = jax.jit(
+        lambda _, inputs: each_set(alone, inputs),
+        donate_argnums=0,
+        keep_unused=True,
+        compiler_options=options,
+    ).lower([outs] * sets, [xs] * sets)
+    allocated = jax.jit(lambda *xs: alone(*xs), compiler_options=options).lower(*xs)
+    return Programs(donated.compile(), allocated.compile(), sets)
+
+
+def each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any]:
+    """Call a function with one set after the other; XLA has no reason to merge the calls."""
+    made: list[Any] = []
+    for xs in inputs:
+        if made:
+            xs, made[-1] = lax.optimization_barrier((xs, made[-1]))
+        made.append(as_tuple(function(*xs)))
+    return made
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """Return several results as a tuple, and one as a tuple of one."""
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def jax_contenders(
+    compiled: Programs, inputs: Sequence[Arrays], outputs: Sequence[TensorDesc], data: Data
+) -> dict[str, Contender]:
+    """Return the contenders of compiled programs over sets of inputs, by way."""
+    zeros = functools.partial(jnp.zeros, device=data.device)
+    held = [tuple(zeros(tuple(t.sizes), t.dtype) for t in outputs) for _ in inputs]
+
+    def donated(index: int) -> Any:
+        start = index * compiled.sets % len(inputs)
+        chosen = slice(start, start + compiled.sets)
+        held[chosen] = compiled.donated(held[chosen], list(inputs[chosen]))
+        return held[chosen]
+
+    def allocated(index: int) -> Any:
+        return compiled.allocated(*inputs[index % len(inputs)])
+
+    return {
+        "donated": jax_contender(donated, data.device, sets=compiled.sets),
+        "allocated": jax_contender(allocated, data.device),
+    }

@@ -1,0 +1,70 @@
+"""Models and graphs for the commands: read from a file or standard input, and shown as a table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, printable
+
+if TYPE_CHECKING:
+    from dml_jax.dispatch.model import Model
+    from dml_jax.graph import Graph
+
+
+def load(
+    path: Path, feature_level: FeatureLevel | None = None, folder: Path | None = None
+) -> "Model":
+    """Return the model at `path`, or of standard input; `folder` has its files.
+
+    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    """
+    from dml_jax.dispatch.model import load_model, parse_model
+
+    if path == STDIN:
+        model = parse_model(read_stdin(), folder or Path(), str(path))
+    else:
+        model = load_model(path, folder)
+    if feature_level is not None:
+        faults: list[Fault] = []
+        for dispatchable in model.dispatchables.values():
+            refusals = DmlError(dispatchable.operator.refused_at(feature_level))
+            faults += refusals.within(dispatchable.context).faults
+        if faults:
+            raise DmlError(faults)
+    return model
+
+
+def load_model_or_graph(path: Path) -> "Model | Graph":
+    """Return the model or the graph at `path`, or of standard input.
+
+    Raises `DmlError` with all faults.
+    """
+    from dml_jax.dispatch.model import parse_model
+    from dml_jax.dispatch.reading import folder_of, read_json
+    from dml_jax.graph import Graph
+
+    value = read_stdin() if path == STDIN else read_json(path)
+    if not (isinstance(value, dict) and "Nodes" in value):
+        return parse_model(value, folder_of(path), str(path))
+    try:
+        return Graph.from_json(value, folder_of(path))
+    except DmlError as error:
+        raise error.within(f"Graph '{path}'") from None
+
+
+def show_model(model: "Model", as_json: bool, name: str = "") -> None:
+    """Print the operators of `model`; `name` tells it from other models."""
+    from dml_jax.diagrams import kind_of
+
+    ops = ((key, d.operator) for key, d in model.dispatchables.items())
+    rows = ((key, kind_of(op), op) for key, op in ops)
+    if as_json:
+        title: dict[str, Any] = {"model": name} if name else {}
+        say_json(title | {"dispatchables": [as_values(*row) for row in rows]})
+    else:
+        if name:
+            click.echo(f"{printable(name)}:")
+        show_table("Dispatchable", rows)

@@ -1,0 +1,55 @@
+"""Pictures of models: the commands, and the data that flows between them."""
+
+from dml_jax.diagrams import Picture, kind_of, label
+from dml_jax.dispatch.model import Dispatch, Model, Print
+from dml_jax.tensor import TensorDesc
+
+_Writer = tuple[int, TensorDesc]
+
+
+def model_picture(model: Model) -> Picture:
+    """Return the picture of a model: its commands in order, joined by the data that they share.
+
+    A line bears the name of a resource, and the data as its writer has them.
+    """
+    picture = Picture()
+    # For each resource the bytes of its parts, and the box and the tensor that wrote them.
+    parts: dict[str, list[tuple[int, int, _Writer | None]]] = {
+        name: [(0, resource.size_in_bytes, None)] for name, resource in model.resources.items()
+    }
+    initial: dict[str, int] = {}
+
+    def join(name: str, writer: _Writer | None, reader: int) -> None:
+        if writer is not None:
+            picture.lines.append((writer[0], reader, f"{name} {label(writer[1])}"))
+            return
+        resource = model.resources[name]
+        if name not in initial:
+            initial[name] = picture.add("input", name, f"{resource.size_in_bytes} bytes")
+        count = resource.elements(resource.written())
+        text = f"{resource.data_type}[{count}]" if resource.data_type.element_size else ""
+        picture.lines.append((initial[name], reader, text))
+
+    for command in model.commands:
+        if not isinstance(command, Dispatch):
+            name = command.resource
+            words = ("print", name) if isinstance(command, Print) else (command.target_path, "file")
+            box = picture.add("output", *words)
+            for writer in dict.fromkeys(writer for *_, writer in parts[name]):
+                join(name, writer, box)
+            continue
+        operator = command.dispatchable.operator
+        box = picture.add("operator", command.dispatchable.name, kind_of(operator))
+        for place in command.tensors:
+            for start, end, writer in () if place.output else parts[place.memory]:
+                if start < place.end and place.offset < end:
+                    join(place.memory, writer, box)
+        for place in command.tensors:
+            if place.output:
+                rest = [
+                    part
+                    for part in parts[place.memory]
+                    if part[0] < place.offset or place.end < part[1]
+                ]
+                parts[place.memory] = [*rest, (place.offset, place.end, (box, place.tensor))]
+    return picture

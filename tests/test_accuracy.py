@@ -1,0 +1,138 @@
+"""Functions of each element: digits over all normal numbers, and values that formulas lose."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from records import records
+
+import dml_jax
+from dml_jax import TensorDesc
+from dml_jax.operator import OPERATORS, Operator
+
+
+def floats(*values: float) -> jax.Array:
+    """Return values as a FLOAT32 array."""
+    return jnp.array(values, jnp.float32)
+
+
+FLOAT32 = [
+    pytest.param(op, id=op.short_name)
+    for op in OPERATORS.values()
+    if op.family in ("element_wise", "activation")
+    and op.by_element
+    and len([f for f in op.fields if f.tensor]) == 2
+]
+
+
+@pytest.mark.parametrize("op_class", FLOAT32)
+def test_digits_over_all_normal_numbers(op_class: type[Operator]):
+    """FLOAT32 stays near float64: twice the record's units, for XLA differs among processors."""
+    powers = 2 ** np.linspace(-125, 127.99, 3000)
+    x = np.concatenate([powers, np.linspace(0, 110, 3000), 1 + np.linspace(-0.5, 0.5, 999)])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    attributes: dict[str, Any] = {
+        f.name: "TOWARD_ZERO"
+        if "Mode" in f.c_name
+        else "FLOAT32"
+        if "DataType" in f.c_name
+        else 1.0
+        for f in op_class.fields
+        if not f.tensor and not f.optional
+    }
+    op = op_class.infer(input_tensor=TensorDesc("FLOAT32", x.shape), **attributes)
+    record = records()[op_class.short_name]
+    (expected,) = record.expected(op, [x])
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = expected.astype(np.float32)
+        is_normal = np.isfinite(narrow) & (np.abs(narrow) >= np.finfo(np.float32).tiny)
+        result = np.asarray(jax.jit(op)(x))
+        apart = np.abs(result - expected) / np.spacing(np.abs(narrow).clip(1e-38, 3e38))
+    assert is_normal.any()
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    worst = np.argmax(np.where(is_normal, apart, 0))
+    assert apart[worst] <= 2 * record.ulp, (x[worst], result[worst], expected[worst])
+    assert (result == narrow)[np.isinf(narrow)].all()
+
+
+def test_halves_are_rounded_exactly():
+    """The sum with 0.5 would be rounded itself, to 1 and to an even number."""
+    x = floats(0.49999997, 8388609, -8388609, 2.5, -2.5, -0.25)
+    mode = "TOWARD_INFINITY"
+    rounded = np.asarray(dml_jax.round(x, mode))
+    np.testing.assert_array_equal(rounded, floats(0, 8388609, -8388609, 3, -3, -0.0))
+    assert np.signbit(rounded[-1])
+
+
+def test_softplus_does_not_overflow():
+    x = floats(1e30, 3e38, 100, -1e30)
+    np.testing.assert_array_equal(dml_jax.activation_softplus(x, 1e20), np.maximum(x, 0))
+    scaled = dml_jax.activation_parametric_softplus(x, 1e-20, 1e20)
+    np.testing.assert_allclose(scaled, np.maximum(x, 0), rtol=1e-6)
+    halves = dml_jax.activation_softplus(x, -0.5)
+    np.testing.assert_allclose(halves, np.minimum(x, 0), atol=1e-20)
+
+
+@pytest.mark.parametrize(
+    ("bias", "threshold", "expected"),
+    [
+        (-1, -128, [127, -128, 6, -4]),  # the first test holds for all but -128; sums wrap
+        (2.9, 3.9, [-126, 125, 3, -2]),  # 2 and 3
+        (1e9, float("inf"), [-1, 0, 0, 0]),  # both are 127
+    ],
+)
+def test_shrink_of_integers(bias: float, threshold: float, expected: list[int]):
+    x = np.array([-128, 127, 5, -5] if bias < 2 else [-128, 127, 5, -4], np.int8)
+    assert np.asarray(dml_jax.activation_shrink(x, bias, threshold)).tolist() == expected
+
+
+def test_bounds_of_integers_are_numbers():
+    for call in (
+        lambda: dml_jax.activation_shrink(np.array([1], np.int32), 0.0, float("nan")),
+        lambda: dml_jax.threshold(np.array([1], np.int32), float("nan")),
+    ):
+        with pytest.raises(dml_jax.DmlError, match="to not be NaN"):
+            call()
+    assert dml_jax.activation_shrink(floats(1), 0.0, float("nan")).tolist() == [0]
+
+
+DERIVATIVES_AT_0 = {
+    "activation_relu": 0.0,
+    "activation_elu": 1.0,
+    "activation_celu": 1.0,
+    "activation_softplus": 0.5,
+    "activation_gelu": 0.5,
+    "activation_softsign": 1.0,
+    "abs": 1.0,
+    "sinh": 1.0,
+    "cosh": 0.0,
+    "asin": 1.0,
+    "atan": 1.0,
+    "erf": 2 / np.sqrt(np.pi),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES_AT_0)
+def test_derivatives_at_0_and_far_away(name: str):
+    function = getattr(dml_jax, name)
+    slope = jax.grad(lambda x: function(x).sum())
+    far = slope(floats(0, 1e30, -1e30))
+    assert far[0] == pytest.approx(DERIVATIVES_AT_0[name], rel=1e-6)
+    assert np.isnan(far[1:]).any() == (name == "asin")  # outside its domain
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 1.5, 0.5, -1])
+def test_derivatives_of_powers_of_0(exponent: float):
+    slope = jax.grad(lambda x: dml_jax.pow(x, exponent).sum())(floats(0))
+    expected = {0: 0, 1: 1, 2: 0, 3: 0, 1.5: 0, 0.5: np.inf, -1: -np.inf}[exponent]
+    assert slope.tolist() == [expected]
+
+
+def test_special_powers_are_those_of_c():
+    x = floats(0, -0.0, np.nan, -np.inf, -8, 1)
+    powers = np.asarray(dml_jax.pow(x, 0.0))
+    np.testing.assert_array_equal(powers, np.ones(6, np.float32))
+    roots = dml_jax.pow(x, 0.5)
+    np.testing.assert_array_equal(roots, floats(0, 0, np.nan, np.inf, np.nan, 1))

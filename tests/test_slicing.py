@@ -1,0 +1,162 @@
+"""Slices and padding: versions, modes at all sizes, gradients, and what they compile to."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import dml_jax
+from dml_jax import DmlError, Padding, PaddingMode, Slice1, TensorDesc
+
+T = TensorDesc
+MODES: dict[str, Any] = {
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
+
+
+def made_by(function: Callable[[Any], Any], x: np.ndarray) -> set[str]:
+    """Return the names of the operators that a function makes."""
+    text = jax.jit(function).lower(x).as_text(debug_info=True)
+    return set(re.findall(r"DML_OPERATOR_(\w+)", text))
+
+
+@pytest.mark.parametrize(
+    ("strides", "name"), [((1, 2), "SLICE"), ((-1, 2), "SLICE1"), ((3, -1), "SLICE1")]
+)
+def test_slice_makes_the_lowest_version(strides: tuple[int, int], name: str):
+    x = np.arange(30).reshape(5, 6).astype(np.float32)
+    window = [1, 0], [3, 5], strides
+    assert made_by(lambda x: dml_jax.slice(x, *window), x) == {name}
+    rows, columns = (slice(None, None, s) for s in strides)
+    np.testing.assert_array_equal(dml_jax.slice(x, *window), x[1:4, 0:5][rows, columns])
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (([3], [3], [2]), r"SLICE1.*InputWindowOffsets.*5"),  # SLICE would not read beyond it
+        (([0], [3], [0]), r"InputWindowStrides\[0\] to not be 0"),
+        (([0, 0], [3], [1]), "InputWindowSizes"),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(window: Any, message: str):
+    with pytest.raises(DmlError, match=message):
+        dml_jax.slice(np.zeros(5, np.float32), *window)
+
+
+def test_the_output_of_slice1_may_be_smaller_than_its_window():
+    fields = {
+        "input_tensor": T("INT32", [8]),
+        "input_window_offsets": [1],
+        "input_window_sizes": [7],
+        "input_window_strides": [-3],
+    }
+    x = np.arange(8, dtype=np.int32)
+    assert Slice1.infer(**fields)(x).tolist() == [7, 4, 1]
+    assert Slice1(**fields, output_tensor=T("INT32", [2]))(x).tolist() == [7, 4]
+    with pytest.raises(DmlError, match=r"OutputTensor.Sizes\[0\] to be in \[1, 3\]"):
+        Slice1(**fields, output_tensor=T("INT32", [4]))
+
+
+@pytest.mark.parametrize("strides", [(1, 2), (-2, 3), (-1, -1)])
+def test_slice_grad_is_the_gradient_of_slice1(strides: tuple[int, int]):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((7, 9)).astype(np.float32)
+    window = [2, 1], [5, 7], strides
+    y, back = jax.vjp(lambda x: dml_jax.slice(x, *window), x)
+    dy = rng.standard_normal(y.shape).astype(np.float32)
+    np.testing.assert_array_equal(dml_jax.slice_grad(dy, x.shape, *window), back(dy)[0])
+
+
+@pytest.mark.parametrize(
+    ("type_", "mode", "value", "name"),
+    [
+        ("FLOAT32", "CONSTANT", 0.1, "PADDING"),
+        ("FLOAT16", "CONSTANT", 0.1, "PADDING"),
+        ("FLOAT64", "CONSTANT", 0.1, "PADDING1"),  # no FLOAT is 0.1
+        ("FLOAT64", "EDGE", 0.1, "PADDING"),
+        ("FLOAT64", "CONSTANT", float("nan"), "PADDING"),
+        ("INT32", "CONSTANT", 2**24, "PADDING"),
+        ("INT32", "CONSTANT", 2**24 + 1, "PADDING1"),
+        ("UINT64", "CONSTANT", 2**64 - 1, "PADDING1"),
+    ],
+)
+def test_padding_makes_the_lowest_version(type_: str, mode: str, value: float, name: str):
+    x = np.array([4, 5, 6], type_.lower())
+    assert made_by(lambda x: dml_jax.padding(x, mode, value, [1], [2]), x) == {name}
+    result = dml_jax.padding(x, mode, value, [1], [2])
+    around = x.dtype.type(value) if mode == "CONSTANT" else x[0]
+    np.testing.assert_array_equal(np.asarray(result)[0], around)
+
+
+def test_padding_refuses_what_an_integer_does_not_hold():
+    for value in (0.5, -1, 256, float("nan")):
+        with pytest.raises(DmlError, match=r"PaddingValue to be an integer in \[0, 255\]"):
+            dml_jax.padding(np.zeros(3, np.uint8), "CONSTANT", value, [1], [1])
+    fields: Any = {
+        "input_tensor": T("UINT8", [3]),
+        "padding_value": float("nan"),
+        "start_padding": [1],
+        "end_padding": [0],
+    }
+    with pytest.raises(DmlError, match="PaddingValue to be a number for UINT8, got nan"):
+        Padding.infer(**fields, padding_mode="CONSTANT")
+    assert (
+        Padding.infer(**fields, padding_mode="EDGE")(np.array([7, 8, 9], np.uint8)).tolist()[0] == 7
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "level"),
+    [("CONSTANT", "1_0"), ("EDGE", "1_0"), ("SYMMETRIC", "3_0"), ("WRAP", "6_4")],
+)
+def test_modes_have_a_feature_level(mode: str, level: str):
+    op = Padding.infer(
+        input_tensor=T("FLOAT32", [1, 1, 2, 2]),
+        padding_mode=mode,
+        padding_value=0,
+        start_padding=[0, 0, 1, 1],
+        end_padding=[0, 0, 1, 1],
+    )
+    assert str(op.minimum_feature_level) == level
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_modes_go_on_beyond_the_size(mode: str, size: int):
+    x = np.arange(size, dtype=np.int16)
+    pads = [(s, e) for s in (0, 1, 2, 4, 7, 13) for e in (0, 1, 3, 9)]
+    results = jax.jit(lambda x: [dml_jax.padding(x, mode, 0, s, e) for s, e in pads])(x)
+    for (start, end), result in zip(pads, results, strict=True):
+        np.testing.assert_array_equal(result, np.pad(x, (start, end), MODES[mode]))
+
+
+def test_elements_move_without_a_gather():
+    x = np.zeros((6, 8), np.float32)
+    for function in (
+        lambda x: dml_jax.slice(x, [1, 2], [4, 5], [-2, 1]),
+        lambda x: dml_jax.slice_grad(x, [14, 20], [1, 2], [11, 15], [-2, 2]),
+        *(
+            lambda x, mode=mode: dml_jax.padding(x, mode, 1, [3, 9], [2, 0])
+            for mode in PaddingMode.__members__
+        ),
+    ):
+        for f in (function, lambda x, f=function: jax.vjp(f, x)[1](f(x))):
+            text = jax.jit(f).lower(x).as_text()
+            assert not re.search(r"stablehlo\.\"?(dynamic_)?(gather|scatter|iota)", text)
+
+
+def test_the_gradient_of_a_reversal_reverses():
+    rng = np.random.default_rng(2)
+    x, dy = rng.standard_normal((2, 3, 5)).astype(np.float32)
+    lengths = np.array([[0], [3], [2**32 - 1]], np.uint32)
+    y, back = jax.vjp(lambda x: dml_jax.reverse_subsequences(x, lengths, -1), x)
+    expected = np.stack([x[0], [*x[1, 2::-1], *x[1, 3:]], x[2, ::-1]])
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(back(dy)[0], dml_jax.reverse_subsequences(dy, lengths, 1))
