@@ -21,12 +21,14 @@ def _convolved(op: Any, x: Any, w: Any, **types: Any) -> Any:
 
 def _transposed(op: Any, x: Any, w: Any) -> Any:
     edges = []
-    lists = (x.shape[2:], op.output_tensor.sizes[2:], w.shape[2:], op.strides, op.dilations)
+    behind = [(0, 0), (0, 0), *((0, p) for p in op.output_padding)]
+    sizes = [n - p for n, p in zip(op.output_tensor.sizes[2:], op.output_padding, strict=True)]
+    lists = (x.shape[2:], sizes, w.shape[2:], op.strides, op.dilations)
     for n, size, k, s, d, a in zip(*lists, op.start_padding, strict=True):
         edges.append(((k - 1) * d - a, size - (n - 1) * s - 1 + a))
     groups = op.group_count
     w = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
-    return lax.conv_general_dilated(
+    y = lax.conv_general_dilated(
         x,
         w.reshape(-1, *w.shape[2:]),
         [1] * len(edges),
@@ -36,6 +38,7 @@ def _transposed(op: Any, x: Any, w: Any) -> Any:
         feature_group_count=groups,
         precision="highest",
     )
+    return jnp.pad(y, behind)
 
 
 def _convolution(op: Any) -> Any:

@@ -1,5 +1,6 @@
 """Functions of the elements of each window of an array {N, C, spatial...}."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -58,15 +59,35 @@ def lp(x: jax.Array, window: Window, p: int) -> jax.Array:
 _NOWHERE = np.uint32(2**32 - 1)
 
 
-def maximum(x: jax.Array, window: Window, index_type: Any) -> tuple[jax.Array, jax.Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def maximum(x: jax.Array, window: Window) -> jax.Array:
+    """Return the largest element of each window, or NaN where it has one.
+
+    A window without elements has the lowest value.
+    """
+    return window.fold(lax.max, window.padded(x, _lowest(x)))
+
+
+@maximum.defjvp
+def _(window: Window, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
+    chosen = lambda x: maximum_with_index(x, window, np.uint32)[0]  # noqa: E731
+    return jax.jvp(chosen, primals, tangents)
+
+
+def _lowest(x: jax.Array) -> Any:
+    return -np.inf if is_float(x) else np.iinfo(x.dtype).min
+
+
+def maximum_with_index(
+    x: jax.Array, window: Window, index_type: Any
+) -> tuple[jax.Array, jax.Array]:
     """Return the largest element of each window, and its row-major index in `x`.
 
     The first of equal elements, or the first NaN. A window without elements has the lowest value
     and index 0.
     """
-    lowest = -np.inf if is_float(x) else np.iinfo(x.dtype).min
     plane = math.prod(x.shape[2:])
-    values = window.padded(widened(x), lowest)
+    values = window.padded(widened(x), _lowest(x))
     places = lax.iota(np.uint32, plane).reshape(1, 1, *x.shape[2:])
     places = jnp.broadcast_to(window.padded(places, _NOWHERE), values.shape)
 
@@ -86,7 +107,7 @@ def maximum(x: jax.Array, window: Window, index_type: Any) -> tuple[jax.Array, j
 
 def maximum_grad(x: jax.Array, gradient: jax.Array, window: Window) -> jax.Array:
     """Return the gradient of the input of `maximum`, summed in FLOAT32."""
-    _, back = jax.vjp(lambda x: maximum(x, window, np.uint32)[0], widened(x))
+    _, back = jax.vjp(lambda x: maximum(x, window), widened(x))
     return lax.convert_element_type(back(widened(gradient))[0], x.dtype)
 
 

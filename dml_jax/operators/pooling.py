@@ -1,9 +1,7 @@
 """Operators on the windows of a tensor: pooling, its gradients, FOLD and UNFOLD."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any, Self
 
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
@@ -152,8 +150,9 @@ class _MaxPooling(_Pooling):
 
     def lower(self, x):
         indices = getattr(self, "output_indices_tensor", None)
-        both = pooling.maximum(x, self.window, indices.dtype if indices else np.dtype("uint32"))
-        return both[: len(self.outputs_of())]
+        if indices is None:
+            return pooling.maximum(x, self.window), None
+        return pooling.maximum_with_index(x, self.window, indices.dtype)
 
 
 class MaxPooling(_MaxPooling, _Undilated, op="MAX_POOLING"):
@@ -171,13 +170,11 @@ class _Indexed(_MaxPooling):
             and channel included; the lowest index of equal elements. It may be left out.
     """
 
-    arguments: ClassVar[Sequence[str]] = ("output_indices",)
-
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the outputs to make."""
         rest = super().call_of(arguments)
-        has_indices = rest.pop("output_indices", False)
+        has_indices = rest.pop("output_indices_tensor", False)
         names = [f.name for f in cls.outputs_of()]
         return {**rest, "outputs": tuple(names if has_indices else names[:1])}
 
@@ -190,8 +187,6 @@ class MaxPooling1(_Indexed, _Undilated, op="MAX_POOLING1"):
 
     `output[n, c, i] = max(input[n, c, i * stride + k - start_padding] over k)`
     """
-
-    arguments = (*_Indexed.arguments, *_Undilated.arguments)
 
 
 class MaxPooling2(_Indexed, op="MAX_POOLING2"):
