@@ -38,6 +38,15 @@ def test_forms_of_a_convolution_are_the_plain_one(inside: Any):
     np.testing.assert_array_equal(last, expected)
 
 
+@pytest.mark.parametrize("inside", [None, (2, 3, 1)])
+def test_planes_are_the_plain_form(inside: Any):
+    x, w = floats(2, 6, 4, 5, 3), floats(4, 3, 2, 3, 2, seed=1)
+    window = Window((2, 3, 2), (1, 2, 1), (2, 1, 1), (1, 0, 2), (2, 1, -1))
+    expected = convolution.plain(x, w, window, 2, inside)
+    planes = convolution.by_planes(jnp.asarray(x), jnp.asarray(w), window, 2, inside)
+    np.testing.assert_array_equal(planes, expected)
+
+
 def test_a_product_of_matrices_is_the_plain_form():
     x, w = floats(2, 6, 7, 6), floats(5, 6, 1, 1, seed=1)
     window = Window((1, 1), (2, 3), (1, 1), (2, 0), (1, 3))

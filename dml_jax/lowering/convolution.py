@@ -110,16 +110,34 @@ def _correlation(
         return by_shifts(x, w, window, groups, inside)
     if groups == 1 and inside is None and products == w.shape[1]:
         return by_product(x, w, window)
+    if len(window.sizes) < 3 and not _gains_by_order(x, window, groups, inside):
+        return plain(x, w, window, groups, inside)
+    return lax.platform_dependent(
+        x,
+        w,
+        cpu=lambda x, w: on_cpu(x, w, window, groups, inside),
+        default=lambda x, w: plain(x, w, window, groups, inside),
+    )
+
+
+def on_cpu(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return the correlation in the form that a CPU is fast at."""
+    if len(window.sizes) == 3:
+        return by_planes(x, w, window, groups, inside)
+    if _gains_by_order(x, window, groups, inside):
+        return channels_last(x, w, window, inside)
+    return plain(x, w, window, groups, inside)
+
+
+def _gains_by_order(
+    x: jax.Array, window: Window, groups: int, inside: Sequence[int] | None
+) -> bool:
+    """Return whether a CPU convolves faster with the channels last."""
     spread = inside or [1] * len(window.sizes)
     counts = window.counts([(n - 1) * s + 1 for n, s in zip(x.shape[2:], spread, strict=True)])
-    if groups == 1 and x.shape[0] * math.prod(counts) >= MANY_WINDOWS:
-        return lax.platform_dependent(
-            x,
-            w,
-            cpu=lambda x, w: channels_last(x, w, window, inside),
-            default=lambda x, w: plain(x, w, window, groups, inside),
-        )
-    return plain(x, w, window, groups, inside)
+    return groups == 1 and x.shape[0] * math.prod(counts) >= MANY_WINDOWS
 
 
 def precision() -> lax.Precision | None:
@@ -161,6 +179,22 @@ def channels_last(
         jnp.moveaxis(x, 1, -1), w.transpose(*range(2, x.ndim), 1, 0), window, 1, inside, layout
     )
     return jnp.moveaxis(y, -1, 1)
+
+
+def by_planes(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` of 3 spatial dimensions, with the filter's depth as channels of planes."""
+    deep, flat = (Window(*(part[k] for part in window)) for k in (slice(1), slice(1, 3)))
+    zeros = [(0, 0, 0)] * 5
+    zeros[2] = (deep.start[0], deep.end[0], inside[0] - 1 if inside else 0)
+    padded = lax.pad(x, x.dtype.type(0), zeros)
+    counts = deep.unpadded.counts(padded.shape[2:3])
+    taps = [deep.at(padded, offset, counts)[:, :, :, None] for offset in deep.offsets]
+    stacked = lax.concatenate(taps, 3).transpose(0, 2, 1, 3, 4, 5)
+    planes = stacked.reshape(-1, x.shape[1] * deep.sizes[0], *x.shape[3:])
+    y = on_cpu(planes, w.reshape(w.shape[0], -1, *w.shape[3:]), flat, groups, inside and inside[1:])
+    return jnp.moveaxis(y.reshape(x.shape[0], counts[0], *y.shape[1:]), 1, 2)
 
 
 def by_shifts(
