@@ -281,3 +281,25 @@ def test_bfloat16_is_computed_in_float32():
     assert y.dtype == jnp.bfloat16
     wide = convolve(x.astype(F32), w)
     np.testing.assert_array_equal(y, wide.astype(jnp.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: dml_jax.max_pooling(x, [3, 9]), r"WindowSize\[1\] to span at most 5"),
+        (lambda x: dml_jax.max_pooling(x, 3), r"DimensionCount to be 2 .* got 1$"),
+        (lambda x: convolve(x, x, strides=[1]), r"DimensionCount to be 2 .* got 1$"),
+        (lambda x: convolve(x, x, group_count=2), r"FilterTensor.Sizes\[1\] to be 1"),
+        (
+            lambda x: dml_jax.average_pooling(x, [1, 1], [2, 2], [], [], "ab", True),
+            "Dilations to be a list",
+        ),
+        (
+            lambda x: dml_jax.average_pooling_grad(x, ["a", 1], [2, 2], [], [], True),
+            r"Strides\[0\] to be an integer",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_once(call: Any, message: str):
+    with pytest.raises(DmlError, match=message):
+        call(floats(1, 2, 5, 5))

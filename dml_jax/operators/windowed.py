@@ -40,13 +40,14 @@ class Windowed(Operator):
     def filled(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return fields with steps of 1 and paddings of 0 in the lists that are left out."""
         first = next(fields[f.name] for f in cls.fields if f.name in fields)
-        sizes = fields.get(cls.window_field)
-        rank = len(sizes) if isinstance(sizes, tuple) else first.dimension_count - 2
+        lists = [f.name for f in cls.fields if f.count == "DimensionCount"]
+        given = [fields[name] for name in lists if fields.get(name)]
+        rank = len(given[0]) if given else first.dimension_count - 2
         made = dict(fields)
-        for f in cls.fields:
-            if f.count == "DimensionCount" and f.name != cls.window_field:
-                is_step = f.name in ("strides", "dilations")
-                made[f.name] = fields.get(f.name) or (int(is_step),) * rank
+        for name in lists:
+            if name != cls.window_field:
+                is_step = name in ("strides", "dilations")
+                made[name] = fields.get(name) or (int(is_step),) * rank
         return made
 
 
