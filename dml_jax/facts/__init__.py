@@ -16,7 +16,8 @@
 - `operators`: the versions that the function makes, lowest first;
 - `arguments`: "name" or "name=default", in order;
 - `fields`: the field of each argument that is not called as its field;
-- `results`: the names of several results.
+- `results`: the names of several results;
+- `directmlx`: the name of the function in DirectMLX, where it has one.
 """
 
 import functools

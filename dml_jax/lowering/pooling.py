@@ -50,9 +50,15 @@ def lp(x: jax.Array, window: Window, p: int) -> jax.Array:
     if p > 1:
         is_zero = total == 0
         safe = jnp.where(is_zero, total.dtype.type(1), total)
-        root = lax.sqrt(safe) if p == 2 else lax.pow(safe, total.dtype.type(1 / p))
+        root = lax.sqrt(safe) if p == 2 else _root(safe, p)
         total = jnp.where(is_zero, total.dtype.type(0), root)
     return lax.convert_element_type(total, x.dtype)
+
+
+def _root(x: jax.Array, p: int) -> jax.Array:
+    """Return `x^(1/p)` of positive floats; a step of Newton's mends what 1/p is rounded by."""
+    guess = lax.pow(x, x.dtype.type(1 / p))
+    return guess * (1 + (x / lax.integer_pow(guess, p) - 1) / p)
 
 
 # Stands for the place of padding.
