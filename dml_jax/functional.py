@@ -305,7 +305,10 @@ class _Family:
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
                 raise _LacksError([Fault(operator.c_name, argument, rule, value)])
-        fields = operator.call_of(fields)
+        try:
+            fields = operator.call_of(fields)
+        except DmlError as error:
+            raise _LacksError(error.faults) from None
         if left_out:
             fields["outputs"] = optional - left_out
         return fields, origins
@@ -316,6 +319,8 @@ class _Family:
         if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
             return False
         for f in filter(None, (self._field(op, argument) for op in self.operators)):
+            if f.tensor is not None:
+                continue  # whether an output is made
             try:
                 return f.kind.convert(value) == f.kind.convert(default)
             except DmlError:

@@ -1,5 +1,6 @@
 """Convolution and pooling: forms, gradients, precision, sizes, and the functions' defaults."""
 
+import re
 from typing import Any
 
 import jax
@@ -268,6 +269,17 @@ def test_functions_make_the_version_that_expresses_the_arguments():
     x = floats(1, 2, 5, 5)
 
     average = ([1, 1], [2, 2], [0, 0], [0, 0])
+
+    def version(name: str, *arguments: Any, **named: Any) -> str:
+        call = jax.jit(lambda x: getattr(dml_jax, name)(x, *arguments, **named))
+        text = call.lower(x).as_text(debug_info=True)
+        return max(re.findall(r"DML_OPERATOR_(\w+)", text), key=len)
+
+    assert version("average_pooling", *average, [1, 1], True) == "AVERAGE_POOLING"
+    assert version("average_pooling", *average, [1, 2], True) == "AVERAGE_POOLING1"
+    assert version("max_pooling", [2, 2]) == "MAX_POOLING"
+    assert version("max_pooling", [2, 2], dilations=[2, 2]) == "MAX_POOLING2"
+    assert version("max_pooling", [2, 2], output_indices=True) == "MAX_POOLING1"
     assert dml_jax.average_pooling(x, *average, [], True).shape == (1, 2, 4, 4)
     assert dml_jax.average_pooling(x, *average, [2, 2], True).shape == (1, 2, 3, 3)
     assert dml_jax.max_pooling(x, [2, 2]).indices is None
@@ -293,6 +305,10 @@ def test_bfloat16_is_computed_in_float32():
         (
             lambda x: dml_jax.average_pooling(x, [1, 1], [2, 2], [], [], "ab", True),
             "Dilations to be a list",
+        ),
+        (
+            lambda x: dml_jax.average_pooling(x, [1, 1], [3, 3], [], [], [3, 3], True),
+            r"POOLING1: expected WindowSize\[0\] to span at most 5",
         ),
         (
             lambda x: dml_jax.average_pooling_grad(x, ["a", 1], [2, 2], [], [], True),

@@ -48,10 +48,10 @@ def lp(x: jax.Array, window: Window, p: int) -> jax.Array:
     sizes = y * lax.stop_gradient(lax.sign(y))  # the derivative of |x| at 0 is 0
     total = window.fold(lax.add, window.padded(lax.integer_pow(sizes, p), 0))
     if p > 1:
-        is_zero = total == 0
-        safe = jnp.where(is_zero, total.dtype.type(1), total)
+        is_plain = (total > 0) & (total < np.inf)
+        safe = jnp.where(is_plain, total, total.dtype.type(1))
         root = lax.sqrt(safe) if p == 2 else _root(safe, p)
-        total = jnp.where(is_zero, total.dtype.type(0), root)
+        total = jnp.where(is_plain, root, lax.stop_gradient(total))
     return lax.convert_element_type(total, x.dtype)
 
 

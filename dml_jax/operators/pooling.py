@@ -24,6 +24,10 @@ class _Pooling(Windowed):
     """
 
 
+def _listed(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, int) else items_of(value)
+
+
 class _Undilated(_Pooling):
     """A version without dilations, which expresses dilations of 1 alone."""
 
@@ -34,7 +38,7 @@ class _Undilated(_Pooling):
         """Return the arguments without dilations of 1."""
         rest = dict(arguments)
         dilations = rest.pop("dilations", None)
-        if dilations is not None and any(d != 1 for d in items_of(dilations)):
+        if dilations is not None and any(d != 1 for d in _listed(dilations)):
             raise DmlError([Fault(cls.c_name, "Dilations", "be 1 everywhere", dilations)])
         return rest
 
@@ -111,8 +115,9 @@ class AveragePoolingGrad(Windowed, op="AVERAGE_POOLING_GRAD"):
 class LpPooling(_Undilated, op="LP_POOLING"):
     """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`.
 
-    Choices: the absolute value, as in ONNX; FLOAT16 is computed in FLOAT32 and rounded once, and
-    FLOAT32 beyond the range of `|x|^p` overflows; a window that lies in padding alone gives 0.
+    Choices: the absolute value, as in ONNX; FLOAT16 is computed in FLOAT32 and rounded once;
+    where `|x|^p` leaves the range of FLOAT32, it is infinite or 0; a window that lies in padding
+    alone gives 0.
 
     Gradient: `dy * sign(x) * (|x| / output)^(p - 1)`, 0 where the output is 0.
 
@@ -169,14 +174,6 @@ class _Indexed(_MaxPooling):
         output_indices_tensor: the row-major index of the largest element in the whole input, batch
             and channel included; the lowest index of equal elements. It may be left out.
     """
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with the outputs to make."""
-        rest = super().call_of(arguments)
-        has_indices = rest.pop("output_indices_tensor", False)
-        names = [f.name for f in cls.outputs_of()]
-        return {**rest, "outputs": tuple(names if has_indices else names[:1])}
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         return {"output_indices_tensor": TensorDataType.UINT32}
