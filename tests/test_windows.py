@@ -10,13 +10,14 @@ import pytest
 from records import combinations, records
 from records.convolution import correlation
 
-import dml_jax
+import dml_jax as package
 from dml_jax import DmlError, TensorDesc
 from dml_jax.lowering import convolution
 from dml_jax.lowering.windows import Window
 from dml_jax.operator import OPERATORS
 
 F32 = np.float32
+dml_jax: Any = package  # which is called wrongly, too
 
 
 def floats(*shape: int, seed: int = 0) -> Any:
