@@ -331,6 +331,8 @@ class _Family:
         if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
             return False
         for f in filter(None, (self._field(op, argument) for op in self.operators)):
+            if f.tensor is not None:
+                continue  # whether an output is made
             try:
                 return f.kind.convert(value) == f.kind.convert(default)
             except DmlError:

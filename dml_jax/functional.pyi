@@ -10,6 +10,8 @@ from typing_extensions import TypeVar
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DepthSpaceOrder,
     IsInfinityMode,
     PaddingMode,
@@ -64,6 +66,8 @@ __all__ = [
     "atan",
     "atan_yx",
     "atanh",
+    "average_pooling",
+    "average_pooling_grad",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -75,6 +79,8 @@ __all__ = [
     "ceil",
     "clip",
     "clip_grad",
+    "convolution",
+    "convolution_integer",
     "cos",
     "cosh",
     "depth_to_space",
@@ -90,6 +96,7 @@ __all__ = [
     "fill_value_constant",
     "fill_value_sequence",
     "floor",
+    "fold",
     "greater_than",
     "greater_than_or_equal",
     "identity",
@@ -104,6 +111,10 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lp_pooling",
+    "max_pooling",
+    "max_pooling_grad",
+    "max_unpooling",
     "mean",
     "modulus_floor",
     "modulus_truncate",
@@ -113,6 +124,8 @@ __all__ = [
     "quantize",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
+    "quantized_linear_convolution",
     "random_generator",
     "recip",
     "reduce",
@@ -129,6 +142,7 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
+    "unfold",
     "value_scale_2d",
 ]
 
@@ -366,6 +380,29 @@ def atanh(
 ) -> Value:
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1."""
 
+def average_pooling(
+    input: Given[Value],
+    strides: Integers | int,
+    window_sizes: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    include_padding: bool,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Averages the elements of each window."""
+
+def average_pooling_grad(
+    input_gradient: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    include_padding: bool,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
+
 def bit_and(
     a: Given[Value],
     b: Given[Value],
@@ -435,6 +472,37 @@ def clip_grad(
 ) -> Value:
     """The gradient of ELEMENT_WISE_CLIP, given that of its output."""
 
+def convolution(
+    input: Given[Value],
+    filter: Given[Value],
+    bias: Given[Value] | None = None,
+    mode: ConvolutionMode | str = "CROSS_CORRELATION",
+    direction: ConvolutionDirection | str = "FORWARD",
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    output_padding: Integers | int | None = None,
+    group_count: int = 1,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
+
+def convolution_integer(
+    input: Given[Value],
+    input_zero_point: Given[Value],
+    filter: Given[Value],
+    filter_zero_point: Given[Value],
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    group_count: int = 1,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves integers of 8 bits to INT32."""
+
 def cos(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -491,6 +559,7 @@ def diagonal_matrix(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def difference_square(
     a: Given[Value],
     b: Given[Value],
@@ -550,6 +619,7 @@ def fill_value_constant(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 @overload
 def fill_value_sequence(
     output_sizes: Integers,
@@ -569,11 +639,23 @@ def fill_value_sequence(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def floor(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
 ) -> Value:
     """Takes the largest whole number that is not above: `floor(g(x))`."""
+
+def fold(
+    input: Given[Value],
+    window_sizes: Integers | int,
+    strides: Integers | int,
+    dilations: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    output_sizes: Integers,
+) -> Value:
+    """Adds the columns that UNFOLD makes at the places of their windows."""
 
 def greater_than(
     a: Given[Value],
@@ -664,11 +746,56 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
+def lp_pooling(
+    input: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    p: int,
+) -> Value:
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+
 def max(
     a: Given[Value],
     b: Given[Value],
 ) -> Value:
     """Takes the larger of two elements: `output = max(a, b)`."""
+
+class MaxPoolingOutputs(NamedTuple, Generic[Value]):
+    values: Value
+    indices: Value | None
+
+def max_pooling(
+    input: Given[Value],
+    window_size: Integers | int,
+    strides: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    output_indices: bool = False,
+    output_sizes: Integers | None = None,
+) -> MaxPoolingOutputs[Value]:
+    """Finds the largest element of each window."""
+
+def max_pooling_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+) -> Value:
+    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
+
+def max_unpooling(
+    input: Given[Value],
+    indices: Given[Value],
+    output_sizes: Integers,
+) -> Value:
+    """Writes each element at an index of an output that is 0 elsewhere."""
 
 def mean(
     a: Given[Value],
@@ -748,6 +875,41 @@ def quantized_linear_add(
     output_zero_point: Given[Value] | None = None,
 ) -> Value:
     """Adds two quantized tensors, and quantizes the sum."""
+
+def quantized_linear_average_pooling(
+    input: Given[Value],
+    input_scale: Given[Value],
+    output_scale: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    include_padding: bool,
+    input_zero_point: Given[Value] | None = None,
+    output_zero_point: Given[Value] | None = None,
+) -> Value:
+    """Averages the quantized elements of each window, and quantizes the mean."""
+
+def quantized_linear_convolution(
+    input: Given[Value],
+    input_scale: Given[Value],
+    input_zero_point: Given[Value],
+    filter: Given[Value],
+    filter_scale: Given[Value],
+    filter_zero_point: Given[Value],
+    bias: Given[Value],
+    output_scale: Given[Value],
+    output_zero_point: Given[Value],
+    output_data_type: TensorDataType | str,
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    group_count: int = 1,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves two quantized tensors, and quantizes the result."""
 
 class RandomGeneratorOutputs(NamedTuple, Generic[Value]):
     values: Value
@@ -872,6 +1034,16 @@ def tile(
     repeats: Integers | int,
 ) -> Value:
     """Repeats a tensor along each dimension."""
+
+def unfold(
+    input: Given[Value],
+    window_sizes: Integers | int,
+    strides: Integers | int,
+    dilations: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+) -> Value:
+    """Copies the elements of each window into one column."""
 
 def value_scale_2d(
     input: Given[Value],

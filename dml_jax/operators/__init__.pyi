@@ -9,6 +9,8 @@ from jax.typing import ArrayLike
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DepthSpaceOrder,
     IsInfinityMode,
     PaddingMode,
@@ -52,7 +54,12 @@ __all__ = [
     "AdamOptimizer",
     "Argmax",
     "Argmin",
+    "AveragePooling",
+    "AveragePooling1",
+    "AveragePoolingGrad",
     "Cast",
+    "Convolution",
+    "ConvolutionInteger",
     "DepthToSpace",
     "DepthToSpace1",
     "Dequantize",
@@ -126,10 +133,20 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
+    "Fold",
     "Join",
+    "LpPooling",
+    "LpPooling1",
+    "MaxPooling",
+    "MaxPooling1",
+    "MaxPooling2",
+    "MaxPoolingGrad",
+    "MaxUnpooling",
     "Padding",
     "Padding1",
     "Quantize",
+    "QuantizedLinearAveragePooling",
+    "QuantizedLinearConvolution",
     "RandomGenerator",
     "Reduce",
     "ReverseSubsequences",
@@ -140,6 +157,7 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
+    "Unfold",
     "ValueScale2d",
 ]
 
@@ -733,9 +751,7 @@ class ElementWiseLogicalLessThan(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class ElementWiseLogicalGreaterThanOrEqual(
-    Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"
-):
+class ElementWiseLogicalGreaterThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
     """Tells where the first of two elements is greater or equal: `a >= b`."""
 
     a_tensor: TensorDesc
@@ -1335,6 +1351,64 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Convolution(Operator, op="CONVOLUTION"):
+    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
+
+    input_tensor: TensorDesc
+    filter_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    mode: ConvolutionMode
+    direction: ConvolutionDirection
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    group_count: int
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        filter_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        mode: ConvolutionMode | str,
+        direction: ConvolutionDirection | str,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_padding: Integers,
+        group_count: int,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        filter_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        mode: ConvolutionMode | str,
+        direction: ConvolutionDirection | str,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_padding: Integers,
+        group_count: int,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class Reduce(Operator, op="REDUCE"):
     """Combines the elements along `axes` into one; the rank is kept."""
 
@@ -1426,6 +1500,245 @@ class Argmax(Operator, op="ARGMAX"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AveragePooling(Operator, op="AVERAGE_POOLING"):
+    """Averages the elements of each window."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AveragePooling1(Operator, op="AVERAGE_POOLING1"):
+    """Averages the elements of each window, which dilations may spread."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LpPooling(Operator, op="LP_POOLING"):
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    p: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        p: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        p: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LpPooling1(Operator, op="LP_POOLING1"):
+    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    p: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        p: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        p: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPooling(Operator, op="MAX_POOLING"):
+    """Finds the largest element of each window."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPooling1(Operator, op="MAX_POOLING1"):
+    """Finds the largest element of each window, and its index."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_indices_tensor: TensorDesc | None
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_indices_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Slice(Operator, op="SLICE"):
@@ -2068,6 +2381,34 @@ class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
+    """Writes each element at an index of an output that is 0 elsewhere."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     """Makes matrices with one number along a diagonal, and 0 elsewhere."""
 
@@ -2354,6 +2695,45 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class MaxPooling2(Operator, op="MAX_POOLING2"):
+    """Finds the largest element of each window, which dilations may spread, and its index."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_indices_tensor: TensorDesc | None
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_indices_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class Slice1(Operator, op="SLICE1"):
     """Cuts a part out of a tensor, with strides that may be negative."""
 
@@ -2441,6 +2821,119 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
         input_tensor: TensorDesc,
         block_size: int,
         order: DepthSpaceOrder | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ConvolutionInteger(Operator, op="CONVOLUTION_INTEGER"):
+    """Convolves integers of 8 bits to INT32."""
+
+    input_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    filter_tensor: TensorDesc
+    filter_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    group_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class QuantizedLinearConvolution(Operator, op="QUANTIZED_LINEAR_CONVOLUTION"):
+    """Convolves two quantized tensors, and quantizes the result."""
+
+    input_tensor: TensorDesc
+    input_scale_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    filter_tensor: TensorDesc
+    filter_scale_tensor: TensorDesc
+    filter_zero_point_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    group_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_scale_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_scale_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2603,6 +3096,89 @@ class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):
         *,
         input_tensor: TensorDesc,
         input_gradient_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AveragePoolingGrad(Operator, op="AVERAGE_POOLING_GRAD"):
+    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPoolingGrad(Operator, op="MAX_POOLING_GRAD"):
+    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2829,6 +3405,61 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
         value: float,
         diagonal_fill_begin: int,
         diagonal_fill_end: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class QuantizedLinearAveragePooling(Operator, op="QUANTIZED_LINEAR_AVERAGE_POOLING"):
+    """Averages the quantized elements of each window, and quantizes the mean."""
+
+    input_tensor: TensorDesc
+    input_scale_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -3613,6 +4244,86 @@ class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Fold(Operator, op="FOLD"):
+    """Adds the columns that UNFOLD makes at the places of their windows."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Unfold(Operator, op="UNFOLD"):
+    """Copies the elements of each window into one column."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
