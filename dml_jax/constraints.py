@@ -23,8 +23,10 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from dml_jax.descriptor import Size2D
 from dml_jax.enums import Enumeration, FeatureLevel
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.tensor import TensorDesc
@@ -55,6 +57,8 @@ def _readable(value: Any) -> Any:
         return value.suffix
     if isinstance(value, tuple):
         return tuple(map(_readable, value))
+    if isinstance(value, Size2D):
+        return SimpleNamespace(Width=value.width, Height=value.height)
     return value
 
 
