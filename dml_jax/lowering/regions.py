@@ -159,7 +159,7 @@ def _sampled(
     taps = []
     for place, size in zip(places, x.shape[1:3], strict=True):
         end = np.float32(size - 1)
-        place = jnp.where(place > 0, jnp.where(place < end, place, end), np.float32(0))
+        place = jnp.where(place >= 0, jnp.where(place < end, place, end), np.float32(0))
         fixed = lax.stop_gradient(place)
         low = jnp.floor(fixed) if how.is_linear else nearest(fixed, jnp)
         taps.append((low, jnp.minimum(low + 1, end), place - low))

@@ -197,7 +197,8 @@ class RoiAlignGrad(_Offset, op="ROI_ALIGN_GRAD"):
     and to the corners of its region, times the slope of the picture, by the chain rule.
 
     Choices: samples outside have the value 0 and pass nothing on; among equal samples the first is
-    the largest; at an element, the slope is that on its right; NEAREST_NEIGHBOR has no slope.
+    the largest; at an element, the slope is that on its right; at the last element, beyond the
+    edges and with NEAREST_NEIGHBOR there is none.
 
     Gradient: that of these sums. Where `maximum_samples_per_output` allows an output more than 64
     samples, AVERAGE has it in forward mode only.

@@ -122,12 +122,16 @@ class _Resampling(_Interpolating):
                 raise DmlError([Fault(cls.c_name, "InterpolationMode", rule, mode)])
             arguments.pop("rounding_direction", None)
         sizes = getattr(arguments[first], "shape", ())
-        counts = items_of(arguments["output_sizes"])
-        pairs = list(zip(sizes, counts, strict=len(sizes) == len(counts)))
-        if "gradient" in first:
-            pairs = [(n, m) for m, n in pairs]
+        try:
+            counts = items_of(arguments["output_sizes"])
+        except DmlError as error:
+            raise DmlError(error.moved(cls.c_name, "output_sizes")) from None
+        scales = [1.0] * len(sizes)
+        if len(sizes) == len(counts) and all(isinstance(m, int) and m > 0 for m in counts):
+            pairs = zip(sizes, counts, strict=True)
+            scales = [n / m if "gradient" in first else m / max(n, 1) for n, m in pairs]
         defaults: dict[str, Any] = {
-            "scales": [m / n if n else 1.0 for n, m in pairs],
+            "scales": scales,
             "input_pixel_offsets": [0.5] * len(sizes),
             "output_pixel_offsets": [-0.5] * len(sizes),
         }

@@ -62,7 +62,7 @@ def taps(op: Any, place: float, size: int) -> Taps | None:
     if not -1 <= place <= size:
         return None
     inner = min(max(place, 0), size - 1)
-    slope = float(0 < place < size - 1)
+    slope = float(0 <= place < size - 1)
     if op.interpolation_mode.name != "LINEAR":
         return [(min(math.floor(inner + 0.5), size - 1), 1, 0)]
     k = math.floor(inner)
