@@ -33,9 +33,9 @@ from dml_jax import (
     reduce,
     run_model,
 )
-from dml_jax.catalogue import names
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor
+from dml_jax.facts import catalogue
 
 COMMANDS = list(cli.commands)
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -216,7 +216,7 @@ def test_an_operator_that_is_not_implemented(name: str):
 
 
 def test_the_names_of_all_operators():
-    found = names()
+    found = catalogue()
     assert len(found) == len(set(found)) == 177
     assert {name.removeprefix("DML_OPERATOR_") for name in DOCUMENTED} <= set(found)
 
