@@ -23,8 +23,10 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from dml_jax.descriptor import Size2D
 from dml_jax.enums import Enumeration, FeatureLevel
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.tensor import TensorDesc
@@ -55,6 +57,8 @@ def _readable(value: Any) -> Any:
         return value.suffix
     if isinstance(value, tuple):
         return tuple(map(_readable, value))
+    if isinstance(value, Size2D):
+        return SimpleNamespace(Width=value.width, Height=value.height)
     return value
 
 
@@ -547,7 +551,7 @@ def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
 
 def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     names = data["at_least_one"]
-    if not any(map(view.is_given, names)):
+    if all(map(view.is_known, names)) and not any(map(view.is_given, names)):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
         expect(False, names[0], rule, _plain("nothing"))
 
