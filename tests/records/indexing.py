@@ -59,7 +59,7 @@ def scatter(op: Any, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) ->
 def scatter_nd(op: Any, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
     out, indices = last(x, op.input_dimension_count), last(indices, op.indices_dimension_count)
     out, count = out.copy(), indices.shape[-1]
-    updates = updates.reshape(*indices.shape[:-1], *out.shape[count:])
+    updates = updates.reshape((*indices.shape[:-1], *out.shape[count:]))
     for at in np.ndindex(*indices.shape[:-1]):
         target = [place(i, n, False) for i, n in zip(indices[at], out.shape, strict=False)]
         if None not in target:
