@@ -47,6 +47,7 @@ _PLACES = {
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),
     "tensor": ("TensorDesc", "calc_buffer_tensor_size"),
 }
+_MODULES = ("enums", "functional", "operators")
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 
@@ -55,6 +56,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"dml_jax.{_PLACE_OF[name]}"), name)
     elif name == "__all__":
         return [*_PLACE_OF, *_of("operators").__all__, *_of("functional").__all__]
+    elif name in _MODULES:
+        value = _of(name)
     elif name in _of("facts").names_of_classes():
         value = getattr(_of("operators"), name)
     elif name in _of("facts").functions():

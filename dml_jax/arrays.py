@@ -8,6 +8,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.ma import MaskedArray
 
+from dml_jax.enums import NO_BFLOAT16
 from dml_jax.errors import DmlError, Fault, Unquoted, with_article
 from dml_jax.tensor import Placeholder, TensorDesc, shown_array
 
@@ -89,6 +90,8 @@ def _remedy(tensor: TensorDesc, array: Any) -> str:
         return " without a mask (x.filled() makes one)"
     if shape is None or not hasattr(array, "dtype"):
         return " (jax.numpy.asarray makes one)"
+    if shape == tensor.sizes and array.dtype == jax.numpy.bfloat16:
+        return NO_BFLOAT16
     if shape == tensor.sizes:
         return f" (x.astype({tensor.dtype.name!r}) converts)" if _is_of_numbers(array) else ""
     return " (jax.vmap maps over a dimension more)" if shape[1:] == tensor.sizes else ""

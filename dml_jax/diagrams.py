@@ -66,11 +66,14 @@ def graph_picture(graph: Graph) -> Picture:
     boxes: dict[int, int] = {}
     inputs = [picture.add("input", p.name, "graph input") for p in points if not p.output]
 
-    def join(source: Source, end: int) -> None:
+    def join(source: Source, end: int, read: TensorDesc | None = None) -> None:
         node, index = source
         start = inputs[index] if node < 0 else boxes[node]
         tensors = graph.inputs if node < 0 else _outputs(graph.nodes[node])
-        picture.lines.append((start, end, label(tensors[index])))
+        words = label(tensors[index])
+        if read is not None:
+            words += f" as {read.shown()}"
+        picture.lines.append((start, end, words))
 
     for index, node, sources in graph.plan:
         if isinstance(node, ConstantNode):
@@ -80,8 +83,9 @@ def graph_picture(graph: Graph) -> Picture:
         boxes[index] = picture.add(
             "operator", node.name or name, name if node.name else f"node {index}"
         )
-        for source in sources:
-            join(source, boxes[index])
+        for place, source in enumerate(sources):
+            _, read = graph.views.get((index, place), (None, None))
+            join(source, boxes[index], read)
     outputs = [point for point in points if point.output]
     for point, source in zip(outputs, graph.results, strict=True):
         join(source, picture.add("output", point.name, "graph output"))

@@ -38,38 +38,120 @@ class Documentation:
 
     @classmethod
     def of(cls, op: type[Operator]) -> "Documentation":
-        blocks = re.split(r"\n\n+", inspect.cleandoc(op.__doc__ or ""))
-        formula: list[str] = []
-        example: list[str] = []
+        """Return what an operator and its bases say; what a class itself says comes first.
+
+        The general choices of the bases stay. A field that no class describes has the text of its
+        C name.
+        """
+        own = _Said.of(op, op.__doc__)
+        said = [own, *(_Said.of(op, base.__doc__) for base in op.__mro__[1:] if _is_below(base))]
+        texts: dict[str, tuple[str, list[str]]] = {}
+        for part in said:
+            texts = {**part.fields, **texts}
         fields: dict[str, str] = {}
-        choices: list[tuple[str, str]] = []
-        labelled = {"Gradient": "", "Source": ""}
+        choices = [("", choice) for part in reversed(said) for choice in part.choices]
+        for f in op.fields:
+            fields[f.name], chosen = texts.get(f.name, (default_text(f), []))
+            choices += [(f.name, choice) for choice in chosen]
+        formula = own.formula
+        if not formula and op.formula:
+            formula = [f"`{op.formula}`" if " = " in op.formula else f"`output = {op.formula}`"]
+        inherited = (part.formula for part in said if part.formula)
+        return cls(
+            own.summary,
+            tuple(formula or next(inherited, [])),
+            next((part.gradient for part in said if part.gradient), ""),
+            tuple(dict.fromkeys(choices)),
+            fields,
+            own.example,
+            own.source or f"DML_{op.short_name}_OPERATOR_DESC",
+        )
+
+
+def _is_below(base: type) -> bool:
+    """Return whether a class is a family's base, or an operator."""
+    return issubclass(base, Operator) and base is not Operator and bool(vars(base).get("__doc__"))
+
+
+@dataclass
+class _Said:
+    """What the docstring of one class says; `fields` are (text, choices) by the field's name."""
+
+    summary: str
+    formula: list[str]
+    gradient: str
+    choices: list[str]
+    fields: dict[str, tuple[str, list[str]]]
+    example: str
+    source: str
+
+    @classmethod
+    def of(cls, op: type[Operator], docstring: str | None) -> "_Said":
+        """Read a docstring of the operator `op`, or of a base of it."""
+        blocks = re.split(r"\n\n+", inspect.cleandoc(docstring or ""))
+        self = cls(blocks[0], [], "", [], {}, "", "")
+        known = [f.name for f in op.fields]
+        examples = []
         for block in blocks[1:]:
             if block.startswith("Fields:"):
                 for names, text in _items(block):
-                    for name in names or [f.name for f in op.fields]:
-                        plain, chosen = _resolved(text, name)
-                        fields[name] = plain
-                        choices += ((name, choice) for choice in chosen)
+                    for name in names or known:
+                        if name in known:
+                            self.fields[name] = _resolved(text, name)
             elif block.startswith(">>>"):
-                example.append(block)
+                examples.append(block)
             else:
                 plain, *rest = _LABEL.split(" ".join(block.split()))
-                formula += [plain.strip()] if plain else []
+                self.formula += [plain.strip()] if plain else []
                 for label, text in zip(rest[::2], rest[1::2], strict=True):
-                    if label in labelled:
-                        labelled[label] = _resolved_gradient(text.strip())
+                    if label == "Gradient":
+                        self.gradient = _resolved_gradient(text.strip())
+                    elif label == "Source":
+                        self.source = text.strip().removesuffix(".")
                     else:
-                        choices.append(("", _sentence(text)))
-        return cls(
-            blocks[0],
-            tuple(formula),
-            labelled["Gradient"],
-            tuple(choices),
-            fields,
-            "\n\n".join(example),
-            labelled["Source"].removesuffix("."),
-        )
+                        self.choices.append(_sentence(text))
+        self.example = "\n\n".join(examples)
+        return self
+
+
+_TEXTS = {
+    "InputTensor": "The tensor to read.",
+    "OutputTensor": "The result.",
+    "ATensor": "The left operand.",
+    "BTensor": "The right operand.",
+    "ScaleBias": "Applied to each element first: `x * scale + bias`.",
+    "FusedActivation": "An activation without tensors, applied to the result.",
+    "Axis": "The dimension to work along, in [0, rank - 1].",
+    "Axes": "The dimensions to work along: one or more, each once, in any order.",
+    "AxisDirection": "Whether to go along the axis from its start or from its end.",
+    "InputGradientTensor": "The gradient of the result of the forward operator.",
+    "OutputGradientTensor": "The gradient of the input of the forward operator.",
+    "IndicesTensor": "Indices of elements.",
+    "ScaleTensor": "The scale of each element.",
+    "BiasTensor": "The bias of each channel.",
+    "ZeroPointTensor": "The number that stands for 0.",
+    "StartPadding": "The elements before the first one, in each dimension.",
+    "EndPadding": "The elements after the last one, in each dimension.",
+    "Strides": "The steps of the window, in each dimension.",
+    "Dilations": "The distance between neighbours in the window, in each dimension.",
+    "WindowSize": "The size of the window, in each dimension.",
+    "Epsilon": "A small number that keeps a divisor above 0.",
+    "Direction": "The direction in which to go.",
+    "Alpha": "The factor alpha of the formula.",
+    "Beta": "The factor beta of the formula.",
+    "Min": "The lower bound.",
+    "Max": "The upper bound.",
+    "MinMaxDataType": "The type of the bounds, which is the tensors'.",
+    "ValueDataType": "The type of the values, which is the output's.",
+    "Value": "The value.",
+    "SequenceLengthsTensor": "The length of each sequence.",
+    "ConditionTensor": "Where it is not 0, the left operand is taken.",
+}
+
+
+def default_text(field: Field) -> str:
+    """Return what a field is, by its C name."""
+    return _TEXTS.get(field.c_name, _sentence(f"the {field.name.replace('_', ' ')}."))
 
 
 def _items(block: str) -> Iterator[tuple[list[str], str]]:
@@ -88,7 +170,7 @@ def _resolved(text: str, name: str) -> tuple[str, list[str]]:
     same = _AS_FOR.match(text)
     if same:
         other = Documentation.of(OPERATORS[f"DML_OPERATOR_{same[1]}"])
-        start, text = other.fields[name], text[same.end() :]
+        start, text = other.fields.get(name, ""), text[same.end() :]
         choices = [choice for field, choice in other.choices if field == name]
     plain, *rest = re.split(r"Choices?: ", text)
     plain = " ".join(part for part in (start, _sentence(plain)) if part)

@@ -72,6 +72,16 @@ class Enumeration(enum.IntEnum):
         return Unquoted(self.suffix)
 
 
+NO_BFLOAT16 = " (no operator takes bfloat16, but functions of arrays do, as dml_jax.clip)"
+
+
+def is_bfloat16(value: object) -> bool:
+    """Return whether a data type, or its name, is bfloat16."""
+    if isinstance(value, str):
+        return value.lower() == "bfloat16"
+    return isinstance(value, (type, np.dtype)) and value in (jnp.bfloat16, np.dtype(jnp.bfloat16))
+
+
 class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     """DML_TENSOR_DATA_TYPE: the type of a tensor's elements."""
 
@@ -108,6 +118,8 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @classmethod
     def hint(cls, value: object) -> str:
         """The member of a dtype, too."""
+        if is_bfloat16(value):
+            return NO_BFLOAT16
         known = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
         if known or isinstance(value, np.dtype):
             with contextlib.suppress(DmlError):
@@ -125,6 +137,7 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         if found is None:
             names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
             rule = f"be one that DirectML has ({names})"
+            rule += NO_BFLOAT16 if name == "bfloat16" else ""
             raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(name))])
         return found
 

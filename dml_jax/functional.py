@@ -1,20 +1,26 @@
 """Operators as functions of arrays, under DirectMLX's names, with its argument order and defaults.
 
 `dml_jax.facts` has the signature of every function. A function reads sizes and types from its
-arrays, broadcasts them as NumPy does, makes the descriptor of the lowest version of the operator
-that expresses the arguments, and keeps it, so that a later call of the same shapes costs a
-dictionary look-up. On expressions of a `GraphBuilder` it adds a node. Types are never promoted; a
-Python number in place of an array has the type of the other arrays. Each function raises `DmlError`
-for arguments that its operator refuses.
+arrays, broadcasts them as NumPy does, and makes the descriptor of the lowest version of the
+operator that expresses the arguments. It keeps the descriptor, and a later call of the same shapes
+looks it up. On expressions of a `GraphBuilder` it adds a node. Types are never promoted; a Python
+number in place of an array has the type of the other arrays. Each function raises `DmlError` for
+arguments that its operator refuses, and `TypeError` for a call that does not fit its signature.
+
+DirectML has no bfloat16. Functions of arrays take it as an extension: they compute in FLOAT32, and
+round results that FLOAT16 arrays would give in FLOAT16 to bfloat16, once.
 """
 
 import ast
 import builtins
 import collections
+import enum
 import functools
 import inspect
-import numbers
-from collections.abc import Callable, Mapping, Sequence
+import math
+import operator as python
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,232 +28,410 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax import facts
-from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, items_of
-from dml_jax.fields import Array
+from dml_jax.arrays import is_deleted, is_plain, unusable
+from dml_jax.descriptor import Descriptor
+from dml_jax.enums import TensorDataType, is_bfloat16
+from dml_jax.errors import DmlError, Fault, Unquoted, items_of, nearest
+from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.operator import OPERATORS, Operator
+from dml_jax.operator import OPERATORS, FusedActivation, Operator
 from dml_jax.tensor import TensorDesc, is_array, shown_array
 
-_KEPT_MAX = 4096
-_kept: dict[Any, Operator] = {}
+_KEPT_MAX = 4096  # calls of one function
+_NUMBERS = (bool, int, float, complex)
+_VALUES = (enum.Enum, Descriptor, FusedActivation, TensorDesc, type, np.dtype)
+_BFLOAT16 = np.dtype(jnp.bfloat16)
+_BITS = "ELEMENT_WISE_BIT_"
+
+Place = tuple[int | str, int | None]  # an argument, and which item of a list
 
 
-def _key(value: Any) -> Any:
-    """Return what a descriptor is kept by: floats by their bits, and 1, 1.0 and True apart."""
+def _tensor_key(value: Any) -> Any:
+    """Return what the description of an array, or of a list of arrays, is kept by."""
+    kind = type(value)
+    if kind is Expression:
+        return value.desc
+    if value is None or kind in _NUMBERS:
+        return kind
+    if kind is list or kind is tuple:
+        return tuple(map(_tensor_key, value))
+    try:
+        return value.dtype, value.shape
+    except AttributeError:
+        raise TypeError from None  # no array; a call says so
+
+
+def _value_key(value: Any) -> Any:
+    """Return what an attribute is kept by: floats by their bits, and 1, 1.0 and True apart."""
+    kind = type(value)
+    if kind is int or kind is bool or kind is str or value is None:
+        return kind, value
     if isinstance(value, (float, np.floating)):
-        return type(value), float(value).hex()
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_key, value))
-    return type(value), value
+        return kind, float(value).hex()
+    if isinstance(value, (list, tuple, range)):
+        return tuple(map(_value_key, value))
+    if isinstance(value, (*_VALUES, np.generic)):
+        return kind, value
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.dtype, value.shape, value.tobytes()
+    raise TypeError  # an iterator, or something else that a key cannot stand for
 
 
-@functools.lru_cache(maxsize=_KEPT_MAX)
-def _tensor_desc(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> TensorDesc:
-    return TensorDesc(TensorDataType.of_dtype(dtype), shape, strides)
+class _Call:
+    """A call of a certain shape: the operator, and where its arrays are among the arguments.
+
+    Args:
+        op: the operator.
+        places: the argument of each array, in the order of the operator's inputs.
+        types: the type in which a Python number is taken there, None for arrays.
+        targets: the sizes to which each array is broadcast, None where it has them.
+        rounded: which outputs are rounded to bfloat16; None where no bfloat16 takes part.
+        returned: makes what the function returns of the results; None where they are that already.
+    """
+
+    def __init__(
+        self,
+        op: Operator,
+        places: Sequence[Place],
+        types: Sequence[np.dtype | None],
+        targets: Sequence[tuple[int, ...] | None],
+        rounded: tuple[bool, ...] | None,
+        returned: Callable[[Any], Any] | None,
+    ):
+        self.op, self.places, self.types = op, places, types
+        self.targets, self.rounded, self.returned = tuple(targets), rounded, returned
+        self.in_order = [p for p, k in places] == [*range(len(places))] and types == [None] * len(
+            places
+        )
+        self.is_direct = rounded is None and set(targets) <= {None}
+
+    def __call__(
+        self, positional: Sequence[Any], named: Mapping[str, Any], graph: GraphBuilder | None = None
+    ) -> Any:
+        op = self.op
+        if self.in_order:
+            arrays = positional[: len(self.places)]
+        else:
+            arrays = [*self._arrays(positional, named, graph)]
+        if not arrays and graph is not None:
+            results = graph.node(op)
+        elif self.is_direct:
+            results = op(*arrays)
+        elif any(isinstance(array, Expression) for array in arrays):
+            results = op(*map(_reinterpreted, arrays, op.inputs))
+        else:
+            results = self._spread(arrays)
+        return results if self.returned is None else self.returned(results)
+
+    def _arrays(
+        self, positional: Sequence[Any], named: Mapping[str, Any], graph: GraphBuilder | None
+    ) -> Iterator[Any]:
+        values = []
+        for place, item in self.places:
+            value = positional[place] if isinstance(place, int) else named[place]
+            values.append(value if item is None else value[item])
+        builder = next((v.builder for v in values if isinstance(v, Expression)), graph)
+        paths = [path for path, _, _ in self.op.tensors(output=False)]
+        ranks = [tensor.dimension_count for tensor in self.op.inputs]
+        for value, dtype, path, rank in zip(values, self.types, paths, ranks, strict=True):
+            if dtype is None:
+                yield value
+            else:
+                held = _held(self.op.c_name, path, value, dtype).reshape((1,) * rank)
+                yield held if builder is None else builder.constant(held)
+
+    def _spread(self, arrays: Sequence[Any]) -> Any:
+        paths = [path for path, _, _ in self.op.tensors(output=False)]
+        if not all(is_plain(array) and not is_deleted(array) for array in arrays):
+            found = map(unusable, [self.op.c_name] * len(paths), paths, arrays)
+            raise DmlError(fault for fault in found if fault)
+        return _spread_call(self.op, self.targets, self.rounded, *arrays)
 
 
-def _axis(value: Any, rank: int) -> Any:
-    """Return an axis that counts from the end as one that counts from the start."""
-    is_negative = isinstance(value, (int, np.integer)) and -rank <= value < 0
-    return int(value) + rank if is_negative else value
+def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
+    """Return an expression as an operator's tensor describes it, which may broadcast it."""
+    if not isinstance(value, Expression) or value.desc == tensor:
+        return value
+    return value.reinterpret(tensor.sizes, tensor.strides)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Number) and not isinstance(value, (np.ndarray, np.generic))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2), inline=True)
+def _spread_call(op: Operator, targets: Any, rounded: Any, *arrays: Any) -> Any:
+    """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16."""
+    inputs = []
+    for array, target, tensor in zip(arrays, targets, op.inputs, strict=True):
+        if rounded is not None and array.dtype == _BFLOAT16:
+            array = array.astype(tensor.dtype)
+        inputs.append(array if target is None else jnp.broadcast_to(array, target))
+    results = op(*inputs)
+    if rounded is None or not any(rounded):
+        return results
+    made = results if op.returns_tuple else (results,)
+    made = tuple(
+        r.astype(_BFLOAT16) if narrow else r for r, narrow in zip(made, rounded, strict=True)
+    )
+    return made if op.returns_tuple else made[0]
 
 
-class Function:
-    """A function of one family of versions, made from its entry in `dml_jax.facts`."""
+def _held(operator: str, path: str, value: Any, dtype: np.dtype) -> np.ndarray:
+    """Return a Python number as an array. Raises `DmlError` where the type cannot hold it."""
+    try:
+        with np.errstate(all="ignore"):
+            held = np.asarray(value if isinstance(value, int) else float(value)).astype(dtype)
+    except (OverflowError, TypeError):
+        pass
+    else:
+        is_rounded = isinstance(value, float) and jnp.issubdtype(dtype, jnp.floating)
+        is_finite = bool(np.isfinite(held)) or not math.isfinite(value)
+        if is_finite if is_rounded else held.item() == value:
+            return held
+    rule = f"be a number that the type {np.dtype(dtype).name} holds"
+    raise DmlError([Fault(operator, path, rule, value)])
+
+
+class _Family:
+    """What a function knows of its operator's versions, from its entry in `dml_jax.facts`."""
 
     def __init__(self, name: str):
         entry = facts.functions()[name]
-        self.__name__ = self.__qualname__ = name
-        self.__module__ = __name__
         self.name = name
         self.operators: list[type[Operator]] = [
             OPERATORS[f"{facts.PREFIX}{op}"]
             for op in entry["operators"]
             if f"{facts.PREFIX}{op}" in OPERATORS
         ]
-        self._fields: Mapping[str, str] = entry.get("fields", {})
-        self._results: Sequence[str] = entry.get("results", ())
-        needs_graph = any(
-            all(f.optional for f in op.fields if f.tensor and not f.tensor.output)
-            for op in self.operators
-        )
-        parameters = [self._parameter(text) for text in entry["arguments"]]
-        if needs_graph:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter("graph", kind, default=None))
-        self.__signature__ = inspect.Signature(parameters)
-        self._named = (
-            collections.namedtuple(f"{facts.class_name_of(name.upper())}Outputs", self._results)
-            if self._results
+        self.fields: Mapping[str, str] = entry.get("fields", {})
+        self.results: Sequence[str] = entry.get("results", ())
+        parameters = [_parameter(text) for text in entry["arguments"]]
+        if any(_is_generator(op) for op in self.operators):
+            parameters.append(_parameter("graph=None"))
+        self.signature = inspect.Signature(parameters)
+        self.defaults = {p.name: p.default for p in parameters}
+        self.tensors = {p.name for p in parameters if any(self._reads(p.name))}
+        self.outputs = (
+            collections.namedtuple(
+                f"{facts.class_name_of(name.upper())}Outputs", self.results, module=__name__
+            )
+            if self.results
             else None
         )
-        self.__doc__ = self._documentation(entry["arguments"])
 
-    @staticmethod
-    def _parameter(text: str) -> inspect.Parameter:
-        name, _, default = text.partition("=")
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        value = ast.literal_eval(default) if default else inspect.Parameter.empty
-        return inspect.Parameter(name, kind, default=value)
+    def _reads(self, argument: str) -> Iterator[Field]:
+        """Yield the tensor fields, of each version, that an argument gives."""
+        for operator in self.operators:
+            f = self._field(operator, argument)
+            if f is not None and f.tensor and not f.tensor.output:
+                yield f
 
-    def _documentation(self, arguments: Sequence[str]) -> str:
-        """Return the docstring: that of the newest operator, and what the arguments are."""
-        newest = self.operators[-1]
-        summary = inspect.cleandoc(newest.__doc__ or "").split("\n\n")[0]
-        versions = " or ".join(op.c_name for op in self.operators)
-        several = f"Returns a named tuple of {', '.join(self._results)}." if self._results else ""
-        lines = [summary, f"{self.name}({', '.join(arguments)})", several, f"Makes {versions}."]
-        return "\n\n".join(line for line in lines if line)
-
-    def __repr__(self) -> str:
-        return f"<function dml_jax.{self.name}>"
-
-    def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Return the result of the operator that the arguments describe."""
-        try:
-            bound = self.__signature__.bind(*positional, **named)
-        except TypeError as error:
-            raise TypeError(f"dml_jax.{self.name}: {error}") from None
-        bound.apply_defaults()
-        arguments = dict(bound.arguments)
-        graph = arguments.pop("graph", None)
-        if graph is not None and not isinstance(graph, GraphBuilder):
-            raise DmlError([Fault(self._c_name, "graph", "be a GraphBuilder", graph)])
-        return self._run(arguments, graph)
+    def _field(self, operator: type[Operator], argument: str) -> Field | None:
+        """Return the field of a version that an argument gives."""
+        name = self.fields.get(argument, argument)
+        known = {f.name: f for f in operator.fields}
+        names = (name, f"{name}_tensor", f"{name}_tensors")
+        return next((known[n] for n in names if n in known), None)
 
     @property
-    def _c_name(self) -> str:
-        return self.operators[-1].c_name
+    def documentation(self) -> str:
+        """The docstring: the first version's summary, the versions, and what is returned."""
+        first = self.operators[0]
+        summary = inspect.cleandoc(first.__doc__ or "").split("\n\n")[0]
+        versions = " or ".join(op.c_name for op in self.operators)
+        several = f"Returns a named tuple of {', '.join(self.results)}." if self.results else ""
+        return "\n\n".join(line for line in (summary, several, f"Makes {versions}.") if line)
 
-    def _run(self, arguments: Mapping[str, Any], graph: GraphBuilder | None) -> Any:
+    def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name. Raises `TypeError` where they do not fit the signature."""
+        try:
+            return self.signature.bind(*positional, **named).arguments
+        except TypeError as error:
+            text = str(error)
+            for name in named:
+                if name not in self.defaults:
+                    text = f"got an unexpected argument {name!r}{nearest(name, self.defaults)}"
+            raise TypeError(f"dml_jax.{self.name}: {text}") from None
+
+    def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> _Call:
+        """Return the call that arguments describe, of the lowest version that expresses them.
+
+        Args:
+            given: the arguments.
+            places: where a call of this shape has them: their position, or their name.
+        """
         refusals: list[DmlError] = []
-        for operator in self.operators:
-            try:
-                fields = operator.call_of(self._fields_of(operator, arguments))
-            except DmlError as error:  # this version does not express the arguments
-                if operator is not self.operators[-1]:
-                    continue
-                refusals.append(error)
-                continue
-            try:
-                return self._apply(operator, fields, arguments, graph)
-            except DmlError as error:
-                refusals.append(error)  # a newer version may take the arguments
-        raise refusals[0]
+        for is_default_type in (False, True):
+            if is_default_type and not self._chooses_type(given):
+                break
+            for operator in self.operators:
+                arguments = {**self.defaults, **given}
+                if is_default_type:  # the type follows from the tensors
+                    arguments["output_data_type"] = None
+                arguments.pop("graph", None)
+                try:
+                    fields, origins = self._fields_of(operator, arguments)
+                    return self._described(operator, fields, origins, places)
+                except _LacksError as error:
+                    refusals.append(error)
+                except DmlError as error:
+                    refusals.insert(sum(not isinstance(r, _LacksError) for r in refusals), error)
+        raise DmlError(refusals[0].faults) from None
 
-    def _apply(
+    def _chooses_type(self, given: Mapping[str, Any]) -> bool:
+        return "output_data_type" in self.defaults and "output_data_type" not in given
+
+    def _fields_of(
+        self, operator: type[Operator], arguments: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the arguments by field, and the argument of each field.
+
+        Raises `_LacksError` where the version of the operator has no field for an argument.
+        """
+        fields: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        optional = {f.name for f in operator.outputs_of() if f.optional}
+        left_out: set[str] = set()
+        for argument, value in arguments.items():
+            f = self._field(operator, argument)
+            name = self.fields.get(argument, argument)
+            if argument in operator.arguments:
+                fields[argument], origins[argument] = value, argument
+            elif f is not None and f.tensor and f.tensor.output:
+                left_out |= set() if value else {f.name}
+            elif f is not None and not (
+                f.tensor is None and _is_tensor(value, self.tensors, argument)
+            ):
+                fields[f.name], origins[f.name] = value, argument
+            elif name in ("output_sizes", "output_data_type"):
+                fields[name] = value
+            elif value is not None and not self._is_default(argument, value):
+                rule = f"be left out (dml_jax.{self.name})"
+                raise _LacksError([Fault(operator.c_name, argument, rule, value)])
+        fields = operator.call_of(fields)
+        if left_out:
+            fields["outputs"] = optional - left_out
+        return fields, origins
+
+    def _is_default(self, argument: str, value: Any) -> bool:
+        """Return whether a value is the default of an argument, in whatever spelling."""
+        default = self.defaults[argument]
+        if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
+            return False
+        for f in filter(None, (self._field(op, argument) for op in self.operators)):
+            try:
+                return f.kind.convert(value) == f.kind.convert(default)
+            except DmlError:
+                return False
+        return value == default
+
+    def _described(
         self,
         operator: type[Operator],
         fields: Mapping[str, Any],
-        arguments: Mapping[str, Any],
-        graph: GraphBuilder | None,
-    ) -> Any:
+        origins: Mapping[str, str],
+        places: Mapping[str, int | str],
+    ) -> _Call:
         inputs, values = _split_inputs(operator, fields)
-        inputs = _with_numbers(operator, inputs)
-        is_narrow = any(getattr(v, "dtype", None) == jnp.bfloat16 for v in inputs.values())
-        if is_narrow:
-            return self._in_float32(arguments, graph)
+        types = _number_types(operator, inputs, values)
+        is_narrow = _BFLOAT16 in map(_dtype, _flat(inputs)) or _BFLOAT16 in types.values()
+        is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
+        if is_narrow and operator.short_name.startswith(_BITS):
+            rule = "be no bfloat16, which is computed as FLOAT32: its bits are others"
+            raise DmlError([Fault(operator.c_name, "the type", rule, Unquoted("bfloat16"))])
         targets = _broadcast(operator, inputs)
-        descs = {
-            name: _described(operator, name, value, targets.get(name))
-            for name, value in inputs.items()
-        }
-        ranks = [t.dimension_count for t in _flat(descs) if t is not None]
-        values = _normalised(operator, values, ranks[0] if ranks else 0)
-        op = _described_operator(operator, {**descs, **values})
-        arrays = [
-            (value, targets.get(name)) for name, item in inputs.items() for value in _items(item)
-        ]
-        if any(isinstance(value, Expression) for value, _ in arrays) or graph is not None:
-            results = _in_graph(op, arrays, graph)
-        elif any(t is not None and np.shape(v) != t for v, t in arrays):
-            results = _broadcast_call(op, tuple(t for _, t in arrays), *(v for v, _ in arrays))
+        make = functools.partial(_made, operator, inputs, values, types, targets)
+        rounded = None
+        if is_narrow:
+            op, rounded = _in_float32(make, inputs, values)
         else:
-            results = op(*(value for value, _ in arrays))
-        return self._presented(op, results)
-
-    def _fields_of(self, operator: type[Operator], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by field. Raises `DmlError` where the version has no such field."""
-        names = {f.name for f in operator.fields}
-        defaults = {p.name: p.default for p in self.__signature__.parameters.values()}
-        fields: dict[str, Any] = {}
-        for argument, value in arguments.items():
-            field = self._fields.get(argument, argument)
-            known = [n for n in (field, f"{field}_tensor", f"{field}_tensors") if n in names]
-            if known:
-                fields[known[0]] = value
-            elif field in ("output_sizes", "output_data_type") or argument in operator.arguments:
-                fields[argument if argument in operator.arguments else field] = value
-            elif value is None or value == defaults[argument]:
-                continue  # the version means what the default says
+            op = make(_BFLOAT16)
+        at: list[Place] = []
+        sizes: list[Any] = []
+        taken: list[Any] = []
+        for name, value in inputs.items():
+            place = places.get(origins.get(name, name), origins.get(name, name))
+            if isinstance(value, tuple):
+                at += [(place, item) for item in range(len(value))]
             else:
-                rule = f"be left out (dml_jax.{self.name})"
-                raise DmlError([Fault(operator.c_name, argument, rule, value)])
-        return fields
+                at.append((place, None))
+            for array in _items(value):
+                wanted = targets.get(name)
+                sizes.append(None if wanted == _shape(array) else wanted)
+                taken.append(types[name] if isinstance(array, _NUMBERS) else None)
+        return _Call(op, at, taken, sizes, rounded, self._returned(op))
 
-    def _in_float32(self, arguments: Mapping[str, Any], graph: GraphBuilder | None) -> Any:
-        """Compute bfloat16, which DirectML lacks, in float32, and round results once."""
-        values = list(arguments.values())
-        leaves, tree = jax.tree.flatten(values, is_leaf=lambda v: v is None)
-        narrow = [k for k, v in enumerate(leaves) if getattr(v, "dtype", None) == jnp.bfloat16]
+    def _returned(self, op: Operator) -> Callable[[Any], Any] | None:
+        """Return what makes a named tuple of the results, with None for one that is left out."""
+        if self.outputs is None:
+            return None
+        named, is_tuple = self.outputs, op.returns_tuple
+        is_made = [getattr(op, f.name) is not None for f in op.outputs_of()]
+        is_made += [False] * (len(self.results) - len(is_made))
 
-        @jax.jit
-        def computed(*arrays: Any) -> Any:
-            wide = list(leaves)
-            for k, array in zip(narrow, arrays, strict=True):
-                wide[k] = array.astype(jnp.float32)
-            whole = dict(zip(arguments, jax.tree.unflatten(tree, wide), strict=True))
-            results = self._run(whole, graph)
-            chosen = {self._fields.get(n, n) for n, value in whole.items() if value is not None}
-            keeps = "output_data_type" not in chosen
-            return jax.tree.map(
-                lambda r: r.astype(jnp.bfloat16) if keeps and r.dtype == jnp.float32 else r, results
-            )
+        def returned(results: Any) -> Any:
+            made = iter(results if is_tuple else (results,))
+            return named(*(next(made) if there else None for there in is_made))
 
-        return computed(*(leaves[k] for k in narrow))
+        return returned
 
-    def _presented(self, op: Operator, results: Any) -> Any:
-        """Return one result as it is, several as a named tuple with None for one left out."""
-        if self._named is None:
-            return results
-        made = iter(results if isinstance(results, tuple) else (results,))
-        outputs = op.outputs_of()
-        return self._named(
-            *(next(made) if getattr(op, f.name) is not None else None for f in outputs)
-        )
+
+class _LacksError(DmlError):
+    """Raised where a version of an operator has no field for an argument."""
+
+
+def _parameter(text: str) -> inspect.Parameter:
+    name, _, default = text.partition("=")
+    value = ast.literal_eval(default) if default else inspect.Parameter.empty
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
+
+
+def _is_generator(operator: type[Operator]) -> bool:
+    """Return whether an operator may have no input."""
+    return all(f.optional for f in operator.fields if f.tensor and not f.tensor.output)
+
+
+def _is_tensor(value: Any, tensors: Iterable[str], argument: str) -> bool:
+    """Return whether an argument that some version takes as an array is one."""
+    return argument in tensors and (isinstance(value, Expression) or is_array(value))
 
 
 def _split_inputs(
     operator: type[Operator], fields: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays by field, and the other fields."""
+    """Return the arrays by field, in the operator's order, and the other fields."""
     inputs: dict[str, Any] = {}
     values = dict(fields)
     for f in operator.fields:
-        if f.tensor and not f.tensor.output and f.name in values:
-            value = values.pop(f.name)
-            if value is None:
-                continue
-            if f.is_array:
-                if is_array(value):  # or its slices would be taken
-                    got = shown_array(value)
-                    raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
-                value = _listed(operator, f.c_name, value)
-            inputs[f.name] = value
+        if f.tensor is None or f.tensor.output or f.name not in values:
+            continue
+        value = values.pop(f.name)
+        if value is None and f.optional:
+            continue
+        if f.is_array:
+            if is_array(value):  # or its slices would be taken
+                got = shown_array(value)
+                raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
+            value = _listed(operator, f.c_name, value)
+        for path, array in _paths(f, value):
+            is_number = isinstance(array, _NUMBERS) and not f.is_array
+            if not (is_number or is_array(array) or isinstance(array, Expression)):
+                rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+                raise DmlError([Fault(operator.c_name, path, rule, shown_array(array))])
+        inputs[f.name] = value
     return inputs, values
+
+
+def _paths(f: Field, value: Any) -> list[tuple[str, Any]]:
+    """Return (path, array) of each array of a field."""
+    if isinstance(value, tuple):
+        return [(f"{f.c_name}[{index}]", array) for index, array in enumerate(value)]
+    return [(f.c_name, value)]
 
 
 def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _flat(descs: Mapping[str, Any]) -> list[TensorDesc]:
-    return [desc for item in descs.values() for desc in _items(item)]
+def _flat(inputs: Mapping[str, Any]) -> list[Any]:
+    return [array for value in inputs.values() for array in _items(value)]
 
 
 def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
@@ -257,147 +441,222 @@ def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...
         raise DmlError(error.moved(operator.c_name, field)) from None
 
 
-def _with_numbers(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs, with Python numbers as arrays of the other arrays' type."""
-    arrays = [v for item in inputs.values() for v in _items(item) if not _is_number(v)]
-    typed = next((v for v in arrays if hasattr(v, "dtype") or isinstance(v, Expression)), None)
-    if typed is None:
-        return dict(inputs)
-    graph = typed.graph if isinstance(typed, Expression) else None
-    dtype = typed.desc.dtype if isinstance(typed, Expression) else typed.dtype
-
-    def made(name: str, value: Any) -> Any:
-        if not _is_number(value):
-            return value
-        held = np.asarray(value).astype(dtype)
-        if not _holds(dtype, value, held):
-            field = next(f.c_name for f in operator.fields if f.name == name)
-            rule = f"fit the type {np.dtype(dtype).name} of the other arrays"
-            raise DmlError([Fault(operator.c_name, field, rule, value)])
-        held = held.reshape((1,))
-        return held if graph is None else graph.constant(held)
-
-    return {
-        name: tuple(made(name, v) for v in item) if isinstance(item, tuple) else made(name, item)
-        for name, item in inputs.items()
-    }
+def _dtype(array: Any) -> Any:
+    """Return the type of an array or expression, None for a number."""
+    return getattr(array, "dtype", None)
 
 
-def _holds(dtype: Any, value: Any, held: np.ndarray) -> bool:
-    """Return whether a type holds a Python number: integers exactly, floats to rounding."""
-    if isinstance(value, complex) and not isinstance(value, (int, float)):
-        return False
-    return jnp.issubdtype(dtype, jnp.floating) or held == value
+def _shape(array: Any) -> tuple[int, ...] | None:
+    """Return the sizes of an array or expression, None for a number."""
+    return getattr(array, "shape", None)
 
 
-def _shape(value: Any) -> tuple[int, ...] | None:
-    if isinstance(value, Expression):
-        return value.desc.sizes
-    return tuple(value.shape) if hasattr(value, "shape") else None
+def _number_types(
+    operator: type[Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, np.dtype]:
+    """Return the type in which each input that is a Python number is taken.
+
+    It is the type of the arrays whose type it must have, or else that of the first array.
+    """
+    numbers = [name for name, value in inputs.items() if isinstance(value, _NUMBERS)]
+    if not numbers:
+        return {}
+    known = {name: _dtype(_items(v)[0]) for name, v in inputs.items() if _items(v)}
+    chosen = values.get("output_data_type")
+    for f in operator.outputs_of():
+        if chosen is not None and not isinstance(chosen, Mapping):
+            known[f.name] = _BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
+    types: dict[str, np.dtype] = {}
+    for name in numbers:
+        alike = operator.fields_of_type(name)
+        found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
+        if not found:
+            f = next(f for f in operator.fields if f.name == name)
+            rule = "be an array, or another argument (numbers have no type of their own)"
+            raise DmlError([Fault(operator.c_name, f.c_name, rule, inputs[name])])
+        types[name] = np.dtype(found[0])
+    return types
 
 
 def _broadcast(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the sizes to which each input that must agree with others in sizes is broadcast."""
     targets: dict[str, tuple[int, ...]] = {}
     for names in operator.inputs_of_equal_sizes():
-        shapes = {name: _shape(inputs[name]) for name in names if name in inputs}
-        known = [shape for shape in shapes.values() if shape]
-        if len(known) < 2 or None in shapes.values() or len({*known}) == 1:
+        shapes = {n: _shape(inputs[n]) or () for n in names if n in inputs}
+        if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], _NUMBERS) for n in shapes):
             continue
         try:
-            whole = np.broadcast_shapes(*known)
+            targets |= dict.fromkeys(shapes, np.broadcast_shapes(*shapes.values()))
         except ValueError:
             continue  # the descriptor says which sizes disagree
-        targets |= dict.fromkeys(shapes, whole)
     return targets
 
 
-def _described(operator: type[Operator], name: str, value: Any, target: Any) -> Any:
-    """Return the description of an array, or of a list of them; broadcast ones by strides of 0."""
-    c_name = next(f.c_name for f in operator.fields if f.name == name)
-    if isinstance(value, tuple):
-        paths = [f"{c_name}[{i}]" for i in range(len(value))]
-        return tuple(
-            _one_described(operator, p, v, None) for p, v in zip(paths, value, strict=True)
-        )
-    return _one_described(operator, c_name, value, target)
+def _made(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    types: Mapping[str, np.dtype],
+    targets: Mapping[str, tuple[int, ...]],
+    narrow: np.dtype,
+) -> Operator:
+    """Return the operator of arrays and attributes, with the type `narrow` for bfloat16."""
+    rank = next((len(_shape(a) or ()) for a in _flat(inputs) if _shape(a) is not None), 0)
+    fields: dict[str, Any] = {}
+    for f in operator.fields:
+        if f.name not in inputs:
+            continue
+        descs = []
+        for path, array in _paths(f, inputs[f.name]):
+            dtype = types[f.name] if isinstance(array, _NUMBERS) else array.dtype
+            dtype = narrow if dtype == _BFLOAT16 else dtype
+            ones = (1,) * len(targets.get(f.name, (1,) * rank))
+            shape = ones if isinstance(array, _NUMBERS) else array.shape
+            try:
+                descs.append(_tensor_desc(array, dtype, shape, targets.get(f.name)))
+            except DmlError as error:
+                raise DmlError(error.moved(operator.c_name, path)) from None
+        fields[f.name] = tuple(descs) if f.is_array else descs[0]
+    for name, value in _normalised(operator, values, rank).items():
+        fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value
+    return operator.infer_from(**fields)
 
 
-def _one_described(operator: type[Operator], path: str, value: Any, target: Any) -> TensorDesc:
-    if isinstance(value, Expression):
-        shape, dtype = value.desc.sizes, value.desc.dtype
-    elif hasattr(value, "dtype") and hasattr(value, "shape"):
-        shape, dtype = tuple(value.shape), value.dtype
-    else:
-        rule = "be an array (jax.numpy.asarray makes one) or an Expression"
-        raise DmlError([Fault(operator.c_name, path, rule, shown_array(value))])
-    try:
-        if target is None or target == shape:
-            if isinstance(value, Expression):
-                return value.desc
-            return _tensor_desc(dtype, shape, None)
-        return _tensor_desc(dtype, target, _strides_of_broadcast(shape, target))
-    except DmlError as error:
-        raise DmlError(error.moved(operator.c_name, path)) from None
+def _tensor_desc(
+    array: Any, dtype: Any, shape: tuple[int, ...], target: tuple[int, ...] | None
+) -> TensorDesc:
+    """Return the description of an array that is read with the sizes `target`."""
+    desc = array.desc if isinstance(array, Expression) else None
+    if target is None or target == shape:
+        return desc or TensorDesc(TensorDataType.of_dtype(dtype), shape)
+    steps = desc.strides if desc and desc.strides else None
+    strides = _strides_of_broadcast(shape, target, steps)
+    if desc is None:
+        return TensorDesc(TensorDataType.of_dtype(dtype), target, strides)
+    total = desc.total_tensor_size_in_bytes
+    return desc.replace(sizes=target, strides=strides, total_tensor_size_in_bytes=total)
 
 
-def _strides_of_broadcast(shape: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides by which memory of `shape` is read as `target`."""
-    strides, step = [0] * len(target), 1
+def _strides_of_broadcast(
+    shape: Sequence[int], target: Sequence[int], steps: Sequence[int] | None
+) -> tuple[int, ...]:
+    """Return the strides by which memory of `shape` is read as `target`; `steps` are its own."""
+    strides, packed = [0] * len(target), 1
     for d in range(1, len(shape) + 1):
+        step = packed if steps is None else steps[-d]
         strides[-d] = 0 if shape[-d] == 1 and target[-d] != 1 else step
-        step *= shape[-d]
+        packed *= shape[-d]
     return tuple(strides)
 
 
-def _normalised(operator: type[Operator], values: dict[str, Any], rank: int) -> dict[str, Any]:
+def _in_float32(
+    make: Callable[[np.dtype], Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[Operator, tuple[bool, ...]]:
+    """Return the operator that computes bfloat16 in FLOAT32, and which of its results are rounded.
+
+    FLOAT16 in place of bfloat16 says which: the results that it turns into FLOAT16.
+    """
+    note = " (bfloat16, which DirectML lacks, is computed as FLOAT32)"
+    try:
+        op = make(np.dtype(np.float32))
+    except DmlError as error:
+        raise DmlError(replace(f, rule=f.rule + note) for f in error.faults) from None
+    try:
+        half = make(np.dtype(np.float16))
+    except DmlError as error:
+        if np.dtype(np.float32) in map(_dtype, _flat(inputs)):
+            rule = "be of one type with the others (bfloat16 and FLOAT32 are not promoted)"
+            raise DmlError([Fault(op.c_name, error.field, rule, error.value)]) from None
+        is_asked = values.get("output_data_type") is not None
+        return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)
+    pairs = zip(op.outputs, half.outputs, strict=True)
+    return op, tuple(
+        (a.data_type.name, b.data_type.name) == ("FLOAT32", "FLOAT16") for a, b in pairs
+    )
+
+
+def _normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """Return attributes with an integer as a list of one, and axes that count from the start."""
     result = dict(values)
+    if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
+        sizes, first = values["output_sizes"], operator.outputs_of()[0]
+        is_listed = sizes is None or not _is_integer(sizes)
+        path = f"{first.c_name}.Sizes"
+        listed = _listed(operator, path, sizes) if sizes is not None and is_listed else (sizes,)
+        result["output_sizes"] = None if sizes is None else listed
     for f in operator.fields:
         value = values.get(f.name)
         if value is None or f.tensor:
             continue
         if isinstance(f.kind, Array):
-            if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-                value = [value]
-            if f.name == "axes":
-                value = [_axis(v, rank) for v in _listed(operator, f.c_name, value)]
-            result[f.name] = tuple(_listed(operator, f.c_name, value))
+            items = [value] if _is_integer(value) else _listed(operator, f.c_name, value)
+            result[f.name] = tuple(_axis(v, rank) for v in items) if f.name == "axes" else items
         elif f.name == "axis":
             result[f.name] = _axis(value, rank)
     return result
 
 
-def _described_operator(operator: type[Operator], fields: Mapping[str, Any]) -> Operator:
-    """Return the operator of these fields, made once."""
+def _is_integer(value: Any) -> bool:
     try:
-        key = (operator, *((name, _key(value)) for name, value in fields.items()))
-        op = _kept.get(key)
-    except TypeError:  # something that has no hash is no field either: let it be refused
-        return operator.infer_from(**fields)
-    if op is None:
-        if len(_kept) >= _KEPT_MAX:
-            _kept.clear()
-        op = _kept[key] = operator.infer_from(**fields)
-    return op
+        python.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, (bool, np.bool_))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), inline=True)
-def _broadcast_call(op: Operator, targets: tuple[Any, ...], *arrays: Any) -> Any:
-    pairs = zip(arrays, targets, strict=True)
-    return op(*(a if t is None else jnp.broadcast_to(a, t) for a, t in pairs))
+def _axis(value: Any, rank: int) -> Any:
+    """Return an axis that counts from the end as one that counts from the start."""
+    is_negative = _is_integer(value) and -rank <= python.index(value) < 0
+    return python.index(value) + rank if is_negative else value
 
 
-def _in_graph(op: Operator, arrays: Sequence[Any], graph: GraphBuilder | None) -> Any:
-    """Add a node to the graph of the expressions among `arrays`, or to `graph`."""
-    if not arrays and graph is not None:
-        return graph.node(op)
-    return op(*(value for value, _ in arrays))
+def _as_listed(value: Any) -> Any:
+    """Return a tuple for an iterator, which can be read once only."""
+    return tuple(value) if isinstance(value, Iterator) else value
 
 
 @functools.cache
 def _function(name: str) -> Callable[..., Any]:
-    return Function(name)
+    """Return the function of a name."""
+    family = _Family(name)
+    kept: dict[Any, _Call] = {}
+    key_of = {p: _tensor_key if p in family.tensors else _value_key for p in family.defaults}
+    keys = [key_of[p] for p in family.defaults]
+    has_graph = "graph" in family.defaults
+
+    def call(*positional: Any, **named: Any) -> Any:
+        graph = None
+        if has_graph:
+            positional, named = (), family.bound(positional, named)
+            graph = named.pop("graph", None)
+            if not isinstance(graph, (GraphBuilder, type(None))):
+                c_name = family.operators[0].c_name
+                raise DmlError([Fault(c_name, "graph", "be a GraphBuilder", graph)])
+        try:
+            key: Any = [make(value) for make, value in zip(keys, positional)]  # noqa: B905
+            if named:
+                key += [(n, key_of[n](value)) for n, value in named.items()]
+            key = len(positional), *key
+            found = kept.get(key)
+        except (TypeError, KeyError):
+            key = found = None
+        if found is None:
+            given = family.bound(positional, named)
+            if key is None:
+                given = {n: _as_listed(value) for n, value in given.items()}
+                return family.call(given, {})((), given, graph)
+            places = dict(zip(family.defaults, range(len(positional)), strict=False))
+            found = family.call(given, places)
+            if len(kept) >= _KEPT_MAX:
+                kept.clear()
+            kept[key] = found
+        return found(positional, named, graph)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = family.documentation
+    call.__signature__ = family.signature  # pyright: ignore[reportFunctionMemberAccess]
+    call.family = family  # pyright: ignore[reportFunctionMemberAccess]
+    return call
 
 
 def _is_implemented(name: str) -> bool:
@@ -415,6 +674,11 @@ def __getattr__(name: str) -> Any:
     if name in facts.functions():
         missing = facts.functions()[name]["operators"][0]
         raise AttributeError(f"dml_jax.{name}: DML_OPERATOR_{missing} is not implemented yet")
+    if name.endswith("Outputs"):  # `pickle` asks for the class of a named tuple
+        for function in __getattr__("FUNCTIONS"):
+            outputs = facts.class_name_of(function.upper()) + "Outputs"
+            if outputs == name and facts.functions()[function].get("results"):
+                return _function(function).family.outputs  # pyright: ignore[reportFunctionMemberAccess]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

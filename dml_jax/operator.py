@@ -45,7 +45,7 @@ _Tensors = Sequence[tuple[str, str, TensorDesc]]  # path, field, tensor
 _NEWEST = max(FeatureLevel)
 
 
-class _Registry(Mapping[str, "type[Operator]"]):
+class _Registry(Mapping[str, Any]):
     """The operators by their full names; a family's module is imported when it is asked for."""
 
     def __init__(self) -> None:
@@ -205,6 +205,7 @@ class Operator(Descriptor, Bindable):
     support: ClassVar[Support]
     constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     _tensor_fields: ClassVar[tuple[str, ...]]
@@ -363,6 +364,22 @@ class Operator(Descriptor, Bindable):
         return tuple(groups)
 
     @classmethod
+    @functools.cache
+    def fields_of_type(cls, name: str) -> tuple[str, ...]:
+        """Return the other tensor fields whose type a record ties to the type of field `name`."""
+        names = {f.c_name: f.name for f in cls.fields if f.tensor}
+        found: list[str] = []
+        for record in cls._records():
+            data, alike = record.data, []
+            if record.kind == "equal" and "DataType" in data["of"]:
+                alike = [names.get(n.replace("[*]", "")) for n in data["equal"]]
+            elif record.kind == "type" and data["is"].endswith(".DataType"):
+                alike = [names.get(data["type"]), names.get(data["is"].removesuffix(".DataType"))]
+            if name in alike:
+                found += [n for n in alike if n is not None and n != name]
+        return tuple(dict.fromkeys(found))
+
+    @classmethod
     def fused(cls, **attributes: Any) -> "FusedActivation":
         """Return this activation without tensors, for the field FusedActivation of another one."""
         return FusedActivation(cls, **attributes)
@@ -442,9 +459,7 @@ class Operator(Descriptor, Bindable):
                     chosen[name] = convert(item)
                 except DmlError as error:
                     moved = error.moved(cls.c_name, f"{field.c_name}.{part}")
-                    faults += moved if isinstance(value, Mapping) or not chosen else []
-        if faults and not isinstance(value, Mapping):
-            faults[:] = list(dict.fromkeys(faults))[: len(faults)]
+                    faults += [fault for fault in moved if fault not in faults]
         return chosen
 
     def _made(
@@ -594,7 +609,10 @@ class Operator(Descriptor, Bindable):
             if all(name in present for name in reads) and not any(
                 is_wrong(wrong, c_names[name], "DimensionCount") for name in reads
             ):
-                method(self, expect)
+                try:
+                    method(self, expect)
+                except UnknownFieldError:
+                    continue  # it reads another field, which is missing or wrong
 
     def _check_outputs(self, expect: Expect, tensors: _Tensors) -> None:
         outputs = {f.name for f in self.outputs_of()}
@@ -894,15 +912,9 @@ def operator_type(name: Any) -> type[Operator]:
     full = f"{facts.PREFIX}{short}"
     if isinstance(name, str) and full in OPERATORS:
         return OPERATORS[full]
-    if short in facts.catalogue() and isinstance(name, str):
-        built, all_ = len(OPERATORS), len(facts.catalogue())
-        rule = f"be implemented ({built} of {all_} operators are: dml-jax operators)"
-        raise DmlError([Fault("", "type", rule, Unquoted(full))])
-    hint = nearest(
-        short.upper().removeprefix(facts.PREFIX), [op.short_name for op in OPERATORS.values()]
-    )
-    rule = f"be an operator of DirectML{hint or ' (dml-jax operators lists them)'}"
-    raise DmlError([Fault("", "type", rule, name)])
+    if not isinstance(name, str):
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    raise DmlError([facts.unknown_operator(name, OPERATORS)])
 
 
 def operator_from_json(value: Any) -> Operator:

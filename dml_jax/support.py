@@ -153,8 +153,9 @@ def of_facts(
     """
     groups: dict[Enumeration | None, list[Any]] = {}
     by = None
-    for level, cells, *when in table:
-        cells = cells if isinstance(cells, Mapping) else dict.fromkeys(names, cells)
+    for level, cell_or_cells, *when in table:
+        is_whole = isinstance(cell_or_cells, str)
+        cells = dict.fromkeys(names, cell_or_cells) if is_whole else cell_or_cells
         ranks, types = {}, {}
         for c_name, cell in cells.items():
             low, high, types[names[c_name]] = re.fullmatch(r"(\d)(?:-(\d))?: (.*)", cell).groups()  # pyright: ignore[reportOptionalMemberAccess]

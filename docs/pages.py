@@ -104,10 +104,10 @@ REFERENCE = {
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
 MEMBERS = {  # members that users call, inherited ones too; other classes show their own
     "operator.Operator": f"infer __call__ {_DESCRIBED} in_place describe "
-    "c_name fields check expected_sizes because same_data_type inferred_data_type lower",
-    "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names save load",
-    "graph.GraphBuilder": "input_tensor constant apply build",
-    "graph.Expression": "desc sizes shape dtype",
+    "c_name fields expected_sizes because default_data_types lower",
+    "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names input_tensors save load",
+    "graph.GraphBuilder": "input_tensor constant node apply build",
+    "graph.Expression": "desc sizes shape dtype reinterpret",
     "descriptor.ScaleBias": "scale bias replace to_json from_json",
     "tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
     "has_distinct_addresses implied_size_in_bytes to_json from_json",
@@ -215,6 +215,7 @@ def navigation() -> str:
     lines += [
         "* Reference",
         "    * [Python](reference.md)",
+        "    * [Functions](functions.md)",
         "* Results",
         *items(RESULTS),
         "* Project",

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
+from dml_jax.catalogue import names
 from facts import DOCUMENTED
 
 from dml_jax import (
@@ -33,7 +34,6 @@ from dml_jax import (
     reduce,
     run_model,
 )
-from dml_jax.catalogue import names
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor
 

@@ -1,7 +1,9 @@
 """The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
 
-import inspect
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -12,7 +14,16 @@ import pytest
 from jax import lax
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Expression, ScaleBias, TensorDesc, functional
+from dml_jax import (
+    OPERATORS,
+    DepthSpaceOrder,
+    DmlError,
+    Expression,
+    ScaleBias,
+    TensorDesc,
+    facts,
+    functional,
+)
 from dml_jax.lowering import reduction
 
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
@@ -81,30 +92,23 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.tile(X > 0, [1]), "TILE: expected InputTensor.dtype to be one that"),
         (lambda: wrong.argmax(jnp.float32(3)), "ARGMAX: expected InputTensor.DimensionCount to"),
         (lambda: wrong.reduce(X, "SUM", [4]), "Axes[0] to be in [0, 3]"),
-        (
-            lambda: wrong.reduce(X, "SUM", [0, -1]),
-            "Axes[1] to be in [0, 3] (-1 is 3 there), got -1",
-        ),
-        (lambda: wrong.reduce(X, "SUM", [-4]), "Axes[0] to be in [0, 3] (-4 is 0 there), got -4"),
         (lambda: wrong.reduce(X, "SUM", [-5]), "Axes[0] to be an integer in [0, 42"),
-        (lambda: wrong.split(X, -3, [3, 5]), "Axis to be in [0, 3] (-3 is 1 there), got -3"),
-        (lambda: wrong.join([X, X], -1), "Axis to be in [0, 3] (-1 is 3 there), got -1"),
         (lambda: wrong.argmin(X, output_data_type=np.int32), "ARGMIN: expected OutputTensor.DataT"),
         (lambda: wrong.tile(X, [2**31, 1, 1, 1]), "TILE: expected OutputTensor.Sizes[0] to be"),
         (lambda: wrong.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
         (lambda: wrong.argmax(X, [0], "UP"), "AxisDirection to be one of"),
         (lambda: wrong.argmax(X, [0], output_data_type="FLOAT32"), "OutputTensor.DataType"),
         (lambda: wrong.clip(X.astype(complex), 0, 1), "got complex128"),
-        (lambda: wrong.reduce(X, "SUM", 0), "Axes to be a list, got 0"),
-        (lambda: wrong.reduce(X, "SUM", jnp.array(1)), "Axes to be a list"),
         (lambda: wrong.reduce(X, "SUM", [[0]]), "Axes[0] to be an integer"),
         (lambda: wrong.argmin(X, "0"), "Axes to be a list, got '0'"),
         (lambda: wrong.split(X, "1", [3, 5]), "Axis to be an integer"),
         (lambda: wrong.split(X, True, [1, 7]), "Axis to be an integer"),
+        (lambda: wrong.split(X, -5, [3, 5]), "Axis to be an integer in [0, 42"),
+        (lambda: wrong.tile(X, 3), "RepeatsCount to be 4"),
+        (lambda: wrong.reduce(X, "SUM", True), "Axes to be a list, got True"),
         (lambda: wrong.split(X, 1, 8), "OutputTensors to be a list of sizes along the axis, got 8"),
         (lambda: wrong.split(X, 1, [3.0, 5]), "OutputTensors[0].Sizes to be a list of integers"),
         (lambda: wrong.split(X, 1, [0, 8]), "OutputTensors[0].Sizes[1] to be in [1"),
-        (lambda: wrong.tile(X, 3), "Repeats to be a list, got 3"),
         (lambda: wrong.clip(X, None, 1), "Min to be a number, got None"),
         (lambda: wrong.clip(X, "0", True), "Max to be a number, got True"),
         (lambda: wrong.clip(X, 0, 10**400), "Max to fit a FLOAT"),
@@ -216,11 +220,27 @@ def test_the_remedy_of_another_type(array: Any, remedy: str):
 @pytest.mark.parametrize("axis", [1, np.int64(1), np.array(1), jnp.int32(1)], ids=repr)
 def test_an_axis_is_any_integer(axis: Any):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    for piece, expected in zip(wrong.split(x, axis, [1, 3]), np.split(x, [1], 1), strict=True):
-        np.testing.assert_array_equal(piece, expected)
-    for call in (lambda: wrong.split(x, -axis, [1, 3]), lambda: wrong.reduce(x, "SUM", [-axis])):
-        with pytest.raises(DmlError, match=r"be in \[0, 1\] \(-1 is 1 there\), got -1"):
-            call()
+    for given in (axis, axis - 2):
+        for piece, expected in zip(wrong.split(x, given, [1, 3]), np.split(x, [1], 1), strict=True):
+            np.testing.assert_array_equal(piece, expected)
+        np.testing.assert_array_equal(wrong.reduce(x, "SUM", given), x.sum(1, keepdims=True))
+        np.testing.assert_array_equal(wrong.reduce(x, "SUM", [given]), x.sum(1, keepdims=True))
+        np.testing.assert_array_equal(wrong.join([x, x], given), np.concatenate([x, x], 1))
+
+
+def test_axes_of_descriptors_count_from_the_start():
+    tensor = TensorDesc("FLOAT32", [2, 4])
+    for describe in (
+        lambda: dml_jax.Join.infer(input_tensors=[tensor, tensor], axis=-1),
+        lambda: dml_jax.Reduce.infer(function="SUM", input_tensor=tensor, axes=[-1]),
+    ):
+        with pytest.raises(DmlError, match=r"to be in \[0, 1\] \(-1 is 1 there\), got -1"):
+            describe()
+
+
+def test_an_integer_is_a_list_of_one():
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(wrong.tile(x, 2), np.tile(x, 2))
 
 
 def test_what_was_kept_makes_nothing_else_valid():
@@ -288,10 +308,11 @@ def test_sizes_that_are_symbols():
 
 
 def test_every_operator_is_a_function_in_some_version():
-    functions = (f for f in vars(functional).values() if inspect.isfunction(f))
-    named = set(re.findall(r"DML_OPERATOR_\w+", " ".join(f.__doc__ or "" for f in functions)))
-    assert named <= set(OPERATORS)
-    assert {name.rstrip("1234") for name in named} == {name.rstrip("1234") for name in OPERATORS}
+    named = [op for entry in facts.functions().values() for op in entry["operators"]]
+    assert sorted(named) == sorted(facts.catalogue())
+    made = {f.__name__: f for f in (getattr(functional, name) for name in functional.FUNCTIONS)}
+    listed = set(re.findall(r"DML_OPERATOR_\w+", " ".join(f.__doc__ or "" for f in made.values())))
+    assert listed == {op for op in OPERATORS if op.removeprefix(facts.PREFIX) in named}
 
 
 @pytest.mark.parametrize(
@@ -346,3 +367,194 @@ def test_the_nearest_name_may_be_a_part():
 def test_no_strides_are_packed_in_json():
     known = {"DataType": "FLOAT32", "Sizes": [2, 3]}
     assert TensorDesc.from_json({**known, "Strides": []}) == TensorDesc.from_json(known)
+
+
+def needs(*operators: str) -> Any:
+    """Mark a test that waits for operators of other families."""
+    missing = [op for op in operators if f"{facts.PREFIX}{op}" not in OPERATORS]
+    return pytest.mark.skipif(bool(missing), reason=f"{missing} are not implemented")
+
+
+def descriptor_of(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
+    """Return the operator that a call of a function computes."""
+    computed: list[Any] = []
+    compute = dml_jax.Operator.compute
+
+    def kept(self: Any, *arrays: Any) -> Any:
+        computed.append(self)
+        return compute(self, *arrays)
+
+    monkeypatch.setattr(dml_jax.Operator, "compute", kept)
+    jax.clear_caches()
+    call()
+    return computed[0]
+
+
+def test_the_lowest_version_that_expresses_the_arguments(monkeypatch: pytest.MonkeyPatch):
+    for call, name in (
+        (lambda: dml_jax.depth_to_space(X, 2), "DEPTH_TO_SPACE"),
+        (lambda: dml_jax.depth_to_space(X, 2, "DEPTH_COLUMN_ROW"), "DEPTH_TO_SPACE"),
+        (lambda: dml_jax.depth_to_space(X, 2, DepthSpaceOrder(0)), "DEPTH_TO_SPACE"),
+        (lambda: dml_jax.depth_to_space(X, 2, "COLUMN_ROW_DEPTH"), "DEPTH_TO_SPACE1"),
+        (lambda: dml_jax.clip(X, 0, 1), "ELEMENT_WISE_CLIP"),
+        (lambda: dml_jax.clip(X.astype(jnp.int32), 0, 2**24 + 1), "ELEMENT_WISE_CLIP1"),
+    ):
+        assert descriptor_of(monkeypatch, call).short_name == name
+        monkeypatch.undo()
+
+
+def test_sizes_broadcast_as_in_numpy(monkeypatch: pytest.MonkeyPatch):
+    x, gradient = X[0, 0], X[0, 0, 0]  # (4, 6) and (6,)
+    result = dml_jax.clip_grad(x, gradient, -1, 1)
+    inside = np.abs(N[0, 0]) < 1
+    np.testing.assert_array_equal(result, np.where(inside, N[0, 0, 0], 0))
+    np.testing.assert_array_equal(
+        dml_jax.clip_grad(gradient, x, -1, 1), np.where(np.abs(N[0, 0, 0]) < 1, N[0, 0], 0)
+    )
+    op = descriptor_of(monkeypatch, lambda: dml_jax.clip_grad(x, gradient, -1, 1))
+    assert op.input_gradient_tensor == TensorDesc("FLOAT32", [4, 6], [0, 1])
+    with pytest.raises(DmlError, match=r"InputGradientTensor.Sizes\[1\] to be 6"):
+        dml_jax.clip_grad(x, x[:, :5], 0, 1)
+    total = jax.grad(lambda g: dml_jax.clip_grad(x, g, -1, 1).sum())(gradient)
+    np.testing.assert_allclose(total, inside.sum(0))
+    mapped = jax.vmap(lambda g: dml_jax.clip_grad(x, g, -1, 1))(X[0, 1])
+    np.testing.assert_array_equal(mapped[2], dml_jax.clip_grad(x, X[0, 1, 2], -1, 1))
+
+
+def test_a_number_has_the_type_of_the_arrays():
+    for x in (X, X.astype(jnp.float16), X.astype(jnp.int8)):
+        result = dml_jax.clip_grad(x, 2, -1, 1)
+        assert result.dtype == x.dtype
+        inside = (np.asarray(x) > -1) & (np.asarray(x) < 1)
+        np.testing.assert_array_equal(result, np.where(inside, np.asarray(2, x.dtype), 0))
+    for x, number, type_ in (
+        (X.astype(jnp.int8), 128, "int8"),
+        (X.astype(jnp.int8), 0.5, "int8"),
+        (X.astype(jnp.uint8), -1, "uint8"),
+        (X, 2**24 + 1, "float32"),
+        (X, 1e39, "float32"),
+        (X, 1j, "float32"),
+        (X, 10**400, "float32"),
+    ):
+        with pytest.raises(DmlError, match=f"InputGradientTensor to be a number .* {type_} holds"):
+            wrong.clip_grad(x, number, 0, 1)
+    assert np.isinf(dml_jax.clip_grad(X, float("inf"), -9, 9)).all()
+    with pytest.raises(DmlError, match="InputTensor to be an array, or another argument"):
+        dml_jax.clip_grad(1, 2, 0, 1)
+
+
+def test_bfloat16_is_computed_in_float32_and_rounded_once():
+    x = X.astype(jnp.bfloat16)
+    wide = np.asarray(x, np.float32)
+    result = dml_jax.reduce(x, "SUM", [1, 2])
+    assert result.dtype == jnp.bfloat16
+    expected = wide.sum((1, 2), keepdims=True)
+    np.testing.assert_allclose(np.asarray(result, np.float32), expected, rtol=2**-8)
+    one = jax.jit(lambda x: dml_jax.clip(x, -0.3, 0.3))(x)  # its bounds are FLOAT32
+    rounded = jnp.asarray(np.clip(wide, np.float32(-0.3), np.float32(0.3))).astype(jnp.bfloat16)
+    np.testing.assert_array_equal(np.asarray(one, np.float32), np.asarray(rounded, np.float32))
+    assert dml_jax.argmax(x).dtype == np.uint32
+    assert {piece.dtype for piece in dml_jax.split(x, 1, [3, 5])} == {np.dtype(jnp.bfloat16)}
+    assert dml_jax.join([x, x], 0).dtype == jnp.bfloat16
+    gradient = jax.grad(lambda x: dml_jax.clip(x, -1, 1).astype(jnp.float32).sum())(x)
+    np.testing.assert_array_equal(np.asarray(gradient, np.float32), (np.abs(wide) < 1) * 1.0)
+    assert "bf16" not in str(jax.make_jaxpr(lambda x: dml_jax.clip(x, 0, 1))(X))
+
+
+def test_bfloat16_is_not_promoted_and_no_operator_takes_it():
+    x = X.astype(jnp.bfloat16)
+    for other in (X, X.astype(jnp.float16)):
+        with pytest.raises(DmlError, match=r"InputGradientTensor.DataType .*bfloat16"):
+            dml_jax.clip_grad(x, other, 0, 1)
+    op = dml_jax.ElementWiseClip.infer(input_tensor=DESC, min=0, max=1)
+    for call in (
+        lambda: op(x),
+        lambda: TensorDesc.of(x),
+        lambda: TensorDesc("BFLOAT16", [2]),
+        lambda: TensorDesc(str(x.dtype), [2]),
+    ):
+        with pytest.raises(
+            DmlError, match="no operator takes bfloat16, but functions of arrays do"
+        ):
+            call()
+
+
+def test_a_call_that_fits_no_signature():
+    for call, message in (
+        (lambda: wrong.clip(X, 0), "dml_jax.clip: missing a required argument: 'max'"),
+        (lambda: wrong.clip(X, 0, maxx=1), "clip: got an unexpected argument 'maxx' (did you mean"),
+        (lambda: wrong.tile(X, [1], 2), "dml_jax.tile: too many positional arguments"),
+    ):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            call()
+
+
+def test_functions_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(dml_jax.clip)) is dml_jax.clip
+
+
+def test_names_of_python_are_not_exported():
+    assert {"min", "max", "abs", "round", "pow", "slice"}.isdisjoint(functional.__all__)
+    assert {"clip", "reduce"} <= {*functional.__all__}
+
+
+@needs("ELEMENT_WISE_CONSTANT_POW", "ELEMENT_WISE_POW")
+def test_a_power_of_a_number_and_of_an_array(monkeypatch: pytest.MonkeyPatch):
+    x = jnp.arange(1, 5, dtype=jnp.float32)
+    for exponent, name in ((2, "ELEMENT_WISE_CONSTANT_POW"), (x, "ELEMENT_WISE_POW")):
+        np.testing.assert_allclose(wrong.pow(x, exponent), x**exponent, rtol=1e-6)
+        op = descriptor_of(monkeypatch, lambda e=exponent: wrong.pow(x, e))
+        assert op.short_name == name
+        monkeypatch.undo()
+
+
+@needs("ELEMENT_WISE_IF")
+def test_a_number_has_the_type_of_the_tensors_that_share_it():
+    condition = jnp.array([1, 0], jnp.uint8)
+    x = jnp.array([3, 4], jnp.float32)
+    np.testing.assert_array_equal(wrong.if_(condition, x, 0.5), [3, 0.5])
+    np.testing.assert_array_equal(wrong.if_(condition, x.astype(jnp.bfloat16), 0.5), [3, 0.5])
+
+
+@needs("FILL_VALUE_CONSTANT")
+def test_a_generator_makes_an_array_or_an_expression():
+    made = wrong.fill_value_constant([2, 3], "FLOAT32", 1.5)
+    np.testing.assert_array_equal(made, np.full((2, 3), 1.5, np.float32))
+    assert wrong.fill_value_constant([2], "bfloat16", 1).dtype == jnp.bfloat16
+    builder = dml_jax.GraphBuilder()
+    x = wrong.fill_value_constant([2, 3], "FLOAT32", 1.5, builder)
+    graph = builder.build(dml_jax.clip(x, 0, 1))
+    np.testing.assert_array_equal(graph(), np.ones((2, 3), np.float32))
+    with pytest.raises(DmlError, match="graph to be a GraphBuilder, got 3"):
+        wrong.fill_value_constant([2], "FLOAT32", 1, 3)
+
+
+@needs("RANDOM_GENERATOR")
+def test_several_results_are_named_and_one_left_out_is_none():
+    state = jnp.zeros((1, 1, 1, 6), jnp.uint32)
+    both = wrong.random_generator(state, [1, 1, 1, 4])
+    assert both.values.shape == (1, 1, 1, 4)
+    assert both.state.shape == state.shape
+    again = pickle.loads(pickle.dumps(both))
+    assert type(again) is type(both)
+    np.testing.assert_array_equal(again.values, both.values)
+    assert wrong.random_generator(state, [1, 1, 1, 4], output_state=False).state is None
+
+
+@needs("ELEMENT_WISE_QUANTIZE_LINEAR")
+def test_a_default_type_gives_way_to_the_type_of_a_tensor():
+    x, scale = jnp.ones(3, jnp.float32), jnp.full(1, 0.5, jnp.float32)
+    assert wrong.quantize_linear(x, scale).dtype == np.uint8
+    assert wrong.quantize_linear(x, scale, jnp.zeros(1, jnp.int8)).dtype == np.int8
+    assert wrong.quantize_linear(x, 0.5, 3, "INT8").dtype == np.int8
+    with pytest.raises(DmlError, match="ZeroPointTensor"):
+        wrong.quantize_linear(x, scale, jnp.zeros(1, jnp.int8), "UINT8")
+
+
+def test_a_function_loads_only_its_family():
+    code = (
+        "import sys, dml_jax; assert 'jax' not in sys.modules; dml_jax.clip; "
+        "print(*[m for m in sys.modules if m.startswith('dml_jax.operators.')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["dml_jax.operators.element_wise"]

@@ -1471,7 +1471,6 @@ def test_the_name_of_a_file_that_holds_no_model(text: str, folder: Path):
     assert all(f.context == (f"Model '{folder / 'm.json'}'",) for f in refused.value.faults)
 
 
-@pytest.mark.xfail(strict=True, reason="Real.from_json refuses integers that are no FLOAT")
 def test_a_float_is_rounded_to_the_nearest():
     """As DxDispatch reads it; 2147483648 is the FLOAT nearest to 2147483647."""
     tensors = {X: tensor([2], "INT32"), Y: tensor([2], "INT32")}

@@ -24,6 +24,7 @@ from dml_jax import (
     compile,
 )
 from dml_jax.cli import cli
+from dml_jax.lowering import quantization
 
 FLOATS = ("float64", "float32", "float16")
 INTEGERS = tuple(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))
@@ -378,3 +379,20 @@ def test_functions_take_arrays_of_4_bits():
     assert rows.tolist() == [wanted, wanted]
     result = dml_jax.quantize(np.array(wanted, np.float32), [scale], "SCALE", "INT4")
     assert (result.dtype, result.astype(jnp.int8).tolist()) == (jnp.int4, [[-8, 7, 3, -1]])
+
+
+def test_the_quotient_of_other_platforms_is_corrected():
+    """A first quotient that is wrong by some units in the last place does not show."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1000, 1000, 10**5).astype(np.float32)
+    scale = rng.uniform(1e-3, 9, 10**5).astype(np.float32)
+    np.testing.assert_array_equal(jax.jit(quantization._corrected)(x, scale), x / scale)
+    # XLA multiplies by the reciprocal of a constant, which is as wrong as a quotient on a GPU.
+    by_constant = jax.jit(lambda x: quantization._corrected(x, jnp.float32(0.7)))
+    np.testing.assert_array_equal(by_constant(x), x / np.float32(0.7))
+    ends = np.array([np.inf, -1, 0, np.nan, 3e38], np.float32)
+    divisors = np.array([2, 0, 0, 1, 1e-3], np.float32)
+    with np.errstate(all="ignore"):
+        expected = ends / divisors
+    result = jax.jit(quantization._corrected)(ends, divisors)
+    np.testing.assert_array_equal(result, expected)

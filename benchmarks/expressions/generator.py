@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def _sequence(op: Any) -> Callable[[], Any]:
@@ -16,9 +17,16 @@ def _sequence(op: Any) -> Callable[[], Any]:
 
 def _diagonal(op: Any) -> Callable[[], Any]:
     *batch, height, width = op.output_tensor.sizes
-    dtype = op.output_tensor.dtype
-    eye = jnp.eye(height, width, op.offset, dtype=dtype) * dtype.type(op.value)
-    return lambda: jnp.broadcast_to(eye, (*batch, height, width))
+    dtype, value = op.output_tensor.dtype, op.value
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        value = int(max(limits.min, min(limits.max, value)))
+
+    def make() -> jax.Array:
+        eye = jnp.eye(height, width, op.offset, dtype=bool)
+        return jnp.where(jnp.broadcast_to(eye, (*batch, height, width)), jnp.array(value, dtype), 0)
+
+    return make
 
 
 def _band(op: Any) -> Callable[..., Any]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from dml_jax.catalogue import PREFIX, names
 from dml_jax.cli.terminal import console, json_option, say_folded, say_json
 from dml_jax.errors import nearest
+from dml_jax.facts import PREFIX, catalogue
 from dml_jax.operator import OPERATORS, Operator
 
 
@@ -47,7 +47,9 @@ def operators(name: str | None, as_json: bool) -> None:
             _describe(exact)
         return
     matches = [op for plain, op in by_name.items() if word in plain]
-    planned = [later for later in names() if word in _plain(later) and _plain(later) not in by_name]
+    planned = [
+        later for later in catalogue() if word in _plain(later) and _plain(later) not in by_name
+    ]
     if not matches:
         raise click.BadParameter(_no_match(str(name), word, planned), param_hint="NAME")
     if as_json:
@@ -55,7 +57,7 @@ def operators(name: str | None, as_json: bool) -> None:
         return
     _list(matches)
     if name is None:
-        total = len(names())
+        total = len(catalogue())
         click.echo(f"\n{len(matches)} of DirectML's {total} operators are implemented.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
@@ -65,12 +67,12 @@ def operators(name: str | None, as_json: bool) -> None:
 
 def _no_match(name: str, word: str, planned: Sequence[str]) -> str:
     known = [op.short_name for op in OPERATORS.values()]
-    there = f"{len(known)} of {len(names())} are: dml-jax operators"
+    there = f"{len(known)} of {len(catalogue())} are: dml-jax operators"
     if word in map(_plain, planned):
         return f"{PREFIX}{name.upper().removeprefix(PREFIX)} is not implemented yet ({there})."
     if planned:
         return f"not implemented yet: {', '.join(planned)} ({there})."
-    hint = nearest(name.upper().removeprefix(PREFIX), [*known, *names()])
+    hint = nearest(name.upper().removeprefix(PREFIX), [*known, *catalogue()])
     return f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
 
 

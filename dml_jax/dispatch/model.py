@@ -13,7 +13,6 @@ from typing import Any
 
 from dml_jax.bindable import Bindable
 from dml_jax.binding import TensorInMemory, check_overlaps, check_range
-from dml_jax.catalogue import PREFIX, unknown_operator
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
@@ -50,7 +49,7 @@ from dml_jax.errors import (
 from dml_jax.fields import Integer, list_of
 from dml_jax.files import absolute, as_path
 from dml_jax.graph import Graph
-from dml_jax.operator import OPERATORS, operator_from_json
+from dml_jax.operator import operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22
@@ -304,18 +303,12 @@ def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
         faults.extend(error.faults)
     description = {key: item for key, item in value.items() if key not in _COMMON}
     try:
-        if isinstance(kind, str) and kind is not NOTHING and not _is_implemented(kind):
-            raise DmlError([unknown_operator(kind, OPERATORS)])
         operator = operator_from_json(description)
     except DmlError as error:
         faults.extend(error.faults)
     if faults or operator is None:
         raise DmlError(faults).within(context)
     return Dispatchable(name, operator, bindings)
-
-
-def _is_implemented(name: str) -> bool:
-    return name in OPERATORS or PREFIX + name in OPERATORS
 
 
 def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:

@@ -16,14 +16,17 @@
 - `operators`: the versions that the function makes, lowest first;
 - `arguments`: "name" or "name=default", in order;
 - `fields`: the field of each argument that is not called as its field;
-- `results`: the names of several results.
+- `results`: the names of several results;
+- `directmlx`: the name of the function in DirectMLX, where it has one.
 """
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+from dml_jax.errors import Fault, Sentence, nearest
 
 PREFIX = "DML_OPERATOR_"
 
@@ -57,3 +60,13 @@ def names_of_aliases() -> Mapping[str, str]:
     return {
         alias: name for name, entry in catalogue().items() for alias in entry.get("aliases", ())
     }
+
+
+def unknown_operator(name: str, implemented: Collection[str]) -> Fault:
+    """Return the fault of an operator's `name` that is none of the `implemented` full names."""
+    full = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
+    if full.removeprefix(PREFIX) in catalogue():
+        there = f"{len(implemented)} of {len(catalogue())} are: dml-jax operators"
+        return Fault("", "type", Sentence(f"{full} is not implemented yet ({there})"), name)
+    hint = nearest(name.upper().removeprefix(PREFIX), catalogue())
+    return Fault("", "type", f"be an operator of DirectML{hint}", name)

@@ -1,11 +1,13 @@
 """Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dml_jax import facts
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
@@ -16,18 +18,49 @@ from dml_jax.graph.parts import (
     OutputEdge,
     Source,
     layout_of,
+    same_layout,
     same_value,
     shown_at,
 )
 from dml_jax.operator import Operator
-from dml_jax.tensor import Placeholder, TensorDesc, shown_array
+from dml_jax.tensor import Integers, Placeholder, TensorDesc, shown_array
+
+
+def _calls(name: str, is_swapped: bool = False) -> Callable[..., Any]:
+    """Return the method that calls a function of `dml_jax.functional` with an expression."""
+
+    def method(self: "Expression", *others: Any) -> Any:
+        if not all(type(other) in (Expression, bool, int, float) for other in others):
+            return NotImplemented  # Python says which types do not go together
+        return _function(name)(*others, self) if is_swapped else _function(name)(self, *others)
+
+    return method
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Return a function. Raises `DmlError` where its operator is not implemented."""
+    functional = importlib.import_module("dml_jax.functional")  # a layer above, when it is needed
+    try:
+        return getattr(functional, name)
+    except AttributeError:
+        missing = f"{facts.PREFIX}{facts.functions()[name]['operators'][0]}"
+        rule = "be implemented (dml-jax operators lists the operators that are)"
+        raise DmlError(
+            [Fault(missing, "operator", rule, Unquoted("not implemented yet"))]
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
 class Expression(Placeholder):
     """A tensor of an unfinished graph: a graph input, a constant, or an output of an operator.
 
-    An operator or function that is called with an expression adds a node to the graph.
+    An operator or function that is called with an expression adds a node to the graph. So do the
+    operators of Python, with expressions and numbers, as in DirectMLX: arithmetic, bits
+    (`& | ^ << >> ~`) and comparisons, which give UINT8.
+    `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number.
+
+    Choice: `x / 2` and `2 / x` divide by, or into, a constant of the tensor's type. DirectMLX
+    multiplies by a rounded reciprocal, which XLA may do as well; its `2 / x` is another function.
     """
 
     desc: TensorDesc
@@ -49,28 +82,67 @@ class Expression(Placeholder):
         """Return the type of the elements."""
         return self.desc.dtype
 
+    def reinterpret(self, sizes: Integers, strides: Integers | None = None) -> "Expression":
+        """Return the same bytes as a tensor of other sizes and strides; no node is added.
+
+        Args:
+            sizes: the sizes of the tensor.
+            strides: the elements from one index to the next; 0 repeats. None is packed.
+
+        Raises `DmlError` where the tensor needs more bytes than there are.
+        """
+        total = self.desc.total_tensor_size_in_bytes
+        desc = self.desc.replace(
+            sizes=sizes, strides=strides, total_tensor_size_in_bytes=total or None
+        )
+        return Expression(desc, self.builder, self.source)
+
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Add a node of `operator` with `values` as its inputs; return its outputs."""
         return self.builder.apply(operator, *values)
 
     def _as_array(self, *_: Any, **__: Any) -> Any:
         rule = (
-            "be passed to operators only (for jax.numpy and + - * / write a function of arrays "
-            "instead of a graph; jax.jit compiles it)"
+            "be passed to operators and Python's numbers only (what NumPy and jax.numpy do is for "
+            "arrays: write a function of arrays, which jax.jit compiles)"
         )
         raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
 
     __jax_array__ = property(_as_array)  # JAX asks for it, and does not call it
-    __array__ = __neg__ = _as_array
-    __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = _as_array
-    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rpow__ = _as_array
+    __array__ = __array_ufunc__ = _as_array
+
+    def __bool__(self) -> bool:
+        rule = "be no condition: it has no value before the graph runs (if_ chooses by element)"
+        raise DmlError([Fault(Graph.c_name, "an expression", rule, self.desc.shown())])
+
+    __hash__ = object.__hash__
+
+    __add__, __radd__ = _calls("add"), _calls("add", True)
+    __sub__, __rsub__ = _calls("subtract"), _calls("subtract", True)
+    __mul__, __rmul__ = _calls("multiply"), _calls("multiply", True)
+    __truediv__, __rtruediv__ = _calls("divide"), _calls("divide", True)
+    __mod__, __rmod__ = _calls("modulus_truncate"), _calls("modulus_truncate", True)
+    __pow__, __rpow__ = _calls("pow"), _calls("pow", True)
+    __and__, __rand__ = _calls("bit_and"), _calls("bit_and", True)
+    __or__, __ror__ = _calls("bit_or"), _calls("bit_or", True)
+    __xor__, __rxor__ = _calls("bit_xor"), _calls("bit_xor", True)
+    __lshift__, __rlshift__ = _calls("bit_shift_left"), _calls("bit_shift_left", True)
+    __rshift__, __rrshift__ = _calls("bit_shift_right"), _calls("bit_shift_right", True)
+    __invert__, __neg__, __pos__ = _calls("bit_not"), _calls("negate"), _calls("identity")
+    __lt__, __le__ = _calls("less_than"), _calls("less_than_or_equal")
+    __gt__, __ge__ = _calls("greater_than"), _calls("greater_than_or_equal")
+    __eq__ = _calls("equals")  # pyright: ignore[reportAssignmentType]
+
+    def __ne__(self, other: object) -> Any:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else _function("logical_not")(equal)
 
 
 class GraphBuilder:
     """Builds a graph operator by operator, in the manner of DirectMLX and PyDirectML."""
 
     def __init__(self) -> None:
-        self._inputs: list[str] = []
+        self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[OperatorNode | ConstantNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
 
@@ -84,7 +156,7 @@ class GraphBuilder:
         expect(name not in self._inputs, "the input's name", "differ from the others", name)
         expect(isinstance(desc, TensorDesc), "the input's tensor", "be a TensorDesc", desc)
         expect.check()
-        self._inputs.append(name)
+        self._inputs[name] = desc
         return Expression(desc, self, (-1, len(self._inputs) - 1))
 
     def constant(self, array: Any, name: str | None = None) -> Expression:
@@ -92,6 +164,10 @@ class GraphBuilder:
         node = ConstantNode(array, name)
         self._nodes.append(node)
         return Expression(node.tensor, self, (len(self._nodes) - 1, 0))
+
+    def node(self, operator: Operator, name: str | None = None) -> Any:
+        """Return the output of an operator without inputs, a tuple where it has several."""
+        return self.apply(operator, name=name)
 
     def apply(self, operator: Operator, *expressions: Expression, name: str | None = None) -> Any:
         """Add a node of `operator` that reads `expressions`; return its output, or a tuple.
@@ -111,8 +187,7 @@ class GraphBuilder:
             if self._check_own(expect, path, value):
                 rule = f"be {shown_at(value.desc, 'the expression')}"
                 got = TensorDesc(tensor.data_type, tensor.sizes).shown()
-                alike = expect(same_value(tensor, value.desc), path, rule, got)
-                if alike and value.source[0] < 0:
+                if expect(same_value(tensor, value.desc), path, rule, got):
                     self._check_memory(expect, path, tensor, value)
         expect.check()
         index = len(self._nodes)
@@ -151,6 +226,10 @@ class GraphBuilder:
                 got = Unquoted("a graph input")
                 if expect(output.source[0] >= 0, f"outputs[{index}]", rule, got):
                     sources.append(output.source)
+                    stored = self._written(output.source)
+                    rule = f"be {stored.shown()}, as its node writes it (identity writes another)"
+                    got = output.desc.shown()
+                    expect(same_layout(stored, output.desc), f"outputs[{index}]", rule, got)
         expect.check()
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
@@ -165,9 +244,27 @@ class GraphBuilder:
                 if source >= 0
             ],
             [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
-            self._inputs,
+            list(self._inputs),
             names,
+            self._declared(places, edges),
         )
+
+    def _written(self, source: Source) -> TensorDesc:
+        """Return the tensor of a node's output, as the node writes it."""
+        node, slot = source
+        tensor = self._nodes[node].slots(output=True)[slot][1]
+        assert tensor is not None  # an expression stands for an output that is there
+        return tensor
+
+    def _declared(self, places: Mapping[int, int], edges: Any) -> Sequence[TensorDesc] | None:
+        """Return the tensors of the graph inputs, if a node reads one as another tensor."""
+        tensors = list(self._inputs.values())
+        nodes = {place: self._nodes[node] for node, place in places.items()}
+        for (source, index), node, slot in edges:
+            read = nodes[node].slots(output=False)[slot][1]
+            if source < 0 and read is not None and not same_layout(tensors[index], read):
+                return tensors
+        return None
 
     def _needed(self, sources: Sequence[Source]) -> set[int]:
         """Return the nodes that the sources depend on."""
@@ -180,26 +277,35 @@ class GraphBuilder:
     def _check_memory(
         self, expect: Expect, path: str, tensor: TensorDesc, source: Expression
     ) -> None:
-        """Check that a reader of the graph input `source` describes its memory alike or larger."""
-        named = f"as graph input {source.source[1]} has"
-        for name, known, own in (
-            ("strides", layout_of(source.desc), layout_of(tensor)),
-            ("Flags", source.desc.flags.name, tensor.flags.name),
-        ):
-            expect(known == own, path, f"have {name} {known}, {named}", Unquoted(own))
-        for name, least, own in (
+        """Check that a reader of `source` describes its memory alike, or larger.
+
+        Its layout is that of the expression; a graph input's flags are the same, and the operator
+        may demand more bytes and a larger alignment than the input has.
+        """
+        is_input, known = source.source[0] < 0, source.desc
+        where = f"graph input {source.source[1]}" if is_input else "the expression"
+        cure = "" if is_input else " (reinterpret makes an expression of other strides)"
+        rule = f"have strides {layout_of(known)}, as {where} has{cure}"
+        own = layout_of(tensor)
+        expect(layout_of(known) == own, path, rule, Unquoted(own))
+        if not is_input:
+            return
+        flags = tensor.flags.name
+        rule = f"have Flags {known.flags.name}, as {where} has"
+        expect(known.flags.name == flags, path, rule, Unquoted(flags))
+        for what, least, own in (
             (
                 "TotalTensorSizeInBytes",
-                source.desc.total_tensor_size_in_bytes,
+                known.total_tensor_size_in_bytes,
                 tensor.total_tensor_size_in_bytes,
             ),
             (
                 "GuaranteedBaseOffsetAlignment",
-                source.desc.guaranteed_base_offset_alignment,
+                known.guaranteed_base_offset_alignment,
                 tensor.guaranteed_base_offset_alignment,
             ),
         ):
-            expect(own >= least, path, f"have {name} of at least {least}, {named}", own)
+            expect(own >= least, path, f"have {what} of at least {least}, as {where} has", own)
 
     def _check_own(self, expect: Expect, path: str, value: Any) -> bool:
         """Check that `value` is an expression of this builder."""

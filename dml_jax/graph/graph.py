@@ -14,7 +14,7 @@ import jax
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.fields import Array, Count, Structure, UInt
+from dml_jax.fields import Array, Count, Structure, Tensor, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.parts import (
     ConstantNode,
@@ -27,6 +27,7 @@ from dml_jax.graph.parts import (
     Part,
     Source,
     label_of,
+    reinterpreted,
 )
 from dml_jax.graph.wiring import Wiring
 from dml_jax.tensor import TensorDesc
@@ -39,15 +40,19 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     `graph(x, ...)` takes one array for each graph input. It returns the graph output, or a tuple
     of several. It is one program; each node is a scope with the node's name.
 
-    Choices: both ends of an edge must have the same type and sizes; DirectML also accepts a
-    reinterpretation of the same bytes. Strides count only in memory: all readers of one graph
-    input have one layout. An output of a node may be unread if another of its outputs is read.
+    Edges carry bytes: the tensors at both ends have one type and TotalTensorSizeInBytes, and may
+    differ in sizes and strides. Equal tensors cost nothing; others are read as the bytes say. Bytes
+    between elements are 0.
+
+    Choice: an output of a node may be left unread, if another of its outputs is read.
 
     Fields:
         input_count, output_count: the number of arrays that a call takes, and returns.
         nodes: `OperatorNode` and `ConstantNode`.
         input_edges, intermediate_edges, output_edges: the edges; ends by index or by name.
         input_names, output_names: names to bind memory by; Input0, ..., Output0, ... by default.
+        input_tensors: the tensors of the graph's inputs. By default an input has the tensor of the
+            first edge that reads it.
 
     Source: DML_GRAPH_DESC.
     """
@@ -68,6 +73,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     ]
     input_names: Annotated[Sequence[str], Array(Name()), Count("InputCount")] | None = None
     output_names: Annotated[Sequence[str], Array(Name()), Count("OutputCount")] | None = None
+    input_tensors: Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")] | None = (
+        None
+    )
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
@@ -126,12 +134,24 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """Return the sources of the graph's outputs."""
         return self.__dict__["_wiring"].results
 
+    @property
+    def views(self) -> Mapping[tuple[int, int], tuple[TensorDesc, TensorDesc]]:
+        """The inputs of nodes, by node and place in `plan`, that read bytes as another tensor.
+
+        Each is (the tensor that was written, the tensor that is read).
+        """
+        return self.__dict__["_wiring"].views
+
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results of `arrays`, which are not checked, without a program of its own."""
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
         for index, node, sources in self.plan:
+            inputs = [values[n][i] for n, i in sources]
             with jax.named_scope(node.name or str(index)):
-                values[index] = node(*(values[n][i] for n, i in sources))
+                for place, array in enumerate(inputs):
+                    if (index, place) in self.views:
+                        inputs[place] = reinterpreted(array, *self.views[index, place])
+                values[index] = node(*inputs)
         return [values[n][i] for n, i in self.results]
 
     def __repr__(self) -> str:

@@ -4,10 +4,12 @@ import base64
 import binascii
 import functools
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -261,6 +263,27 @@ def shown_at(tensor: TensorDesc, where: str) -> str:
 def same_value(a: TensorDesc, b: TensorDesc) -> bool:
     """Return whether two tensors have the same type and sizes."""
     return (a.data_type, a.sizes) == (b.data_type, b.sizes)
+
+
+def same_layout(a: TensorDesc, b: TensorDesc) -> bool:
+    """Return whether two tensors describe the same value of the same bytes."""
+    return same_value(a, b) and layout_of(a) == layout_of(b)
+
+
+def same_bytes(a: TensorDesc, b: TensorDesc) -> bool:
+    """Return whether a tensor `b` may read what `a` wrote, as other sizes and strides."""
+    bytes_ = (a.total_tensor_size_in_bytes, b.total_tensor_size_in_bytes)
+    whole = a.data_type.element_size > 0 or math.prod(a.sizes) == math.prod(b.sizes)
+    is_written = a.has_distinct_addresses
+    return whole and is_written and a.data_type == b.data_type and bytes_[0] == bytes_[1]
+
+
+def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Array:
+    """Return what `read` reads of the bytes to which `written` writes an array."""
+    if written.is_packed and read.span <= written.span:
+        return read.read(jnp.reshape(array, -1))
+    count = max(written.span, read.span)
+    return read.read(written.write(jnp.zeros(count, written.dtype), jnp.asarray(array)))
 
 
 def layout_of(tensor: TensorDesc) -> list[int]:

@@ -14,6 +14,8 @@ from dml_jax.graph.parts import (
     Source,
     label_of,
     layout_of,
+    same_bytes,
+    same_layout,
     same_value,
     shown_at,
 )
@@ -29,6 +31,8 @@ class Wiring(Expect):
         inputs, outputs: the tensors of the graph, by index.
         input_names, output_names: their names.
         plan, results: as in `Graph`; empty if there are faults.
+        views: (written, read) of each input of a node, by node and position, that reads the bytes
+            of its source as a tensor of other sizes or strides.
         resolved: the fields of the graph, with indices for names, and names for None.
     """
 
@@ -44,6 +48,7 @@ class Wiring(Expect):
         output_edges: Sequence[OutputEdge],
         input_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
+        input_tensors: Sequence[TensorDesc] | None = None,
     ):
         super().__init__(c_name)
         self.nodes = nodes
@@ -52,6 +57,8 @@ class Wiring(Expect):
         self.outputs: dict[int, TensorDesc] = {}
         self.plan: list[tuple[int, OperatorNode | ConstantNode, list[Source]]] = []
         self.results: list[Source] = []
+        self.views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
+        self._views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
         self._sources: list[dict[int, Source]] = [{} for _ in self.nodes]
         self._results: dict[int, Source] = {}
         self._fed: dict[Any, str] = {}  # an input of a node, or an output of the graph -> its edge
@@ -66,6 +73,7 @@ class Wiring(Expect):
         self.input_names = self._names("Input", input_names, input_count, most)
         most = min(output_count, len(output_edges) + 1)
         self.output_names = self._names("Output", output_names, output_count, most)
+        self._declare_inputs(input_tensors, input_count)
         self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
         self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
         for name in self._by_name["graph input"].keys() & self._by_name["graph output"].keys():
@@ -92,6 +100,12 @@ class Wiring(Expect):
             self._check_live()
         if not self.faults:
             self._settle(order)
+
+    def _declare_inputs(self, tensors: Sequence[TensorDesc] | None, count: int) -> None:
+        if tensors is not None:
+            rule = f"have {count} elements (InputCount)"
+            if self(len(tensors) == count, "InputTensors", rule, len(tensors)):
+                self.inputs = dict(enumerate(tensors))
 
     def _names(
         self, kind: str, names: Sequence[str] | None, count: int, most: int
@@ -172,13 +186,17 @@ class Wiring(Expect):
         node, slot, tensor, where = self._feed(edge, path)
         if index is None:
             return edge
-        first = self._first.setdefault(index, path)
+        declared = f"InputTensors[{index}]" if index in self.inputs else path
+        first = self._first.setdefault(index, declared)
         if tensor is None:
             return edge
         self._sources[node][slot] = -1, index
         known = self.inputs.setdefault(index, tensor)
         rule = f"carry {shown_at(known, f'as {first} does, from {kind} {index}')}"
-        if self(same_value(known, tensor), path, rule, Unquoted(shown_at(tensor, where))):
+        if same_bytes(known, tensor) and not same_layout(known, tensor):
+            self._views[node, slot] = known, tensor
+            self._check_flags(path, known, tensor, first)
+        elif self(same_value(known, tensor), path, rule, Unquoted(shown_at(tensor, where))):
             self._check_memory(path, index, known, tensor, first)
         return _with(edge, graph_input_index=index, to_node_index=node)
 
@@ -190,8 +208,7 @@ class Wiring(Expect):
             return
         rule = f"read graph input {index} with strides {layout_of(known)}, as {first} does"
         self(layout_of(known) == layout_of(tensor), path, rule, layout_of(tensor))
-        rule = f"have flags {known.flags.name}, as {first} has"
-        self(known.flags == tensor.flags, path, rule, Unquoted(tensor.flags.name))
+        self._check_flags(path, known, tensor, first)
         self.inputs[index] = TensorDesc(
             known.data_type,
             known.sizes,
@@ -201,14 +218,23 @@ class Wiring(Expect):
             max(known.guaranteed_base_offset_alignment, tensor.guaranteed_base_offset_alignment),
         )
 
+    def _check_flags(self, path: str, known: TensorDesc, tensor: TensorDesc, first: str) -> None:
+        rule = f"have flags {known.flags.name}, as {first} has"
+        self(known.flags == tensor.flags, path, rule, Unquoted(tensor.flags.name))
+
     def _between(self, edge: IntermediateEdge, path: str) -> IntermediateEdge:
         source, output, sent, origin = self._end(edge, path, "From")
         node, slot, tensor, where = self._feed(edge, path)
         if sent is None or tensor is None:
             return edge
         self._sources[node][slot] = source, output
-        rule = f"carry {shown_at(sent, origin)}"
-        self(same_value(sent, tensor), path, rule, Unquoted(shown_at(tensor, where)))
+        if not same_layout(sent, tensor):
+            self._views[node, slot] = sent, tensor
+            rule, got = f"carry {shown_at(sent, origin)}", Unquoted(shown_at(tensor, where))
+            if same_value(sent, tensor):
+                rule = f"carry {sent.total_tensor_size_in_bytes} bytes ({origin})"
+                got = tensor.total_tensor_size_in_bytes
+            self(same_bytes(sent, tensor), path, rule, got)
         rule = "lead to a tensor that is not OWNED_BY_DML, which only a graph input may feed"
         self(TensorFlags.OWNED_BY_DML not in tensor.flags, path, rule, Unquoted(where))
         return _with(edge, from_node_index=source, to_node_index=node)
@@ -305,6 +331,9 @@ class Wiring(Expect):
 
         for index in order:
             sources = self._sources[index]
+            for place, slot in enumerate(sorted(sources)):
+                if (index, slot) in self._views:
+                    self.views[index, place] = self._views[index, slot]
             self.plan.append(
                 (index, self.nodes[index], [position_of(sources[slot]) for slot in sorted(sources)])
             )

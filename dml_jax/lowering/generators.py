@@ -69,15 +69,18 @@ def advanced(counter: Sequence[jax.Array], steps: jax.Array) -> list[jax.Array]:
     return words
 
 
+def _product(words: jax.Array, factor: np.uint32) -> tuple[jax.Array, jax.Array]:
+    """Return the high and the low 32 bits of `words * factor`."""
+    factors = lax.full_like(words, factor)
+    return lax.mulhi(words, factors), words * factors
+
+
 def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> Sequence[jax.Array]:
     """Return the four words of Philox4x32-10 (Salmon and others, 2011) for each counter."""
     a, b, c, d = counter
     for _ in range(_ROUNDS):
-        high, low = (
-            [product(word, jnp.broadcast_to(m, word.shape)) for product in (lax.mulhi, lax.mul)]
-            for word, m in zip((a, c), _MULTIPLIERS, strict=True)
-        )
-        a, b, c, d = low[0] ^ b ^ key[0], low[1], high[0] ^ d ^ key[1], high[1]
+        (high_a, low_a), (high_c, low_c) = map(_product, (a, c), _MULTIPLIERS)
+        a, b, c, d = high_c ^ b ^ key[0], low_c, high_a ^ d ^ key[1], low_a
         key = [word + step for word, step in zip(key, _WEYL, strict=True)]
     return a, b, c, d
 

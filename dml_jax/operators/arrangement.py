@@ -51,13 +51,16 @@ class Split(Operator, op="SPLIT"):
     def infer_from(cls, **fields: Any) -> Self:
         """Return the SPLIT whose outputs have these sizes along the axis."""
         whole, axis = fields["input_tensor"], fields["axis"]
-        pieces = fields.pop("output_axis_sizes")
+        try:
+            pieces = items_of(fields.pop("output_axis_sizes"), " of sizes along the axis")
+        except DmlError as error:
+            raise DmlError(error.moved(cls.c_name, "OutputTensors")) from None
         try:
             axis = Integer(0, whole.dimension_count - 1).convert(axis)
         except DmlError:
-            return cls(**fields, output_tensors=[whole])  # the axis is refused
+            return cls(**{**fields, "output_tensors": [whole]})  # the axis is refused
         outputs, faults = [], []
-        for index, piece in enumerate(items_of(pieces)):
+        for index, piece in enumerate(pieces):
             try:
                 shape = (*whole.sizes[:axis], piece, *whole.sizes[axis + 1 :])
                 outputs.append(TensorDesc(whole.data_type, shape))
@@ -65,7 +68,7 @@ class Split(Operator, op="SPLIT"):
                 faults += error.moved(cls.c_name, f"OutputTensors[{index}]")
         if faults:
             raise DmlError(faults)
-        return cls(**fields, output_tensors=outputs)
+        return cls(**{**fields, "output_tensors": outputs})
 
     @rule("input_tensor", "output_tensors", "axis")
     def pieces_make_the_whole(self, expect: Expect) -> None:

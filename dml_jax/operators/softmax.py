@@ -100,6 +100,7 @@ class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX"):
     `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
 
     Choices: a row with NaN or with infinity, and a row of which every element is -infinity, is NaN.
+    The sum is in FLOAT64; a result nearer to 0 than 2^-53 becomes 0.
 
     Gradient: `dy - exp(y) * sum(dy)`.
     """
@@ -113,7 +114,8 @@ class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1"):
     `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
 
     Choices: the page prints the numbers of HARDMAX1 as its examples; the formula rules. NaN or
-    infinity among the elements that belong together, or -infinity alone, makes all of them NaN.
+    infinity among the elements that belong together, or -infinity alone, makes all of them NaN. The
+    sum is in FLOAT64; a result nearer to 0 than 2^-53 becomes 0.
 
     Gradient: `dy - exp(y) * sum(dy)`.
     """

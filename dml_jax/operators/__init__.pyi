@@ -1,0 +1,3623 @@
+"""The operators. Made by tools/stubs.py."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self, overload
+
+import jax
+from jax.typing import ArrayLike
+
+from dml_jax.descriptor import ScaleBias
+from dml_jax.enums import (
+    AxisDirection,
+    DepthSpaceOrder,
+    IsInfinityMode,
+    PaddingMode,
+    QuantizationType,
+    RandomGeneratorType,
+    ReduceFunction,
+    RoundingMode,
+    TensorDataType,
+)
+from dml_jax.operator import FusedActivation, Operator
+from dml_jax.tensor import Integers, Placeholder, TensorDesc
+
+__all__ = [
+    "ActivationCelu",
+    "ActivationElu",
+    "ActivationGelu",
+    "ActivationHardSigmoid",
+    "ActivationHardSwish",
+    "ActivationHardmax",
+    "ActivationHardmax1",
+    "ActivationIdentity",
+    "ActivationLeakyRelu",
+    "ActivationLinear",
+    "ActivationLogSoftmax",
+    "ActivationLogSoftmax1",
+    "ActivationParameterizedRelu",
+    "ActivationParametricSoftplus",
+    "ActivationRelu",
+    "ActivationReluGrad",
+    "ActivationScaledElu",
+    "ActivationScaledTanh",
+    "ActivationShrink",
+    "ActivationSigmoid",
+    "ActivationSoftmax",
+    "ActivationSoftmax1",
+    "ActivationSoftplus",
+    "ActivationSoftsign",
+    "ActivationSwish",
+    "ActivationTanh",
+    "ActivationThresholdedRelu",
+    "AdamOptimizer",
+    "Argmax",
+    "Argmin",
+    "Cast",
+    "DepthToSpace",
+    "DepthToSpace1",
+    "Dequantize",
+    "DiagonalMatrix",
+    "DiagonalMatrix1",
+    "DynamicQuantizeLinear",
+    "ElementWiseAbs",
+    "ElementWiseAcos",
+    "ElementWiseAcosh",
+    "ElementWiseAdd",
+    "ElementWiseAdd1",
+    "ElementWiseAsin",
+    "ElementWiseAsinh",
+    "ElementWiseAtan",
+    "ElementWiseAtanYx",
+    "ElementWiseAtanh",
+    "ElementWiseBitAnd",
+    "ElementWiseBitCount",
+    "ElementWiseBitNot",
+    "ElementWiseBitOr",
+    "ElementWiseBitShiftLeft",
+    "ElementWiseBitShiftRight",
+    "ElementWiseBitXor",
+    "ElementWiseCeil",
+    "ElementWiseClip",
+    "ElementWiseClip1",
+    "ElementWiseClipGrad",
+    "ElementWiseClipGrad1",
+    "ElementWiseConstantPow",
+    "ElementWiseCos",
+    "ElementWiseCosh",
+    "ElementWiseDequantizeLinear",
+    "ElementWiseDifferenceSquare",
+    "ElementWiseDivide",
+    "ElementWiseErf",
+    "ElementWiseExp",
+    "ElementWiseFloor",
+    "ElementWiseIdentity",
+    "ElementWiseIf",
+    "ElementWiseIsInfinity",
+    "ElementWiseIsNan",
+    "ElementWiseLog",
+    "ElementWiseLogicalAnd",
+    "ElementWiseLogicalEquals",
+    "ElementWiseLogicalGreaterThan",
+    "ElementWiseLogicalGreaterThanOrEqual",
+    "ElementWiseLogicalLessThan",
+    "ElementWiseLogicalLessThanOrEqual",
+    "ElementWiseLogicalNot",
+    "ElementWiseLogicalOr",
+    "ElementWiseLogicalXor",
+    "ElementWiseMax",
+    "ElementWiseMean",
+    "ElementWiseMin",
+    "ElementWiseModulusFloor",
+    "ElementWiseModulusTruncate",
+    "ElementWiseMultiply",
+    "ElementWiseNegate",
+    "ElementWisePow",
+    "ElementWiseQuantizeLinear",
+    "ElementWiseQuantizedLinearAdd",
+    "ElementWiseRecip",
+    "ElementWiseRound",
+    "ElementWiseSign",
+    "ElementWiseSin",
+    "ElementWiseSinh",
+    "ElementWiseSqrt",
+    "ElementWiseSubtract",
+    "ElementWiseTan",
+    "ElementWiseTanh",
+    "ElementWiseThreshold",
+    "FillValueConstant",
+    "FillValueSequence",
+    "Join",
+    "Padding",
+    "Padding1",
+    "Quantize",
+    "RandomGenerator",
+    "Reduce",
+    "ReverseSubsequences",
+    "Slice",
+    "Slice1",
+    "SliceGrad",
+    "SpaceToDepth",
+    "SpaceToDepth1",
+    "Split",
+    "Tile",
+    "ValueScale2d",
+]
+
+class ElementWiseIdentity(Operator, op="ELEMENT_WISE_IDENTITY"):
+    """Copies each element: `g(x)`; all bits stay where scale_bias is left out."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAbs(Operator, op="ELEMENT_WISE_ABS"):
+    """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAcos(Operator, op="ELEMENT_WISE_ACOS"):
+    """Takes the arc cosine, in radians: `acos(g(x))`; NaN beyond -1 and 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAdd(Operator, op="ELEMENT_WISE_ADD"):
+    """Adds the elements of two tensors: `output = a + b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAsin(Operator, op="ELEMENT_WISE_ASIN"):
+    """Takes the arc sine, in radians: `asin(g(x))`; NaN beyond -1 and 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAtan(Operator, op="ELEMENT_WISE_ATAN"):
+    """Takes the arc tangent, in radians: `atan(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseCeil(Operator, op="ELEMENT_WISE_CEIL"):
+    """Takes the smallest whole number that is not below: `ceil(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseClip(Operator, op="ELEMENT_WISE_CLIP"):
+    """Clamps each element to [min, max]."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    min: float
+    max: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min: float,
+        max: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min: float,
+        max: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseClip1(Operator, op="ELEMENT_WISE_CLIP1"):
+    """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    min_max_data_type: TensorDataType
+    min: float
+    max: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min_max_data_type: TensorDataType | str,
+        min: float,
+        max: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min_max_data_type: TensorDataType | str,
+        min: float,
+        max: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseClipGrad(Operator, op="ELEMENT_WISE_CLIP_GRAD"):
+    """The gradient of ELEMENT_WISE_CLIP, given that of its output."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    min: float
+    max: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        min: float,
+        max: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        min: float,
+        max: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseClipGrad1(Operator, op="ELEMENT_WISE_CLIP_GRAD1"):
+    """The gradient of ELEMENT_WISE_CLIP1, given that of its output."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    min_max_data_type: TensorDataType
+    min: float
+    max: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        min_max_data_type: TensorDataType | str,
+        min: float,
+        max: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        min_max_data_type: TensorDataType | str,
+        min: float,
+        max: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseCos(Operator, op="ELEMENT_WISE_COS"):
+    """Takes the cosine of radians: `cos(g(x))`; NaN for infinities."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseDivide(Operator, op="ELEMENT_WISE_DIVIDE"):
+    """Divides the elements of a tensor by those of another: `output = a / b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseExp(Operator, op="ELEMENT_WISE_EXP"):
+    """Takes the exponential: `exp(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseFloor(Operator, op="ELEMENT_WISE_FLOOR"):
+    """Takes the largest whole number that is not above: `floor(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLog(Operator, op="ELEMENT_WISE_LOG"):
+    """Takes the natural logarithm: `ln(g(x))`; -infinity for 0, NaN below."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalAnd(Operator, op="ELEMENT_WISE_LOGICAL_AND"):
+    """Tells where both elements are true: `a and b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalEquals(Operator, op="ELEMENT_WISE_LOGICAL_EQUALS"):
+    """Tells where two elements are equal: `a == b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalGreaterThan(Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN"):
+    """Tells where the first of two elements is greater: `a > b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalLessThan(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
+    """Tells where the first of two elements is less: `a < b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalGreaterThanOrEqual(
+    Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"
+):
+    """Tells where the first of two elements is greater or equal: `a >= b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalLessThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"):
+    """Tells where the first of two elements is less or equal: `a <= b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalNot(Operator, op="ELEMENT_WISE_LOGICAL_NOT"):
+    """Tells where an element is not true: `x == 0`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalOr(Operator, op="ELEMENT_WISE_LOGICAL_OR"):
+    """Tells where at least one of two elements is true: `a or b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseLogicalXor(Operator, op="ELEMENT_WISE_LOGICAL_XOR"):
+    """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseMax(Operator, op="ELEMENT_WISE_MAX"):
+    """Takes the larger of two elements: `output = max(a, b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseMean(Operator, op="ELEMENT_WISE_MEAN"):
+    """Takes the mean of two elements: `output = (a + b) / 2`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseMin(Operator, op="ELEMENT_WISE_MIN"):
+    """Takes the smaller of two elements: `output = min(a, b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseMultiply(Operator, op="ELEMENT_WISE_MULTIPLY"):
+    """Multiplies the elements of two tensors: `output = a * b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWisePow(Operator, op="ELEMENT_WISE_POW"):
+    """Raises elements to the power of those of another tensor: `output = pow(g(x), exponent)`."""
+
+    input_tensor: TensorDesc
+    exponent_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        exponent_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        exponent_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseConstantPow(Operator, op="ELEMENT_WISE_CONSTANT_POW"):
+    """Raises each element to one power: `pow(g(x), exponent)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    exponent: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        exponent: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        exponent: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseRecip(Operator, op="ELEMENT_WISE_RECIP"):
+    """Takes the reciprocal: `1 / g(x)`; infinity of its sign for 0."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseSin(Operator, op="ELEMENT_WISE_SIN"):
+    """Takes the sine of radians: `sin(g(x))`; NaN for infinities."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseSqrt(Operator, op="ELEMENT_WISE_SQRT"):
+    """Takes the square root of each element: `sqrt(g(x))`; NaN below 0."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseDifferenceSquare(Operator, op="ELEMENT_WISE_DIFFERENCE_SQUARE"):
+    """Squares the difference of two elements: `output = (a - b) * (a - b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAtanYx(Operator, op="ELEMENT_WISE_ATAN_YX"):
+    """Takes the angle in radians of the point whose y is `a` and whose x is `b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseSubtract(Operator, op="ELEMENT_WISE_SUBTRACT"):
+    """Subtracts the elements of a tensor from those of another: `output = a - b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseTan(Operator, op="ELEMENT_WISE_TAN"):
+    """Takes the tangent of radians: `tan(g(x))`; NaN for infinities."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseThreshold(Operator, op="ELEMENT_WISE_THRESHOLD"):
+    """Raises smaller elements to a bound: `max(g(x), min)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    min: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        min: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseQuantizeLinear(Operator, op="ELEMENT_WISE_QUANTIZE_LINEAR"):
+    """Quantizes each element with a scale and a zero point of its own."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR"):
+    """Computes what integers stand for, each with a scale and a zero point of its own."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Reduce(Operator, op="REDUCE"):
+    """Combines the elements along `axes` into one; the rank is kept."""
+
+    function: ReduceFunction  # pyright: ignore[reportIncompatibleVariableOverride]
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        function: ReduceFunction | str,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        function: ReduceFunction | str,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Argmin(Operator, op="ARGMIN"):
+    """The index of the smallest element along `axes`; otherwise as ARGMAX."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    axis_direction: AxisDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+        axis_direction: AxisDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Argmax(Operator, op="ARGMAX"):
+    """The index of the largest element along `axes`; the rank is kept."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    axis_direction: AxisDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+        axis_direction: AxisDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Slice(Operator, op="SLICE"):
+    """Cuts a part out of a tensor, with strides."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        offsets: Integers,
+        sizes: Integers,
+        strides: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        offsets: Integers,
+        sizes: Integers,
+        strides: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Cast(Operator, op="CAST"):
+    """Converts each element to the type of the output."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Split(Operator, op="SPLIT"):
+    """Splits a tensor along an axis into several."""
+
+    input_tensor: TensorDesc
+    output_tensors: tuple[TensorDesc, ...]
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensors: Sequence[TensorDesc],
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Join(Operator, op="JOIN"):
+    """Joins tensors along an axis into one."""
+
+    input_tensors: tuple[TensorDesc, ...]
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensors: Sequence[TensorDesc],
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensors: Sequence[TensorDesc],
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Padding(Operator, op="PADDING"):
+    """Pads a tensor, with a value that is FLOAT whatever the tensor's type."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    padding_mode: PaddingMode
+    padding_value: float
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value: float,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value: float,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Padding1(Operator, op="PADDING1"):
+    """Pads a tensor, with a value in the tensor's own type."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    padding_mode: PaddingMode
+    padding_value_data_type: TensorDataType
+    padding_value: float
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value_data_type: TensorDataType | str,
+        padding_value: float,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value_data_type: TensorDataType | str,
+        padding_value: float,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
+    """Scales all elements, and adds one number to each channel: `x * scale + bias[channel]`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale: float
+    bias: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale: float,
+        bias: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale: float,
+        bias: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
+    """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        block_size: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        block_size: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class DepthToSpace(Operator, op="DEPTH_TO_SPACE"):
+    """Moves channels into blocks of pixels; the inverse of SPACE_TO_DEPTH."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        block_size: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        block_size: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Tile(Operator, op="TILE"):
+    """Repeats a tensor along each dimension."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    repeats: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        repeats: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        repeats: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseSign(Operator, op="ELEMENT_WISE_SIGN"):
+    """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseIsNan(Operator, op="ELEMENT_WISE_IS_NAN"):
+    """Tells where an element is NaN: `x != x`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseNegate(Operator, op="ELEMENT_WISE_NEGATE"):
+    """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseErf(Operator, op="ELEMENT_WISE_ERF"):
+    """Takes the error function: `erf(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseSinh(Operator, op="ELEMENT_WISE_SINH"):
+    """Takes the hyperbolic sine: `sinh(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseCosh(Operator, op="ELEMENT_WISE_COSH"):
+    """Takes the hyperbolic cosine: `cosh(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseTanh(Operator, op="ELEMENT_WISE_TANH"):
+    """Takes the hyperbolic tangent: `tanh(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAsinh(Operator, op="ELEMENT_WISE_ASINH"):
+    """Takes the inverse hyperbolic sine: `asinh(g(x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAcosh(Operator, op="ELEMENT_WISE_ACOSH"):
+    """Takes the inverse hyperbolic cosine: `acosh(g(x))`; NaN below 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAtanh(Operator, op="ELEMENT_WISE_ATANH"):
+    """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_bias: ScaleBias | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
+    """Chooses between two elements: `output = a if condition else b`."""
+
+    condition_tensor: TensorDesc
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        condition_tensor: TensorDesc,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        condition_tensor: TensorDesc,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
+    """Adds the elements of two tensors, and applies an activation: `output = activation(a + b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
+    """Makes matrices with one number along a diagonal, and 0 elsewhere."""
+
+    output_tensor: TensorDesc
+    offset: int
+    value: float
+    def __init__(
+        self,
+        *,
+        output_tensor: TensorDesc,
+        offset: int,
+        value: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        offset: int,
+        value: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitShiftLeft(Operator, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
+    """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitShiftRight(Operator, op="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
+    """Shifts bits toward the lowest: `a >> b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseRound(Operator, op="ELEMENT_WISE_ROUND"):
+    """Rounds each element to a whole number of the same type."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    rounding_mode: RoundingMode
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        rounding_mode: RoundingMode | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        rounding_mode: RoundingMode | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseIsInfinity(Operator, op="ELEMENT_WISE_IS_INFINITY"):
+    """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    infinity_mode: IsInfinityMode
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        infinity_mode: IsInfinityMode | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        infinity_mode: IsInfinityMode | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseModulusTruncate(Operator, op="ELEMENT_WISE_MODULUS_TRUNCATE"):
+    """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseModulusFloor(Operator, op="ELEMENT_WISE_MODULUS_FLOOR"):
+    """Takes the remainder of a division downward: `output = a - b * floor(a / b)`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class FillValueConstant(Operator, op="FILL_VALUE_CONSTANT"):
+    """Fills a tensor with one number: `value` everywhere."""
+
+    output_tensor: TensorDesc
+    value_data_type: TensorDataType
+    value: float
+    def __init__(
+        self,
+        *,
+        output_tensor: TensorDesc,
+        value_data_type: TensorDataType | str,
+        value: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        value_data_type: TensorDataType | str,
+        value: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
+    """Fills a tensor with numbers at equal distances: `value_start + k * value_delta`."""
+
+    output_tensor: TensorDesc
+    value_data_type: TensorDataType
+    value_start: float
+    value_delta: float
+    def __init__(
+        self,
+        *,
+        output_tensor: TensorDesc,
+        value_data_type: TensorDataType | str,
+        value_start: float,
+        value_delta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        value_data_type: TensorDataType | str,
+        value_start: float,
+        value_delta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
+    """Reverses the first elements of each line along an axis."""
+
+    input_tensor: TensorDesc
+    sequence_lengths_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        sequence_lengths_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        sequence_lengths_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Slice1(Operator, op="SLICE1"):
+    """Cuts a part out of a tensor, with strides that may be negative."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_window_offsets: Integers,
+        input_window_sizes: Integers,
+        input_window_strides: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_window_offsets: Integers,
+        input_window_sizes: Integers,
+        input_window_strides: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class DepthToSpace1(Operator, op="DEPTH_TO_SPACE1"):
+    """DEPTH_TO_SPACE with a choice of how channels are numbered; the inverse of SPACE_TO_DEPTH1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        block_size: int,
+        order: DepthSpaceOrder | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        block_size: int,
+        order: DepthSpaceOrder | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
+    """SPACE_TO_DEPTH with a choice of how channels are numbered; the inverse of DEPTH_TO_SPACE1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        block_size: int,
+        order: DepthSpaceOrder | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        block_size: int,
+        order: DepthSpaceOrder | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitAnd(Operator, op="ELEMENT_WISE_BIT_AND"):
+    """Sets the bits that are 1 in both elements: `a & b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitOr(Operator, op="ELEMENT_WISE_BIT_OR"):
+    """Sets the bits that are 1 in at least one of two elements: `a | b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitXor(Operator, op="ELEMENT_WISE_BIT_XOR"):
+    """Sets the bits that differ between two elements: `a ^ b`."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitNot(Operator, op="ELEMENT_WISE_BIT_NOT"):
+    """Inverts every bit of each element: `~x`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseBitCount(Operator, op="ELEMENT_WISE_BIT_COUNT"):
+    """Counts the bits of each element that are 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):
+    """Passes the gradient where the input of ACTIVATION_RELU is above 0."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
+    """Makes random UINT32 numbers, evenly distributed, from a counter and a key."""
+
+    input_state_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_state_tensor: TensorDesc | None
+    type: RandomGeneratorType
+    def __init__(
+        self,
+        *,
+        input_state_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_state_tensor: TensorDesc | None = None,
+        type: RandomGeneratorType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_state_tensor: TensorDesc,
+        type: RandomGeneratorType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class SliceGrad(Operator, op="SLICE_GRAD"):
+    """Computes the gradient of SLICE1, given the gradient of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        input_window_offsets: Integers,
+        input_window_sizes: Integers,
+        input_window_strides: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        input_window_offsets: Integers,
+        input_window_sizes: Integers,
+        input_window_strides: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
+    """Updates parameters by their gradient, as the optimizer Adam does."""
+
+    input_parameters_tensor: TensorDesc
+    input_first_moment_tensor: TensorDesc
+    input_second_moment_tensor: TensorDesc
+    gradient_tensor: TensorDesc
+    training_step_tensor: TensorDesc
+    output_parameters_tensor: TensorDesc
+    output_first_moment_tensor: TensorDesc
+    output_second_moment_tensor: TensorDesc
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    def __init__(
+        self,
+        *,
+        input_parameters_tensor: TensorDesc,
+        input_first_moment_tensor: TensorDesc,
+        input_second_moment_tensor: TensorDesc,
+        gradient_tensor: TensorDesc,
+        training_step_tensor: TensorDesc,
+        output_parameters_tensor: TensorDesc,
+        output_first_moment_tensor: TensorDesc,
+        output_second_moment_tensor: TensorDesc,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_parameters_tensor: TensorDesc,
+        input_first_moment_tensor: TensorDesc,
+        input_second_moment_tensor: TensorDesc,
+        gradient_tensor: TensorDesc,
+        training_step_tensor: TensorDesc,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class DynamicQuantizeLinear(Operator, op="DYNAMIC_QUANTIZE_LINEAR"):
+    """Quantizes a tensor with one scale and one zero point, which follow from its range."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ElementWiseQuantizedLinearAdd(Operator, op="ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):
+    """Adds two quantized tensors, and quantizes the sum."""
+
+    a_tensor: TensorDesc
+    a_scale_tensor: TensorDesc
+    a_zero_point_tensor: TensorDesc | None
+    b_tensor: TensorDesc
+    b_scale_tensor: TensorDesc
+    b_zero_point_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
+    """Writes one number on a band of diagonals of matrices."""
+
+    input_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    value_data_type: TensorDataType
+    value: float
+    diagonal_fill_begin: int
+    diagonal_fill_end: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        value_data_type: TensorDataType | str,
+        value: float,
+        diagonal_fill_begin: int,
+        diagonal_fill_end: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc | None = None,
+        value_data_type: TensorDataType | str,
+        value: float,
+        diagonal_fill_begin: int,
+        diagonal_fill_end: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Quantize(Operator, op="QUANTIZE"):
+    """Quantizes blocks of elements, to 4 or 8 bits."""
+
+    input_tensor: TensorDesc
+    quantization_type: QuantizationType
+    quantization_tensors: tuple[TensorDesc, ...]
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        quantization_type: QuantizationType | str,
+        quantization_tensors: Sequence[TensorDesc],
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        quantization_type: QuantizationType | str,
+        quantization_tensors: Sequence[TensorDesc],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Dequantize(Operator, op="DEQUANTIZE"):
+    """Computes what integers of 4 or 8 bits stand for, in blocks."""
+
+    input_tensor: TensorDesc
+    quantization_type: QuantizationType
+    quantization_tensors: tuple[TensorDesc, ...]
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        quantization_type: QuantizationType | str,
+        quantization_tensors: Sequence[TensorDesc],
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        quantization_type: QuantizationType | str,
+        quantization_tensors: Sequence[TensorDesc],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationElu(Operator, op="ACTIVATION_ELU"):
+    """Bends negative elements to an exponential: `x if x >= 0 else alpha * (exp(x) - 1)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationCelu(Operator, op="ACTIVATION_CELU"):
+    """Bends negative elements smoothly: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationHardmax(Operator, op="ACTIVATION_HARDMAX"):
+    """Puts 1 at the first maximum of each row, and 0 elsewhere."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationHardmax1(Operator, op="ACTIVATION_HARDMAX1"):
+    """Puts 1 at the first maximum of the elements along axes, and 0 elsewhere."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationHardSigmoid(Operator, op="ACTIVATION_HARD_SIGMOID"):
+    """Approximates a sigmoid by three lines: `max(0, min(alpha * x + beta, 1))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    beta: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationIdentity(Operator, op="ACTIVATION_IDENTITY"):
+    """Copies each element: `x`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationLeakyRelu(Operator, op="ACTIVATION_LEAKY_RELU"):
+    """Scales negative elements: `x if x >= 0 else alpha * x`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationLinear(Operator, op="ACTIVATION_LINEAR"):
+    """Maps each element linearly: `alpha * x + beta`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    beta: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationLogSoftmax(Operator, op="ACTIVATION_LOG_SOFTMAX"):
+    """Takes the logarithm of SOFTMAX of each row."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationLogSoftmax1(Operator, op="ACTIVATION_LOG_SOFTMAX1"):
+    """Takes the logarithm of SOFTMAX1 of the elements along axes."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationParameterizedRelu(Operator, op="ACTIVATION_PARAMETERIZED_RELU"):
+    """Scales each negative element by a slope of its own: `x if x >= 0 else slope * x`."""
+
+    input_tensor: TensorDesc
+    slope_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        slope_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        slope_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationParametricSoftplus(Operator, op="ACTIVATION_PARAMETRIC_SOFTPLUS"):
+    """Takes a scaled soft maximum with 0: `alpha * ln(1 + exp(beta * x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    beta: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationRelu(Operator, op="ACTIVATION_RELU"):
+    """Sets negative elements to 0: `max(0, x)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationScaledElu(Operator, op="ACTIVATION_SCALED_ELU"):
+    """Scales an ELU: `gamma * x if x > 0 else gamma * alpha * (exp(x) - 1)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    gamma: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        gamma: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        gamma: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationScaledTanh(Operator, op="ACTIVATION_SCALED_TANH"):
+    """Scales a hyperbolic tangent: `alpha * tanh(beta * x)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    beta: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSigmoid(Operator, op="ACTIVATION_SIGMOID"):
+    """Maps each element to a number between 0 and 1: `1 / (1 + exp(-x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSoftmax(Operator, op="ACTIVATION_SOFTMAX"):
+    """Turns the elements of each row into positive numbers that add up to 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSoftmax1(Operator, op="ACTIVATION_SOFTMAX1"):
+    """Turns the elements along axes into positive numbers that add up to 1."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axes: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axes: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSoftplus(Operator, op="ACTIVATION_SOFTPLUS"):
+    """Takes a soft maximum with 0: `ln(1 + exp(steepness * x)) / steepness`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    steepness: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        steepness: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        steepness: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSoftsign(Operator, op="ACTIVATION_SOFTSIGN"):
+    """Maps each element to a number between -1 and 1: `x / (1 + |x|)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationTanh(Operator, op="ACTIVATION_TANH"):
+    """Takes the hyperbolic tangent of each element: `tanh(x)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationThresholdedRelu(Operator, op="ACTIVATION_THRESHOLDED_RELU"):
+    """Sets elements up to a threshold to 0: `x if x > alpha else 0`; NaN gives 0."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationShrink(Operator, op="ACTIVATION_SHRINK"):
+    """Moves large elements toward 0, and sets small ones to 0."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    bias: float
+    threshold: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        bias: float,
+        threshold: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        bias: float,
+        threshold: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationGelu(Operator, op="ACTIVATION_GELU"):
+    """Weights each element by the normal distribution: `0.5 * x * (1 + erf(x / sqrt(2)))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationSwish(Operator, op="ACTIVATION_SWISH"):
+    """Weights each element by its sigmoid: `x / (1 + exp(-sigmoid_input_scale * x))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    sigmoid_input_scale: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        sigmoid_input_scale: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        sigmoid_input_scale: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
+    """Weights each element by its hard sigmoid: `x * max(0, min(alpha * x + beta, 1))`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    alpha: float
+    beta: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        alpha: float,
+        beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...

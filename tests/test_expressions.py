@@ -1,0 +1,202 @@
+"""Expressions: DirectMLX's overloaded operators, broadcasting, and bytes read in another way."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import dml_jax
+from dml_jax import OPERATORS, DmlError, Expression, Graph, GraphBuilder, TensorDesc, facts
+
+X = np.array([[-3, 0.5, 2], [0.25, 9, 4]], np.float32)
+ROW = np.array([1, 2, 4], np.float32)
+BITS = np.array([[1, 2, 3], [12, 255, 7]], np.uint32)
+
+ELEMENT_WISE = "ELEMENT_WISE_"
+BINARY: dict[str, tuple[str, Callable[..., Any], np.ndarray]] = {
+    "ADD": ("+", operator.add, X),
+    "SUBTRACT": ("-", operator.sub, X),
+    "MULTIPLY": ("*", operator.mul, X),
+    "DIVIDE": ("/", operator.truediv, X),
+    "MODULUS_TRUNCATE": ("%", operator.mod, X),
+    "POW": ("**", operator.pow, X),
+    "BIT_AND": ("&", operator.and_, BITS),
+    "BIT_OR": ("|", operator.or_, BITS),
+    "BIT_XOR": ("^", operator.xor, BITS),
+    "BIT_SHIFT_LEFT": ("<<", operator.lshift, BITS),
+    "BIT_SHIFT_RIGHT": (">>", operator.rshift, BITS),
+    "LOGICAL_LESS_THAN": ("<", operator.lt, X),
+    "LOGICAL_GREATER_THAN": (">", operator.gt, X),
+    "LOGICAL_LESS_THAN_OR_EQUAL": ("<=", operator.le, X),
+    "LOGICAL_GREATER_THAN_OR_EQUAL": (">=", operator.ge, X),
+    "LOGICAL_EQUALS": ("==", operator.eq, X),
+}
+EXPECTED = {
+    "MODULUS_TRUNCATE": np.fmod,
+    "POW": lambda a, b: np.power(a, np.asarray(b, a.dtype)),
+    "BIT_SHIFT_LEFT": np.left_shift,
+    "BIT_SHIFT_RIGHT": np.right_shift,
+}
+
+
+def needs(*operators: str) -> None:
+    """Skip a test that waits for operators of other families."""
+    missing = [op for op in operators if f"{facts.PREFIX}{op}" not in OPERATORS]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} are not implemented")
+
+
+def computed(make: Callable[..., Expression], *arrays: np.ndarray) -> np.ndarray:
+    """Return what the graph of an expression of arrays computes, also after a round trip."""
+    builder = GraphBuilder()
+    inputs = [builder.input_tensor(f"x{i}", TensorDesc.of(a)) for i, a in enumerate(arrays)]
+    graph = builder.build(make(*inputs))
+    assert Graph.from_json(graph.to_json()) == graph
+    result = np.asarray(graph(*arrays))
+    np.testing.assert_array_equal(result, dml_jax.compile(graph)(*arrays))
+    return result
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_operators_of_python_are_those_of_directmlx(name: str):
+    needs(ELEMENT_WISE + name)
+    _, apply, x = BINARY[name]
+    numpy = EXPECTED.get(name, apply)
+    row = ROW.astype(x.dtype)
+    base = np.abs(x) if name == "POW" else x
+    for left, right in ((base, base), (base, row), (row, base)):
+        expected = numpy(left, right)
+        result = computed(apply, left, right)
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+        assert result.dtype == (np.uint8 if name.startswith("LOGICAL") else x.dtype)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_numbers_have_the_type_of_the_expression(name: str):
+    needs(ELEMENT_WISE + name, *[ELEMENT_WISE + "CONSTANT_POW"] * (name == "POW"))
+    _, apply, x = BINARY[name]
+    numpy = EXPECTED.get(name, apply)
+    x = np.abs(x) if name == "POW" else x
+    three = x.dtype.type(3)
+    result = computed(lambda e: apply(e, 3), x)
+    np.testing.assert_allclose(result, numpy(x, three), rtol=1e-6)
+    np.testing.assert_allclose(computed(lambda e: apply(3, e), x), numpy(three, x), rtol=1e-6)
+
+
+def test_quotients_of_numbers():
+    """XLA may multiply by the rounded reciprocal of a constant, and never divides so into one."""
+    needs("ELEMENT_WISE_DIVIDE")
+    x = np.arange(1, 1000, dtype=np.float32)
+    np.testing.assert_array_max_ulp(computed(lambda e: e / 3, x), x / np.float32(3), 1)
+    np.testing.assert_array_equal(computed(lambda e: 3 / e, x), np.float32(3) / x)
+
+
+def test_one_operand():
+    needs("ELEMENT_WISE_NEGATE", "ELEMENT_WISE_BIT_NOT", "ELEMENT_WISE_IDENTITY")
+    np.testing.assert_array_equal(computed(lambda e: -e, X), -X)
+    np.testing.assert_array_equal(computed(lambda e: +e, X), X)
+    np.testing.assert_array_equal(computed(lambda e: ~e, BITS), ~BITS)
+
+
+def test_differing_is_not_being_equal():
+    needs("ELEMENT_WISE_LOGICAL_EQUALS", "ELEMENT_WISE_LOGICAL_NOT")
+    np.testing.assert_array_equal(computed(lambda e: e != 2, X), X != 2)
+
+
+def expression() -> Any:
+    return GraphBuilder().input_tensor("x", TensorDesc.of(X))
+
+
+def test_an_operator_that_is_missing_is_named():
+    missing = [n for n in BINARY if f"{facts.PREFIX}{ELEMENT_WISE}{n}" not in OPERATORS]
+    for name in missing:
+        if name == "POW":
+            continue  # CONSTANT_POW may be there
+        with pytest.raises(DmlError, match=f"{name}: expected operator to be implemented"):
+            BINARY[name][1](expression(), 3)
+    assert "REDUCE" not in missing
+
+
+def test_an_expression_is_no_condition_and_hashes_by_identity():
+    x, other = expression(), expression()
+    with pytest.raises(DmlError, match=r"be no condition: it has no value before the graph runs"):
+        bool(x)
+    assert len({x, other, x}) == 2
+    assert hash(x) != hash(other)
+
+
+@pytest.mark.parametrize("value", ["3", None, [1.0], 1j])
+def test_other_values_do_not_go_together_with_expressions(value: Any):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = expression() + value
+
+
+def test_bytes_are_read_as_another_tensor():
+    result = computed(lambda e: dml_jax.clip(e.reinterpret([3, 2], [1, 3]), -9, 9), X)
+    np.testing.assert_array_equal(result, X.T)
+    chained = computed(lambda e: dml_jax.clip(dml_jax.clip(e, -1, 1).reinterpret([3, 2]), -9, 9), X)
+    np.testing.assert_array_equal(chained, np.clip(X, -1, 1).reshape(3, 2))
+    repeated = computed(lambda e: dml_jax.clip(e.reinterpret([4, 3], [0, 1]), -9, 9), ROW)
+    np.testing.assert_array_equal(repeated, np.broadcast_to(ROW, (4, 3)))
+
+
+def test_what_bytes_cannot_be_read_as():
+    x = expression()
+    with pytest.raises(DmlError, match="TotalTensorSizeInBytes to be at least 36"):
+        x.reinterpret([3, 3])
+    y = dml_jax.clip(x, 0, 1)
+    with pytest.raises(DmlError, match=r"outputs\[0\] to be FLOAT32\[2,3\], as its node writes it"):
+        x.builder.build(y.reinterpret([3, 2]))
+
+
+def test_functions_broadcast_expressions():
+    inside = np.abs(X) < 1
+    make = lambda x, row: dml_jax.clip_grad(x, row, -1, 1)  # noqa: E731
+    np.testing.assert_array_equal(computed(make, X, ROW), np.where(inside, ROW, 0))
+    number = computed(lambda x: dml_jax.clip_grad(x, 5, -1, 1), X)
+    np.testing.assert_array_equal(number, np.where(inside, np.float32(5), 0))
+    builder = GraphBuilder()
+    x, row = (builder.input_tensor(n, TensorDesc.of(a)) for n, a in (("x", X), ("row", ROW)))
+    graph = builder.build(make(x, dml_jax.clip(row, 0, 9)))
+    assert [t.sizes for t in graph.inputs] == [(2, 3), (3,)]
+    gradient = jax.grad(lambda row: graph(X, row).sum())(ROW)
+    np.testing.assert_array_equal(gradient, inside.sum(0))
+
+
+def test_equal_tensors_cost_nothing():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc.of(X))
+    graph = builder.build(dml_jax.clip(dml_jax.clip(x, -1, 1), 0, 1))
+    assert graph.views == {}
+    assert graph.input_tensors is None
+    assert "InputTensors" not in graph.to_json()
+
+
+def test_a_reading_of_bytes_is_drawn():
+    from dml_jax.diagrams import graph_picture
+
+    builder = GraphBuilder()
+    row = builder.input_tensor("row", TensorDesc.of(ROW))
+    wide = dml_jax.clip(dml_jax.clip(row, 0, 9).reinterpret([2, 3], [0, 1]), 0, 9)
+    words = [line[2] for line in graph_picture(builder.build(wide)).lines]
+    assert any("FLOAT32[3]" in text and "FLOAT32[2,3] strides [0, 1]" in text for text in words)
+
+
+def test_an_operator_without_inputs_is_a_node():
+    needs("FILL_VALUE_CONSTANT")
+    builder = GraphBuilder()
+    package: Any = dml_jax
+    fill = package.fill_value_constant
+    op = OPERATORS["DML_OPERATOR_FILL_VALUE_CONSTANT"]
+    made = builder.node(op.infer(output_sizes=[3], value_data_type="FLOAT32", value=2))
+    np.testing.assert_array_equal(builder.build(made)(), fill([3], "FLOAT32", 2))
+
+
+def test_an_operator_with_inputs_is_called_with_them():
+    x = expression()
+    op = dml_jax.ElementWiseClip.infer(input_tensor=x.desc, min=0, max=1)
+    with pytest.raises(DmlError, match="number of expressions to be 1"):
+        x.builder.node(op)

@@ -1,0 +1,346 @@
+"""Write the type stubs and the table of functions, which follow from `dml_jax.facts`.
+
+    python tools/stubs.py
+
+Type checkers and editors read the stubs in place of modules whose names are made when they are
+asked for. Each list has one element a line, so that no formatter changes a file.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dml_jax
+from dml_jax import OPERATORS, facts, functional
+from dml_jax.enums import Enumeration
+from dml_jax.fields import Array, Boolean, Choice, Field, Fused, Integer, Kind, Structure, Tensor
+from dml_jax.operator import Operator
+
+ROOT = Path(__file__).parents[1]
+MADE = "Made by tools/stubs.py."
+
+
+def block(head: str, items: Iterable[str], tail: str) -> str:
+    """Return a bracketed list with one item a line, or on one line where there is none."""
+    lines = [f"    {item},\n" for item in items]
+    return f"{head}\n{''.join(lines)}{tail}" if lines else f"{head}{tail}"
+
+
+def indented(text: str) -> str:
+    """Return the text as the body of a class."""
+    return "".join(f"    {line}" if line.strip() else line for line in text.splitlines(True))
+
+
+def summary_of(value: Any) -> str:
+    """Return the first paragraph of a docstring, as a docstring of one line or a paragraph."""
+    text = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\\", "\\\\")
+    return f'"""{text}"""' if "\n" not in text else f'"""{text}\n"""'
+
+
+# What a value is given as, and what it is kept as.
+
+
+def given_as(kind: Kind) -> str:
+    """Return the type that a constructor takes for a kind of field."""
+    if isinstance(kind, Array):
+        inner = given_as(kind.element)
+        return "Integers" if inner == "int" else f"Sequence[{inner}]"
+    if isinstance(kind, Choice):
+        return f"{kind.enumeration.__name__} | str"
+    if isinstance(kind, Fused):
+        return "FusedActivation | type[Operator]"
+    return kept_as(kind)
+
+
+def kept_as(kind: Kind) -> str:
+    """Return the type of the attribute of a kind of field."""
+    if isinstance(kind, Array):
+        return f"tuple[{kept_as(kind.element)}, ...]"
+    if isinstance(kind, Tensor):
+        return "TensorDesc"
+    if isinstance(kind, Choice):
+        return kind.enumeration.__name__
+    if isinstance(kind, Structure):
+        return kind.descriptor.__name__
+    if isinstance(kind, Fused):
+        return "FusedActivation"
+    if isinstance(kind, Boolean):
+        return "bool"
+    return "int" if isinstance(kind, Integer) else "float"
+
+
+def parameter(f: Field) -> str:
+    """Return a field as a parameter of the constructor."""
+    return f"{f.name}: {given_as(f.kind)}" + (" | None = None" if f.optional else "")
+
+
+# Operators.
+
+
+def implemented() -> list[type[Operator]]:
+    """Return the operators of the catalogue that are declared."""
+    return [op for op in OPERATORS.values() if op.short_name in facts.catalogue()]
+
+
+def result_of(op: Any) -> str:
+    """Return the type of what a call returns."""
+    outputs = op.outputs_of()
+    if any(f.is_array for f in outputs) or sum(not f.optional for f in outputs) > 1:
+        return "tuple[jax.Array, ...]"
+    return "jax.Array" if len(outputs) == 1 else "Any"
+
+
+def operator_stub(op: Any) -> str:
+    """Return the class of an operator."""
+    outputs = {f.name for f in op.outputs_of()}
+    optional = " | None"
+    ignored = "  # pyright: ignore[reportIncompatibleVariableOverride]"
+    attributes = [
+        f"{f.name}: {kept_as(f.kind)}{optional * f.optional}{ignored * hasattr(Operator, f.name)}\n"
+        for f in op.fields
+    ]
+    made = block("def __init__(", ["self", "*", *map(parameter, op.fields)], ") -> None: ...\n")
+    inferred = [parameter(f) for f in op.fields if f.name not in outputs]
+    infer = block(
+        "@classmethod\ndef infer(",
+        [
+            "cls",
+            "*",
+            *inferred,
+            "output_data_type: TensorDataType | str | Mapping[str, Any] | None = None",
+            "output_sizes: Integers | Mapping[str, Integers] | None = None",
+            "outputs: Collection[str] | None = None",
+        ],
+        ") -> Self: ...\n",
+    )
+    result = result_of(op)
+    call = "def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...\n"
+    if result != "Any":
+        first = f"@overload\ndef __call__(self, *arrays: ArrayLike) -> {result}: ...\n"
+        call = f"{first}@overload\n{call}"
+    body = "".join([summary_of(op), "\n\n", *attributes, made, infer, call])
+    return f'class {op.__name__}(Operator, op="{op.short_name}"):\n{indented(body)}'
+
+
+def operators_stub() -> str:
+    """Return the stub of `dml_jax.operators`."""
+    classes = [operator_stub(op) for op in implemented()]
+    text = "\n".join(classes)
+    names = [op.__name__ for op in implemented()]
+    enumerations = used_enumerations(text)
+    head = f'''"""The operators. {MADE}"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self, overload
+
+import jax
+from jax.typing import ArrayLike
+
+from dml_jax.descriptor import {used(text, "ScaleBias", "Size2D")}
+{block("from dml_jax.enums import (", enumerations, ")")}
+from dml_jax.operator import {used(text, "FusedActivation", "Operator")}
+from dml_jax.tensor import Integers, Placeholder, TensorDesc
+
+'''
+    head = head.replace("Mapping, Sequence\n", "Mapping\n") if "Sequence[" not in text else head
+    return head + listed("__all__", names) + "\n" + text
+
+
+def used(text: str, *names: str) -> str:
+    """Return those of the names that a text has, as an import lists them."""
+    return ", ".join(name for name in names if name in text)
+
+
+def used_enumerations(text: str) -> list[str]:
+    """Return the enumerations that a text names, in the order of imports."""
+    known = {e.__name__ for e in Enumeration.__subclasses__()}
+    return sorted(name for name in known if re.search(rf"\b{name}\b", text))
+
+
+def listed(name: str, values: Sequence[str]) -> str:
+    """Return a list of strings."""
+    ordered = sorted(values, key=sorting_key)
+    return block(f"{name} = [", [f'"{value}"' for value in ordered], "]\n")
+
+
+# Functions.
+
+
+def argument_type(family: Any, argument: str) -> str:
+    """Return the type of an argument of a function."""
+    fields = [f for f in (family._field(op, argument) for op in family.operators) if f is not None]
+    name = family.fields.get(argument, argument)
+    if argument == "graph":
+        return "None"
+    if argument in family.tensors:
+        inputs = [f for f in fields if f.tensor]
+        return "Sequence[Given[Value]]" if inputs[0].is_array else "Given[Value]"
+    if fields and fields[0].tensor:
+        return "bool"  # whether an optional output is made
+    if name == "output_data_type":
+        return "TensorDataType | str"
+    if fields:
+        types = dict.fromkeys(given_as(f.kind) for f in fields)
+        wide = [t for t in types if not (t == "int" and "float" in types)]
+        listed_ = "Integers | int" if "Integers" in wide else ""
+        return listed_ or " | ".join(wide)
+    return "Integers" if name.endswith("sizes") else "Any"
+
+
+def default_of(parameter: inspect.Parameter) -> str:
+    """Return the default of a parameter as it stands behind it."""
+    return "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+
+
+def quoted(text: str) -> str:
+    """Return Python's text with double quotes."""
+    return text.replace("'", '"')
+
+
+def function_stub(name: str) -> str:
+    """Return a function, and the class of its results."""
+    family = getattr(functional, name).family
+    parameters = []
+    for p in family.signature.parameters.values():
+        kind = argument_type(family, p.name)
+        is_none = p.default is None and kind != "None"
+        parameters.append(f"{p.name}: {kind}{' | None' * is_none}{quoted(default_of(p))}")
+    newest = family.operators[-1]
+    is_list = any(f.is_array for f in newest.outputs_of())
+    result = "tuple[Value, ...]" if is_list else "Value"
+    classes = ""
+    if family.outputs is not None:
+        outputs = family.operators[-1].outputs_of()
+        rows = []
+        for index, field in enumerate(family.results):
+            f = outputs[index] if index < len(outputs) else None
+            is_there = f is not None and not f.optional
+            rows.append(f"    {field}: Value{'' if is_there else ' | None'}\n")
+        result = f"{family.outputs.__name__}[Value]"
+        classes = f"class {family.outputs.__name__}(NamedTuple, Generic[Value]):\n{''.join(rows)}\n"
+    text = summary_of(getattr(functional, name))
+    if "graph" not in family.defaults:
+        body = indented(f"{text}\n")
+        return f"{classes}{block(f'def {name}(', parameters, f') -> {result}:')}\n{body}"
+    expressions = [p.replace("graph: None = None", "graph: GraphBuilder") for p in parameters]
+    expressions.insert(len(expressions) - 1, "*")
+    arrays = result if family.tensors else result.replace("Value", "jax.Array")
+    first = block(f"@overload\ndef {name}(", parameters, f") -> {arrays}:")
+    second = block(
+        f"@overload\ndef {name}(", expressions, f") -> {result.replace('Value', 'Expression')}: ..."
+    )
+    return f"{classes}{first}\n{indented(text)}\n\n{second}\n"
+
+
+def functional_stub() -> str:
+    """Return the stub of `dml_jax.functional`."""
+    names = functional.FUNCTIONS
+    text = "\n".join(map(function_stub, names))
+    typing = ["Any"] * ("Any" in text) + ["Generic", "NamedTuple"] * ("NamedTuple" in text)
+    typing += ["overload"] * ("@overload" in text)
+    typed = f"from typing import {', '.join(typing)}\n" if typing else ""
+    graph = "Expression" + ", GraphBuilder" * ("GraphBuilder" in text)
+    structures = used(text, "ScaleBias", "Size2D")
+    fused = "from dml_jax.operator import FusedActivation, Operator\n" * ("FusedActivation" in text)
+    head = f'''"""Operators as functions of arrays and expressions. {MADE}"""
+
+from collections.abc import Sequence
+{typed}
+import jax
+from jax.typing import ArrayLike
+from typing_extensions import TypeVar
+
+from dml_jax.descriptor import {structures}
+{block("from dml_jax.enums import (", used_enumerations(text), ")")}
+from dml_jax.graph import {graph}
+{fused}from dml_jax.tensor import Integers
+
+Value = TypeVar("Value", jax.Array, Expression, default=jax.Array)
+Given = Value | ArrayLike
+
+FUNCTIONS: list[str]
+
+'''
+    return head + listed("__all__", functional.__all__) + "\n" + text
+
+
+# The package.
+
+
+def package_stub() -> str:
+    """Return the stub of `dml_jax`."""
+    places = dict(vars(dml_jax)["_PLACES"])
+    places["functional"] = tuple(functional.FUNCTIONS)
+    places["operators"] = tuple(op.__name__ for op in implemented())
+    lines = [f'"""{(dml_jax.__doc__ or "").strip()}\n\n{MADE}\n"""\n\n']
+    modules = [f"{name} as {name}" for name in vars(dml_jax)["_MODULES"]]
+    lines.append(block("from dml_jax import (", modules, ")\n"))
+    for module in sorted(places):
+        names = sorted(places[module], key=sorting_key)
+        lines.append(block(f"from dml_jax.{module} import (", [f"{n} as {n}" for n in names], ")"))
+        lines.append("\n")
+    lines += ["\n__version__: str\n\n", listed("__all__", dml_jax.__all__)]
+    return "".join(lines)
+
+
+def sorting_key(name: str) -> tuple[int, str]:
+    """Return what imports are sorted by: constants, classes, functions."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2, name
+
+
+# The table of functions.
+
+
+def directmlx_name(name: str) -> str:
+    """Return the name that DirectMLX has for a function, or nothing."""
+    return facts.functions()[name].get("directmlx", "")
+
+
+def row(name: str) -> str:
+    """Return the row of a function in the table."""
+    entry = facts.functions()[name]
+    arguments = ", ".join(entry["arguments"])
+    operators = ", ".join(f"`{op}`" for op in entry["operators"])
+    other = directmlx_name(name)
+    return f"| `{name}` | `{arguments}` | {operators} | {f'`{other}`' if other else ''} |\n"
+
+
+def table() -> str:
+    """Return the page of the functions."""
+    rows = "".join(map(row, functional.FUNCTIONS))
+    return f"""# Functions
+
+Every function takes arrays and returns arrays, or takes expressions of a `GraphBuilder` and returns
+expressions. It makes the lowest version of its operator that expresses the arguments. Sizes are
+broadcast as NumPy does, and types are never promoted.
+
+An empty cell in the last column means that DirectMLX has no function for the operator.
+
+| function | arguments | makes | DirectMLX |
+| --- | --- | --- | --- |
+{rows}
+{MADE}
+"""
+
+
+FILES: Mapping[str, Callable[[], str]] = {
+    "dml_jax/__init__.pyi": package_stub,
+    "dml_jax/functional.pyi": functional_stub,
+    "dml_jax/operators/__init__.pyi": operators_stub,
+    "docs/functions.md": table,
+}
+
+
+def stale() -> Iterator[str]:
+    """Yield the files that are not what they would be made as."""
+    for name, make in FILES.items():
+        path = ROOT / name
+        if not path.exists() or path.read_text() != make():
+            yield name
+
+
+if __name__ == "__main__":
+    for name in list(stale()):
+        (ROOT / name).write_text(FILES[name]())
