@@ -109,9 +109,7 @@ def _last_writers(
     return lax.scatter_max(nobody, places, numbers + UINT32.type(1), scatter, mode="drop")
 
 
-def scatter_elements(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, axis: int
-) -> jax.Array:
+def scatter_elements(x: jax.Array, indices: jax.Array, updates: jax.Array, axis: int) -> jax.Array:
     """Return `x` with each update at the place that its index names along `axis`."""
     others = _others(x, axis)
     places = _places(indices[..., None], [x.shape[axis]], clamp=False)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import indexing
 from dml_jax.operator import Operator
@@ -18,12 +20,18 @@ def _of_rank(sizes: Sequence[int], rank: int) -> list[int]:
     return [1] * (rank - len(sizes)) + sizes
 
 
+def _without_leading(x: jax.Array, count: int) -> jax.Array:
+    """Return an array with its last `count` dimensions; those before have the size 1."""
+    return x.reshape(x.shape[x.ndim - count :])
+
+
 class _Indexed(Operator):
-    """Choices: a negative index counts from the end.
+    """Reads or writes elements where an index tensor says.
+
+    Choices: a negative index counts from the end.
 
     Fields:
-        indices_tensor: the indices, of INT64, INT32, UINT64 or UINT32 (below feature level 3_0
-            UINT32 only).
+        indices_tensor: the indices.
         input_dimension_count: the number of the input's dimensions, from the last one, that count;
             those before have the size 1.
         indices_dimension_count: the number of dimensions of the indices, from the last one, that
@@ -50,13 +58,11 @@ class _Indexed(Operator):
         is_index = field == "indices_tensor"
         return (0, self.input_tensor.sizes[0] - 1) if is_index else (0.0, 1.0)
 
-    def _without_leading(self, x: Any, count: int) -> Any:
-        """Return an array with its last `count` dimensions; those before have the size 1."""
-        return x.reshape(x.shape[x.ndim - count :])
-
 
 class _Gather(_Indexed):
-    """Choices: an index still out of range is clamped to it.
+    """Reads elements where an index tensor says.
+
+    Choices: an index that is still out of range is clamped to it.
 
     Gradient: the output's, added up at the elements that were read.
 
@@ -95,31 +101,32 @@ class Gather(_Gather, op="GATHER"):
         return [*input_[: self.axis], *kept, *input_[self.axis + 1 :]]
 
     def lower(self, x, indices):
-        indices = self._without_leading(indices, self.index_dimensions)
+        indices = _without_leading(indices, self.index_dimensions)
         return indexing.gather(x, indices, self.axis).reshape(self.output_tensor.sizes)
 
 
-class GatherElements(_Indexed, op="GATHER_ELEMENTS"):
+class GatherElements(_Gather, op="GATHER_ELEMENTS"):
     """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`.
 
     The index replaces the coordinate on `axis`.
 
-    Choices: an index still out of range is clamped to it.
-
-    Gradient: the output's, added up at the elements that were read.
-
     Fields:
-        input_tensor: the tensor to read.
         indices_tensor: the indices; of the input's sizes, but along `axis`.
         output_tensor: the elements; of the indices' sizes.
         axis: the dimension of the input that indices name.
     """
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        return self.indices_tensor.sizes
 
     def lower(self, x, indices):
         return indexing.gather_elements(x, indices, self.axis)
 
 
 class _GatherNd(_Gather):
+    """Reads slices, each at a list of indices."""
+
     batch_dimension_count = 0
 
     @property
@@ -130,8 +137,8 @@ class _GatherNd(_Gather):
         return [*kept, *input_[first + indices[-1] :]]
 
     def lower(self, x, indices):
-        x = self._without_leading(x, self.input_dimension_count)
-        indices = self._without_leading(indices, self.indices_dimension_count)
+        x = _without_leading(x, self.input_dimension_count)
+        indices = _without_leading(indices, self.indices_dimension_count)
         read = indexing.gather_nd(x, indices, self.batch_dimension_count)
         return read.reshape(self.output_tensor.sizes)
 
@@ -167,7 +174,9 @@ class GatherNd1(_GatherNd, op="GATHER_ND1"):
 
 
 class _Scatter(_Indexed):
-    """Choices: an index still out of range writes nothing; of several that name one place, the
+    """Writes elements where an index tensor says.
+
+    Choices: an index that is still out of range writes nothing. Of several that name one place, the
     last in row-major order of the indices writes, on every platform.
 
     Gradient: the output's, for the input where nothing was written, for each update where it was
@@ -207,8 +216,8 @@ class ScatterNd(_Scatter, op="SCATTER_ND"):
 
     def lower(self, x, indices, updates):
         sizes = self.output_tensor.sizes
-        x = self._without_leading(x, self.input_dimension_count)
-        indices = self._without_leading(indices, self.indices_dimension_count)
+        x = _without_leading(x, self.input_dimension_count)
+        indices = _without_leading(indices, self.indices_dimension_count)
         updates = updates.reshape(*indices.shape[:-1], *x.shape[indices.shape[-1] :])
         return indexing.scatter_nd(x, indices, updates).reshape(sizes)
 
@@ -224,8 +233,7 @@ class OneHot(_Indexed, op="ONE_HOT"):
     Gradient: for each of the two values, the sum of the output's over its copies.
 
     Fields:
-        indices_tensor: the indices, of INT64, INT32, UINT64 or UINT32 (below feature level 3_0
-            UINT32 only); of the size 1 along `axis`.
+        indices_tensor: an index for each line; of the size 1 along `axis`.
         values_tensor: `off` and `on`, at least; of the output's type.
         output_tensor: the lines; of any size along `axis`, and of the indices' in all others.
         axis: the dimension of a line.

@@ -12,8 +12,10 @@ from dml_jax.tensor import TensorDesc
 
 
 class _Cumulative(Operator):
-    """Choices: FLOAT16 is computed in FLOAT32, and each element is rounded once; integers wrap
-    modulo 2^n. In which order floats are combined is the platform's, so that the last digits of an
+    """Combines each element along an axis with all before it.
+
+    Choices: FLOAT16 is computed in FLOAT32, and each element is rounded once; integers wrap modulo
+    2^n. In which order floats are combined is the platform's, so that the last digits of an
     element, and whether a part of it overflows, may differ.
 
     Fields:
@@ -76,7 +78,9 @@ class CumulativeProduct(_Cumulative, op="CUMULATIVE_PRODUCT"):
 
 
 class _TopK(Operator):
-    """Choices: NaN comes before all numbers, in both directions; -0 and 0 are equal.
+    """Takes the first elements of sorted lines.
+
+    Choices: NaN comes before all numbers, in both directions; -0 and 0 are equal.
 
     Gradient: the output's, at the elements that were taken.
 

@@ -161,7 +161,9 @@ BATCH = {**COUNTS, "batch_dimension_count": 0}
 AXIS = {"axis": 0}
 
 RECORDS = {
-    "GATHER": Record(gather, draw_gather, values=INDICES, attributes={**AXIS, "index_dimensions": 1}),
+    "GATHER": Record(
+        gather, draw_gather, values=INDICES, attributes={**AXIS, "index_dimensions": 1}
+    ),
     "GATHER_ELEMENTS": Record(gather_elements, draw_elements, values=INDICES, attributes=AXIS),
     "GATHER_ND": Record(gather_nd, draw_nd, values=INDICES, attributes=COUNTS),
     "GATHER_ND1": Record(gather_nd, draw_nd, values=INDICES, attributes=BATCH),
