@@ -117,9 +117,9 @@ def draw_nd(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         rank, first, second, count, batch = (int(n) for n in rng.integers(1, 5, 5))
         batch = batch - 1 if has_batch else 0
         of_slice = first - batch - count
-        if max(first, second) <= rank and batch < second and of_slice >= 0:
-            if second - 1 + of_slice <= rank:
-                break
+        has_room = max(first, second, second - 1 + of_slice) <= rank
+        if has_room and batch < second and of_slice >= 0:
+            break
     own = [int(n) for n in rng.integers(1, 5, first)]
     indices = [*own[:batch], *map(int, rng.integers(1, 4, second - 1 - batch)), count]
     result = [*indices[:-1], *own[batch + count :]]
