@@ -1,7 +1,7 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -77,6 +77,8 @@ __all__ = [
     "clip_grad",
     "cos",
     "cosh",
+    "cumulative_product",
+    "cumulative_summation",
     "depth_to_space",
     "dequantize",
     "dequantize_linear",
@@ -90,6 +92,9 @@ __all__ = [
     "fill_value_constant",
     "fill_value_sequence",
     "floor",
+    "gather",
+    "gather_elements",
+    "gather_nd",
     "greater_than",
     "greater_than_or_equal",
     "identity",
@@ -109,6 +114,8 @@ __all__ = [
     "modulus_truncate",
     "multiply",
     "negate",
+    "non_zero_coordinates",
+    "one_hot",
     "padding",
     "quantize",
     "quantize_linear",
@@ -117,6 +124,8 @@ __all__ = [
     "recip",
     "reduce",
     "reverse_subsequences",
+    "scatter_elements",
+    "scatter_nd",
     "sign",
     "sin",
     "sinh",
@@ -129,6 +138,7 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
+    "top_k",
     "value_scale_2d",
 ]
 
@@ -447,6 +457,22 @@ def cosh(
 ) -> Value:
     """Takes the hyperbolic cosine: `cosh(g(x))`."""
 
+def cumulative_product(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_product: bool,
+) -> Value:
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+def cumulative_summation(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_sum: bool,
+) -> Value:
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+
 def depth_to_space(
     input: Given[Value],
     block_size: int,
@@ -574,6 +600,30 @@ def floor(
     scale_bias: ScaleBias | None = None,
 ) -> Value:
     """Takes the largest whole number that is not above: `floor(g(x))`."""
+
+def gather(
+    input: Given[Value],
+    indices: Given[Value],
+    axis: int,
+    index_dimensions: int,
+) -> Value:
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+def gather_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    axis: int,
+) -> Value:
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+
+def gather_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+    batch_dimension_count: int,
+) -> Value:
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
 
 def greater_than(
     a: Given[Value],
@@ -705,6 +755,23 @@ def negate(
 ) -> Value:
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
 
+class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
+    count: Value
+    coordinates: Value
+
+def non_zero_coordinates(
+    input: Given[Value],
+) -> NonZeroCoordinatesOutputs[Value]:
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+def one_hot(
+    indices: Given[Value],
+    values: Given[Value],
+    output_length: Any,
+    axis: int,
+) -> Value:
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+
 def padding(
     input: Given[Value],
     padding_mode: PaddingMode | str,
@@ -787,6 +854,23 @@ def round(
     rounding_mode: RoundingMode | str = "HALVES_TO_NEAREST_EVEN",
 ) -> Value:
     """Rounds each element to a whole number of the same type."""
+
+def scatter_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    axis: int,
+) -> Value:
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+def scatter_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+) -> Value:
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
 
 def sign(
     a: Given[Value],
@@ -872,6 +956,18 @@ def tile(
     repeats: Integers | int,
 ) -> Value:
     """Repeats a tensor along each dimension."""
+
+class TopKOutputs(NamedTuple, Generic[Value]):
+    value: Value
+    index: Value
+
+def top_k(
+    input: Given[Value],
+    axis: int,
+    k: int,
+    axis_direction: AxisDirection | str,
+) -> TopKOutputs[Value]:
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
 
 def value_scale_2d(
     input: Given[Value],

@@ -83,7 +83,7 @@ def test_the_last_of_many_duplicates_writes_in_every_program():
     ways = {
         "eager": scatter_once(x, indices, updates),
         "jit": jax.jit(scatter_once)(x, indices, updates),
-        "vmap": jax.vmap(lambda *a: dml_jax.scatter_elements(*a, 0))(x, indices, updates),
+        "vmap": jax.vmap(lambda x, i, u: dml_jax.scatter_elements(x, i, u, 0))(x, indices, updates),
     }
     for way, result in ways.items():
         np.testing.assert_array_equal(result, expected, err_msg=way)

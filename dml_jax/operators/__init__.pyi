@@ -53,6 +53,8 @@ __all__ = [
     "Argmax",
     "Argmin",
     "Cast",
+    "CumulativeProduct",
+    "CumulativeSummation",
     "DepthToSpace",
     "DepthToSpace1",
     "Dequantize",
@@ -126,13 +128,21 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
+    "Gather",
+    "GatherElements",
+    "GatherNd",
+    "GatherNd1",
     "Join",
+    "NonzeroCoordinates",
+    "OneHot",
     "Padding",
     "Padding1",
     "Quantize",
     "RandomGenerator",
     "Reduce",
     "ReverseSubsequences",
+    "Scatter",
+    "ScatterNd",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -140,6 +150,8 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
+    "TopK",
+    "TopK1",
     "ValueScale2d",
 ]
 
@@ -1651,6 +1663,40 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Gather(Operator, op="GATHER"):
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE."""
 
@@ -1732,6 +1778,39 @@ class Tile(Operator, op="TILE"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK(Operator, op="TOP_K"):
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2096,6 +2175,71 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Scatter(Operator, op="SCATTER"):
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class OneHot(Operator, op="ONE_HOT"):
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+
+    indices_tensor: TensorDesc
+    values_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ElementWiseBitShiftLeft(Operator, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
     """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
 
@@ -2323,6 +2467,74 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_sum: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_product: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     """Reverses the first elements of each line along an axis."""
 
@@ -2345,6 +2557,108 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         input_tensor: TensorDesc,
         sequence_lengths_tensor: TensorDesc,
         axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherElements(Operator, op="GATHER_ELEMENTS"):
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd(Operator, op="GATHER_ND"):
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ScatterNd(Operator, op="SCATTER_ND"):
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2385,6 +2699,42 @@ class Slice1(Operator, op="SLICE1"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK1(Operator, op="TOP_K1"):
+    """Takes the first elements of each line, sorted along an axis, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2639,6 +2989,33 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+    input_tensor: TensorDesc
+    output_count_tensor: TensorDesc
+    output_coordinates_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_count_tensor: TensorDesc,
+        output_coordinates_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class SliceGrad(Operator, op="SLICE_GRAD"):
     """Computes the gradient of SLICE1, given the gradient of its output."""
 
@@ -2723,6 +3100,43 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd1(Operator, op="GATHER_ND1"):
+    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 

@@ -41,7 +41,7 @@ class _Cumulative(Operator):
         )
 
     @property
-    def _direction(self) -> bool:
+    def _is_reversed(self) -> bool:
         """Return whether the operator begins at the end of the axis."""
         return self.axis_direction == AxisDirection.DECREASING
 
@@ -58,7 +58,7 @@ class CumulativeSummation(_Cumulative, op="CUMULATIVE_SUMMATION"):
     """
 
     def lower(self, x):
-        return scans.cumulative_sum(x, self.axis, self._direction, self.has_exclusive_sum)
+        return scans.cumulative_sum(x, self.axis, self._is_reversed, self.has_exclusive_sum)
 
 
 class CumulativeProduct(_Cumulative, op="CUMULATIVE_PRODUCT"):
@@ -74,7 +74,7 @@ class CumulativeProduct(_Cumulative, op="CUMULATIVE_PRODUCT"):
     """
 
     def lower(self, x):
-        return scans.cumulative_product(x, self.axis, self._direction, self.has_exclusive_product)
+        return scans.cumulative_product(x, self.axis, self._is_reversed, self.has_exclusive_product)
 
 
 class _TopK(Operator):
@@ -118,13 +118,12 @@ class _TopK(Operator):
         return {"output_value_tensor": sizes, "output_index_tensor": sizes}
 
     def lower(self, x):
-        increasing = self._direction == AxisDirection.INCREASING
         index_type = self.output_index_tensor.dtype
-        return scans.top_k(x, self.axis, self.k, increasing, index_type)
+        return scans.top_k(x, self.axis, self.k, self._is_increasing, index_type)
 
     @property
-    def _direction(self) -> AxisDirection:
-        return self.axis_direction
+    def _is_increasing(self) -> bool:
+        return self.axis_direction == AxisDirection.INCREASING
 
 
 class TopK(_TopK, op="TOP_K"):
@@ -134,7 +133,6 @@ class TopK(_TopK, op="TOP_K"):
     """
 
     arguments = ("axis_direction",)
-    _direction = AxisDirection.DECREASING
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +141,10 @@ class TopK(_TopK, op="TOP_K"):
         if AxisDirection.of(direction) != AxisDirection.DECREASING:
             raise DmlError([Fault(cls.c_name, "axis_direction", "be DECREASING", direction)])
         return arguments
+
+    @property
+    def _is_increasing(self) -> bool:
+        return False
 
 
 class TopK1(_TopK, op="TOP_K1"):

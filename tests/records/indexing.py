@@ -9,7 +9,7 @@ from dml_jax.operator import Operator
 from records import Fields, Record, Rng, Types, sizes
 
 
-def place(index: Any, size: int, clamp: bool = True) -> int | None:
+def place(index: Any, size: int, clamp: bool = True) -> Any:
     """Return where an index is: from the start, clamped, or else None where it is out of range."""
     index = int(index)
     index += size if index < 0 else 0
