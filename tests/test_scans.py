@@ -1,6 +1,7 @@
 """Running sums and products of long lines, and top-k: ties, NaN, the ends of types, gradients."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -109,3 +110,24 @@ def test_top_k_makes_the_lowest_version(direction: str, name: str):
     x = np.zeros(4, np.float32)
     lowered = jax.jit(lambda x: dml_jax.top_k(x, 0, 2, direction)).lower(x)
     assert set(re.findall(r"DML_OPERATOR_(\w+)", lowered.as_text(debug_info=True))) == {name}
+
+
+LINES: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: dml_jax.cumulative_summation(x, 1, "INCREASING", True),
+    "product": lambda x: dml_jax.cumulative_product(x, 1, "DECREASING", False),
+    "top_k": lambda x: dml_jax.top_k(x, 1, 3, "INCREASING"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_on_several_devices_need_no_others(name: str):
+    x = np.random.default_rng(0).integers(-3, 4, (16, 100)).astype(np.float32)
+    mesh = jax.make_mesh((8,), ("d",), (jax.sharding.AxisType.Auto,))
+    rows = jax.NamedSharding(mesh, jax.P("d"))
+    compiled = jax.jit(LINES[name], in_shardings=rows).lower(x).compile()
+    assert not re.search("all-|collective-", compiled.as_text())
+    by_shards = jax.shard_map(LINES[name], mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"))
+    alone = jax.tree.leaves(LINES[name](x))
+    for results in (compiled(x), jax.jit(by_shards)(x)):
+        for result, expected in zip(jax.tree.leaves(results), alone, strict=True):
+            np.testing.assert_array_equal(result, expected)

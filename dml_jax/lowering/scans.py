@@ -3,12 +3,20 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.interpreters import batching
 
+from dml_jax.lowering.devices.placement import (
+    by_platform,
+    on_one_device,
+    placed_primitive,
+    platforms_of,
+)
 from dml_jax.lowering.mapping import is_float, widened
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
@@ -65,7 +73,7 @@ def _by_steps(x: jax.Array, axis: int, combine: Combine) -> jax.Array:
             made = combine(carry, line)
             return made, made
 
-        _, made = lax.scan(step, jnp.broadcast_to(identity, lines.shape[1:]), lines)
+        _, made = lax.scan(step, jnp.full_like(lines[0], identity), lines)
         return jnp.moveaxis(made, 0, axis)
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
     count = math.ceil(size / PIECE)
@@ -86,13 +94,7 @@ def top_k(
     elements stay in the order of their indices.
     """
     keys = jnp.moveaxis(_keys(x, increasing), axis, -1)
-    cpu = _by_floats if keys.dtype.itemsize == 4 else _by_keys
-    find = functools.partial(
-        lax.platform_dependent,
-        cpu=functools.partial(cpu, k=k),
-        default=functools.partial(_by_keys, k=k),
-    )
-    index = jnp.moveaxis(find(keys), -1, axis)
+    index = jnp.moveaxis(_first.bind(keys, k=k), -1, axis)
     values = jnp.take_along_axis(x, index, axis, mode="promise_in_bounds")
     return values, lax.convert_element_type(index, index_type)
 
@@ -124,13 +126,33 @@ def _folded(bits: jax.Array) -> jax.Array:
     return bits ^ (lax.shift_right_arithmetic(bits, jnp.full_like(bits, shift)) & limits.max)
 
 
-def _by_keys(keys: jax.Array, k: int) -> jax.Array:
-    return lax.top_k(keys, k)[1]
+def _by_sort(keys: jax.Array, k: int) -> jax.Array:
+    places = lax.broadcasted_iota(jnp.int32, keys.shape, keys.ndim - 1)
+    return lax.sort((~keys, places), num_keys=1, is_stable=True)[1][..., :k]
 
 
 def _by_floats(keys: jax.Array, k: int) -> jax.Array:
-    """Return what `_by_keys` does, from the FLOAT32 of which XLA's CPU compares the bits.
-
-    It sorts integers by a call for each comparison, and has a function of its own for FLOAT32.
-    """
+    """Return what `_by_sort` does, from the FLOAT32 of which XLA's CPU compares the bits."""
     return lax.top_k(lax.bitcast_convert_type(_folded(keys), jnp.float32), k)[1]
+
+
+def _form(ctx: Any, k: int) -> Callable[[jax.Array], jax.Array]:
+    """Return the function for a program: on one CPU, XLA's own top-k, which takes FLOAT32 only.
+
+    XLA does not divide it among devices, as it divides a sort.
+    """
+    is_short = on_one_device(ctx.module_context) and ctx.avals_in[0].dtype.itemsize == 4
+    forms = {"cpu": functools.partial(_by_floats, k=k)} if is_short else {}
+    return by_platform(platforms_of(ctx), forms, functools.partial(_by_sort, k=k))
+
+
+def _batched(xs: Any, dims: Any, k: int) -> tuple[jax.Array, int]:
+    return _first.bind(jnp.moveaxis(xs[0], dims[0], 0), k=k), 0
+
+
+# The places of the `k` largest keys along the last axis; the first of equal ones comes first.
+_first = placed_primitive("first_places", _form)
+_first.def_abstract_eval(
+    lambda keys, k: keys.update(shape=(*keys.shape[:-1], k), dtype=np.dtype(np.int32))
+)
+batching.primitive_batchers[_first] = _batched
