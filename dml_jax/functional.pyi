@@ -1,7 +1,7 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -10,8 +10,6 @@ from typing_extensions import TypeVar
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import (
     AxisDirection,
-    ConvolutionDirection,
-    ConvolutionMode,
     DepthSpaceOrder,
     IsInfinityMode,
     PaddingMode,
@@ -66,8 +64,6 @@ __all__ = [
     "atan",
     "atan_yx",
     "atanh",
-    "average_pooling",
-    "average_pooling_grad",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -79,10 +75,10 @@ __all__ = [
     "ceil",
     "clip",
     "clip_grad",
-    "convolution",
-    "convolution_integer",
     "cos",
     "cosh",
+    "cumulative_product",
+    "cumulative_summation",
     "depth_to_space",
     "dequantize",
     "dequantize_linear",
@@ -96,7 +92,9 @@ __all__ = [
     "fill_value_constant",
     "fill_value_sequence",
     "floor",
-    "fold",
+    "gather",
+    "gather_elements",
+    "gather_nd",
     "greater_than",
     "greater_than_or_equal",
     "identity",
@@ -111,25 +109,23 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
-    "lp_pooling",
-    "max_pooling",
-    "max_pooling_grad",
-    "max_unpooling",
     "mean",
     "modulus_floor",
     "modulus_truncate",
     "multiply",
     "negate",
+    "non_zero_coordinates",
+    "one_hot",
     "padding",
     "quantize",
     "quantize_linear",
     "quantized_linear_add",
-    "quantized_linear_average_pooling",
-    "quantized_linear_convolution",
     "random_generator",
     "recip",
     "reduce",
     "reverse_subsequences",
+    "scatter_elements",
+    "scatter_nd",
     "sign",
     "sin",
     "sinh",
@@ -142,7 +138,7 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
-    "unfold",
+    "top_k",
     "value_scale_2d",
 ]
 
@@ -380,29 +376,6 @@ def atanh(
 ) -> Value:
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1."""
 
-def average_pooling(
-    input: Given[Value],
-    strides: Integers | int,
-    window_sizes: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    dilations: Integers | int,
-    include_padding: bool,
-    output_sizes: Integers | None = None,
-) -> Value:
-    """Averages the elements of each window."""
-
-def average_pooling_grad(
-    input_gradient: Given[Value],
-    strides: Integers | int,
-    window_size: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    include_padding: bool,
-    output_sizes: Integers | None = None,
-) -> Value:
-    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
-
 def bit_and(
     a: Given[Value],
     b: Given[Value],
@@ -472,37 +445,6 @@ def clip_grad(
 ) -> Value:
     """The gradient of ELEMENT_WISE_CLIP, given that of its output."""
 
-def convolution(
-    input: Given[Value],
-    filter: Given[Value],
-    bias: Given[Value] | None = None,
-    mode: ConvolutionMode | str = "CROSS_CORRELATION",
-    direction: ConvolutionDirection | str = "FORWARD",
-    strides: Integers | int | None = None,
-    dilations: Integers | int | None = None,
-    start_padding: Integers | int | None = None,
-    end_padding: Integers | int | None = None,
-    output_padding: Integers | int | None = None,
-    group_count: int = 1,
-    fused_activation: FusedActivation | type[Operator] | None = None,
-    output_sizes: Integers | None = None,
-) -> Value:
-    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
-
-def convolution_integer(
-    input: Given[Value],
-    input_zero_point: Given[Value],
-    filter: Given[Value],
-    filter_zero_point: Given[Value],
-    strides: Integers | int | None = None,
-    dilations: Integers | int | None = None,
-    start_padding: Integers | int | None = None,
-    end_padding: Integers | int | None = None,
-    group_count: int = 1,
-    output_sizes: Integers | None = None,
-) -> Value:
-    """Convolves integers of 8 bits to INT32."""
-
 def cos(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -514,6 +456,22 @@ def cosh(
     scale_bias: ScaleBias | None = None,
 ) -> Value:
     """Takes the hyperbolic cosine: `cosh(g(x))`."""
+
+def cumulative_product(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_product: bool,
+) -> Value:
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+def cumulative_summation(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_sum: bool,
+) -> Value:
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
 
 def depth_to_space(
     input: Given[Value],
@@ -646,16 +604,29 @@ def floor(
 ) -> Value:
     """Takes the largest whole number that is not above: `floor(g(x))`."""
 
-def fold(
+def gather(
     input: Given[Value],
-    window_sizes: Integers | int,
-    strides: Integers | int,
-    dilations: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    output_sizes: Integers,
+    indices: Given[Value],
+    axis: int,
+    index_dimensions: int,
 ) -> Value:
-    """Adds the columns that UNFOLD makes at the places of their windows."""
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+def gather_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    axis: int,
+) -> Value:
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+
+def gather_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+    batch_dimension_count: int,
+) -> Value:
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
 
 def greater_than(
     a: Given[Value],
@@ -746,56 +717,11 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
-def lp_pooling(
-    input: Given[Value],
-    strides: Integers | int,
-    window_size: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    dilations: Integers | int,
-    p: int,
-) -> Value:
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
-
 def max(
     a: Given[Value],
     b: Given[Value],
 ) -> Value:
     """Takes the larger of two elements: `output = max(a, b)`."""
-
-class MaxPoolingOutputs(NamedTuple, Generic[Value]):
-    values: Value
-    indices: Value | None
-
-def max_pooling(
-    input: Given[Value],
-    window_size: Integers | int,
-    strides: Integers | int | None = None,
-    start_padding: Integers | int | None = None,
-    end_padding: Integers | int | None = None,
-    dilations: Integers | int | None = None,
-    output_indices: bool = False,
-    output_sizes: Integers | None = None,
-) -> MaxPoolingOutputs[Value]:
-    """Finds the largest element of each window."""
-
-def max_pooling_grad(
-    input: Given[Value],
-    input_gradient: Given[Value],
-    strides: Integers | int,
-    window_size: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    dilations: Integers | int,
-) -> Value:
-    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
-
-def max_unpooling(
-    input: Given[Value],
-    indices: Given[Value],
-    output_sizes: Integers,
-) -> Value:
-    """Writes each element at an index of an output that is 0 elsewhere."""
 
 def mean(
     a: Given[Value],
@@ -831,6 +757,23 @@ def negate(
     input: Given[Value],
 ) -> Value:
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
+
+class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
+    count: Value
+    coordinates: Value
+
+def non_zero_coordinates(
+    input: Given[Value],
+) -> NonZeroCoordinatesOutputs[Value]:
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+def one_hot(
+    indices: Given[Value],
+    values: Given[Value],
+    output_length: Any,
+    axis: int,
+) -> Value:
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
 
 def padding(
     input: Given[Value],
@@ -876,41 +819,6 @@ def quantized_linear_add(
 ) -> Value:
     """Adds two quantized tensors, and quantizes the sum."""
 
-def quantized_linear_average_pooling(
-    input: Given[Value],
-    input_scale: Given[Value],
-    output_scale: Given[Value],
-    strides: Integers | int,
-    window_size: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-    dilations: Integers | int,
-    include_padding: bool,
-    input_zero_point: Given[Value] | None = None,
-    output_zero_point: Given[Value] | None = None,
-) -> Value:
-    """Averages the quantized elements of each window, and quantizes the mean."""
-
-def quantized_linear_convolution(
-    input: Given[Value],
-    input_scale: Given[Value],
-    input_zero_point: Given[Value],
-    filter: Given[Value],
-    filter_scale: Given[Value],
-    filter_zero_point: Given[Value],
-    bias: Given[Value],
-    output_scale: Given[Value],
-    output_zero_point: Given[Value],
-    output_data_type: TensorDataType | str,
-    strides: Integers | int | None = None,
-    dilations: Integers | int | None = None,
-    start_padding: Integers | int | None = None,
-    end_padding: Integers | int | None = None,
-    group_count: int = 1,
-    output_sizes: Integers | None = None,
-) -> Value:
-    """Convolves two quantized tensors, and quantizes the result."""
-
 class RandomGeneratorOutputs(NamedTuple, Generic[Value]):
     values: Value
     state: Value | None
@@ -949,6 +857,23 @@ def round(
     rounding_mode: RoundingMode | str = "HALVES_TO_NEAREST_EVEN",
 ) -> Value:
     """Rounds each element to a whole number of the same type."""
+
+def scatter_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    axis: int,
+) -> Value:
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+def scatter_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+) -> Value:
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
 
 def sign(
     a: Given[Value],
@@ -1035,15 +960,17 @@ def tile(
 ) -> Value:
     """Repeats a tensor along each dimension."""
 
-def unfold(
+class TopKOutputs(NamedTuple, Generic[Value]):
+    value: Value
+    index: Value
+
+def top_k(
     input: Given[Value],
-    window_sizes: Integers | int,
-    strides: Integers | int,
-    dilations: Integers | int,
-    start_padding: Integers | int,
-    end_padding: Integers | int,
-) -> Value:
-    """Copies the elements of each window into one column."""
+    axis: int,
+    k: int,
+    axis_direction: AxisDirection | str,
+) -> TopKOutputs[Value]:
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
 
 def value_scale_2d(
     input: Given[Value],

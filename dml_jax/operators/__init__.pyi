@@ -9,8 +9,6 @@ from jax.typing import ArrayLike
 from dml_jax.descriptor import ScaleBias
 from dml_jax.enums import (
     AxisDirection,
-    ConvolutionDirection,
-    ConvolutionMode,
     DepthSpaceOrder,
     IsInfinityMode,
     PaddingMode,
@@ -54,12 +52,9 @@ __all__ = [
     "AdamOptimizer",
     "Argmax",
     "Argmin",
-    "AveragePooling",
-    "AveragePooling1",
-    "AveragePoolingGrad",
     "Cast",
-    "Convolution",
-    "ConvolutionInteger",
+    "CumulativeProduct",
+    "CumulativeSummation",
     "DepthToSpace",
     "DepthToSpace1",
     "Dequantize",
@@ -133,23 +128,21 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
-    "Fold",
+    "Gather",
+    "GatherElements",
+    "GatherNd",
+    "GatherNd1",
     "Join",
-    "LpPooling",
-    "LpPooling1",
-    "MaxPooling",
-    "MaxPooling1",
-    "MaxPooling2",
-    "MaxPoolingGrad",
-    "MaxUnpooling",
+    "NonzeroCoordinates",
+    "OneHot",
     "Padding",
     "Padding1",
     "Quantize",
-    "QuantizedLinearAveragePooling",
-    "QuantizedLinearConvolution",
     "RandomGenerator",
     "Reduce",
     "ReverseSubsequences",
+    "Scatter",
+    "ScatterNd",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -157,7 +150,8 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
-    "Unfold",
+    "TopK",
+    "TopK1",
     "ValueScale2d",
 ]
 
@@ -1351,64 +1345,6 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class Convolution(Operator, op="CONVOLUTION"):
-    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
-
-    input_tensor: TensorDesc
-    filter_tensor: TensorDesc
-    bias_tensor: TensorDesc | None
-    output_tensor: TensorDesc
-    mode: ConvolutionMode
-    direction: ConvolutionDirection
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    output_padding: tuple[int, ...]
-    group_count: int
-    fused_activation: FusedActivation | None
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        filter_tensor: TensorDesc,
-        bias_tensor: TensorDesc | None = None,
-        output_tensor: TensorDesc,
-        mode: ConvolutionMode | str,
-        direction: ConvolutionDirection | str,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        output_padding: Integers,
-        group_count: int,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        filter_tensor: TensorDesc,
-        bias_tensor: TensorDesc | None = None,
-        mode: ConvolutionMode | str,
-        direction: ConvolutionDirection | str,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        output_padding: Integers,
-        group_count: int,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class Reduce(Operator, op="REDUCE"):
     """Combines the elements along `axes` into one; the rank is kept."""
 
@@ -1500,245 +1436,6 @@ class Argmax(Operator, op="ARGMAX"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class AveragePooling(Operator, op="AVERAGE_POOLING"):
-    """Averages the elements of each window."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    include_padding: bool
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        include_padding: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class AveragePooling1(Operator, op="AVERAGE_POOLING1"):
-    """Averages the elements of each window, which dilations may spread."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    dilations: tuple[int, ...]
-    include_padding: bool
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        include_padding: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class LpPooling(Operator, op="LP_POOLING"):
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    p: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        p: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        p: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class LpPooling1(Operator, op="LP_POOLING1"):
-    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    dilations: tuple[int, ...]
-    p: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        p: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        p: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class MaxPooling(Operator, op="MAX_POOLING"):
-    """Finds the largest element of each window."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class MaxPooling1(Operator, op="MAX_POOLING1"):
-    """Finds the largest element of each window, and its index."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    output_indices_tensor: TensorDesc | None
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        output_indices_tensor: TensorDesc | None = None,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Slice(Operator, op="SLICE"):
@@ -1964,6 +1661,40 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Gather(Operator, op="GATHER"):
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE."""
 
@@ -2045,6 +1776,39 @@ class Tile(Operator, op="TILE"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK(Operator, op="TOP_K"):
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2381,34 +2145,6 @@ class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
-    """Writes each element at an index of an output that is 0 elsewhere."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     """Makes matrices with one number along a diagonal, and 0 elsewhere."""
 
@@ -2428,6 +2164,71 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
         *,
         offset: int,
         value: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Scatter(Operator, op="SCATTER"):
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class OneHot(Operator, op="ONE_HOT"):
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+
+    indices_tensor: TensorDesc
+    values_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        axis: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2664,6 +2465,74 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_sum: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_product: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     """Reverses the first elements of each line along an axis."""
 
@@ -2695,43 +2564,106 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class MaxPooling2(Operator, op="MAX_POOLING2"):
-    """Finds the largest element of each window, which dilations may spread, and its index."""
+class GatherElements(Operator, op="GATHER_ELEMENTS"):
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
 
     input_tensor: TensorDesc
+    indices_tensor: TensorDesc
     output_tensor: TensorDesc
-    output_indices_tensor: TensorDesc | None
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    dilations: tuple[int, ...]
+    axis: int
     def __init__(
         self,
         *,
         input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        output_indices_tensor: TensorDesc | None = None,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
+        axis: int,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
         input_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
+        indices_tensor: TensorDesc,
+        axis: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd(Operator, op="GATHER_ND"):
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ScatterNd(Operator, op="SCATTER_ND"):
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Slice1(Operator, op="SLICE1"):
@@ -2765,6 +2697,42 @@ class Slice1(Operator, op="SLICE1"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK1(Operator, op="TOP_K1"):
+    """Takes the first elements of each line, sorted along an axis, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2821,119 +2789,6 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
         input_tensor: TensorDesc,
         block_size: int,
         order: DepthSpaceOrder | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class ConvolutionInteger(Operator, op="CONVOLUTION_INTEGER"):
-    """Convolves integers of 8 bits to INT32."""
-
-    input_tensor: TensorDesc
-    input_zero_point_tensor: TensorDesc | None
-    filter_tensor: TensorDesc
-    filter_zero_point_tensor: TensorDesc | None
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    group_count: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        filter_tensor: TensorDesc,
-        filter_zero_point_tensor: TensorDesc | None = None,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        group_count: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        filter_tensor: TensorDesc,
-        filter_zero_point_tensor: TensorDesc | None = None,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        group_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class QuantizedLinearConvolution(Operator, op="QUANTIZED_LINEAR_CONVOLUTION"):
-    """Convolves two quantized tensors, and quantizes the result."""
-
-    input_tensor: TensorDesc
-    input_scale_tensor: TensorDesc
-    input_zero_point_tensor: TensorDesc | None
-    filter_tensor: TensorDesc
-    filter_scale_tensor: TensorDesc
-    filter_zero_point_tensor: TensorDesc | None
-    bias_tensor: TensorDesc | None
-    output_scale_tensor: TensorDesc
-    output_zero_point_tensor: TensorDesc | None
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    group_count: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        input_scale_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        filter_tensor: TensorDesc,
-        filter_scale_tensor: TensorDesc,
-        filter_zero_point_tensor: TensorDesc | None = None,
-        bias_tensor: TensorDesc | None = None,
-        output_scale_tensor: TensorDesc,
-        output_zero_point_tensor: TensorDesc | None = None,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        group_count: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        input_scale_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        filter_tensor: TensorDesc,
-        filter_scale_tensor: TensorDesc,
-        filter_zero_point_tensor: TensorDesc | None = None,
-        bias_tensor: TensorDesc | None = None,
-        output_scale_tensor: TensorDesc,
-        output_zero_point_tensor: TensorDesc | None = None,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        group_count: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -3105,89 +2960,6 @@ class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class AveragePoolingGrad(Operator, op="AVERAGE_POOLING_GRAD"):
-    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
-
-    input_gradient_tensor: TensorDesc
-    output_gradient_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    include_padding: bool
-    def __init__(
-        self,
-        *,
-        input_gradient_tensor: TensorDesc,
-        output_gradient_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        include_padding: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_gradient_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class MaxPoolingGrad(Operator, op="MAX_POOLING_GRAD"):
-    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
-
-    input_tensor: TensorDesc
-    input_gradient_tensor: TensorDesc
-    output_gradient_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    dilations: tuple[int, ...]
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        input_gradient_tensor: TensorDesc,
-        output_gradient_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        input_gradient_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     """Makes random UINT32 numbers, evenly distributed, from a counter and a key."""
 
@@ -3213,6 +2985,33 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+    input_tensor: TensorDesc
+    output_count_tensor: TensorDesc
+    output_coordinates_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_count_tensor: TensorDesc,
+        output_coordinates_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class SliceGrad(Operator, op="SLICE_GRAD"):
@@ -3299,6 +3098,43 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd1(Operator, op="GATHER_ND1"):
+    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -3405,61 +3241,6 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
         value: float,
         diagonal_fill_begin: int,
         diagonal_fill_end: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class QuantizedLinearAveragePooling(Operator, op="QUANTIZED_LINEAR_AVERAGE_POOLING"):
-    """Averages the quantized elements of each window, and quantizes the mean."""
-
-    input_tensor: TensorDesc
-    input_scale_tensor: TensorDesc
-    input_zero_point_tensor: TensorDesc | None
-    output_scale_tensor: TensorDesc
-    output_zero_point_tensor: TensorDesc | None
-    output_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    dilations: tuple[int, ...]
-    include_padding: bool
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        input_scale_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        output_scale_tensor: TensorDesc,
-        output_zero_point_tensor: TensorDesc | None = None,
-        output_tensor: TensorDesc,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        include_padding: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        input_scale_tensor: TensorDesc,
-        input_zero_point_tensor: TensorDesc | None = None,
-        output_scale_tensor: TensorDesc,
-        output_zero_point_tensor: TensorDesc | None = None,
-        strides: Integers,
-        window_size: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        dilations: Integers,
-        include_padding: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -4244,86 +4025,6 @@ class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class Fold(Operator, op="FOLD"):
-    """Adds the columns that UNFOLD makes at the places of their windows."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    window_sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        window_sizes: Integers,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        window_sizes: Integers,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class Unfold(Operator, op="UNFOLD"):
-    """Copies the elements of each window into one column."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    window_sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        window_sizes: Integers,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        window_sizes: Integers,
-        strides: Integers,
-        dilations: Integers,
-        start_padding: Integers,
-        end_padding: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
