@@ -19,7 +19,7 @@ import dml_jax
 from dml_jax import DmlError, FeatureLevel, FusedActivation, TensorDesc, facts, operator_from_json
 from dml_jax.constraints import View
 from dml_jax.errors import Expect
-from dml_jax.fields import Array, Choice
+from dml_jax.fields import Array, Choice, Fused
 from dml_jax.operator import OPERATORS, Operator
 
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -197,7 +197,10 @@ def _changes(op: Operator) -> list[dict[str, Any]]:
                 [*whole[:k], v, *whole[k + 1 :]] for k in range(len(whole)) for v in items[:9]
             ]
             items += [[whole[0]] * len(whole)]
-        items += [op.fused(**_plain(op)) for op in OPERATORS.values() if _is_fusable(op)]
+        fused = [op.fused(**_plain(op)) for op in OPERATORS.values() if _is_fusable(op)]
+        items += fused
+        if isinstance(f.kind, Array) and isinstance(f.kind.element, Fused):
+            items += [[other, *values[f.name][1:]] for other in fused]
         changed += [{**values, f.name: item} for item in items]
     return changed
 
