@@ -568,7 +568,15 @@ class _Shapes:
         filled = re.sub(r"{([^}]*)}", lambda m: str(evaluate(m[1], self.view)), element)
         text = element.replace("{", "(").replace("}", ")")
         text = re.sub(r"\(([A-Za-z.]+)\)", r"\1", text)
-        letter = next(iter(re.findall(r"\b[A-Z]\b", filled)), None)
+        letters = list(dict.fromkeys(re.findall(r"\b[A-Z]\b", filled)))
+        free = [name for name in letters if name not in self.letters]
+        if len(free) > 1:
+            raise UnknownError(element)
+        letter = next(iter(free if len(letters) > 1 else letters), None)
+        for name in letters:  # of several, all but a free one stand for their numbers
+            if name != letter:
+                number = str(self.letters[name][0])
+                filled, text = re.sub(rf"\b{name}\b", number, filled), f"{text}, {name} = {number}"
         zero, one = (eval(filled, {"__builtins__": {}}, {letter or "_": v}) for v in (0, 1))
         return letter, one - zero, zero, text
 
