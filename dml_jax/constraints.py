@@ -547,7 +547,8 @@ def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
 
 def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     names = data["at_least_one"]
-    if not any(map(view.is_given, names)):
+    is_open = not all(map(view.is_known, names)) or is_wrong(wrong, names[0], "")
+    if not is_open and not any(map(view.is_given, names)):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
         expect(False, names[0], rule, _plain("nothing"))
 

@@ -31,7 +31,7 @@ from dml_jax import facts
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted, items_of, nearest
+from dml_jax.errors import DmlError, Fault, LacksError, Unquoted, items_of, nearest
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.operator import OPERATORS, FusedActivation, Operator
@@ -269,10 +269,10 @@ class _Family:
                 try:
                     fields, origins = self._fields_of(operator, arguments)
                     return self._described(operator, fields, origins, places)
-                except _LacksError as error:
+                except LacksError as error:
                     refusals.append(error)
                 except DmlError as error:
-                    refusals.insert(sum(not isinstance(r, _LacksError) for r in refusals), error)
+                    refusals.insert(sum(not isinstance(r, LacksError) for r in refusals), error)
         raise DmlError(refusals[0].faults) from None
 
     def _chooses_type(self, given: Mapping[str, Any]) -> bool:
@@ -283,7 +283,7 @@ class _Family:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the arguments by field, and the argument of each field.
 
-        Raises `_LacksError` where the version of the operator has no field for an argument.
+        Raises `LacksError` where the version of the operator has no field for an argument.
         """
         fields: dict[str, Any] = {}
         origins: dict[str, str] = {}
@@ -304,7 +304,7 @@ class _Family:
                 fields[name] = value
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
-                raise _LacksError([Fault(operator.c_name, argument, rule, value)])
+                raise LacksError([Fault(operator.c_name, argument, rule, value)])
         fields = operator.call_of(fields)
         if left_out:
             fields["outputs"] = optional - left_out
@@ -373,10 +373,6 @@ class _Family:
         return returned
 
 
-class _LacksError(DmlError):
-    """Raised where a version of an operator has no field for an argument."""
-
-
 def _parameter(text: str) -> inspect.Parameter:
     name, _, default = text.partition("=")
     value = ast.literal_eval(default) if default else inspect.Parameter.empty
@@ -384,8 +380,10 @@ def _parameter(text: str) -> inspect.Parameter:
 
 
 def _is_generator(operator: type[Operator]) -> bool:
-    """Return whether an operator may have no input."""
-    return all(f.optional for f in operator.fields if f.tensor and not f.tensor.output)
+    """Return whether an operator may have no input: none has to be given, by no record either."""
+    demanded = any("given(" in record.data.get("holds", "") for record in operator._records())
+    inputs = [f for f in operator.fields if f.tensor and not f.tensor.output]
+    return not demanded and all(f.optional for f in inputs)
 
 
 def _is_tensor(value: Any, tensors: Iterable[str], argument: str) -> bool:

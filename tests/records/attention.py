@@ -161,9 +161,7 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
                 output[batch, i, h] = weights / weights.sum() @ present["v"][batch, of]
     tensors = [op.output_tensor, op.output_present_key_tensor, op.output_present_value_tensor]
     made = [output, present["k"], present["v"]]
-    return [
-        x if t is None else x.reshape(t.sizes) for x, t in zip(made, tensors, strict=True)
-    ]
+    return [x if t is None else x.reshape(t.sizes) for x, t in zip(made, tensors, strict=True)]
 
 
 PARTS: dict[str, Any] = {
