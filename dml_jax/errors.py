@@ -84,10 +84,6 @@ class DmlError(ValueError):
         return DmlError(replace(f, context=(context, *f.context)) for f in self.faults)
 
 
-class LacksError(DmlError):
-    """Raised where a version of an operator has no field for an argument of its function."""
-
-
 class Expect:
     """Collects faults: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
 

@@ -31,7 +31,7 @@ from dml_jax import facts
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, LacksError, Unquoted, items_of, nearest
+from dml_jax.errors import DmlError, Fault, Unquoted, items_of, nearest
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.operator import OPERATORS, FusedActivation, Operator
@@ -59,6 +59,11 @@ def _tensor_key(value: Any) -> Any:
         return value.dtype, value.shape
     except AttributeError:
         raise TypeError from None  # no array; a call says so
+
+
+def _either_key(value: Any) -> Any:
+    """Return what an argument is kept by that one version reads as an array, another as a number."""
+    return _value_key(value) if type(value) in _NUMBERS else _tensor_key(value)
 
 
 def _value_key(value: Any) -> Any:
@@ -223,6 +228,13 @@ class _Family:
             if f is not None and f.tensor and not f.tensor.output:
                 yield f
 
+    def key_of(self, argument: str) -> Callable[[Any], Any]:
+        """Return what makes the key by which a call is kept, of the value of an argument."""
+        if argument not in self.tensors:
+            return _value_key
+        fields = [f for op in self.operators if (f := self._field(op, argument)) is not None]
+        return _tensor_key if all(f.tensor for f in fields) else _either_key
+
     def _field(self, operator: type[Operator], argument: str) -> Field | None:
         """Return the field of a version that an argument gives."""
         name = self.fields.get(argument, argument)
@@ -269,10 +281,10 @@ class _Family:
                 try:
                     fields, origins = self._fields_of(operator, arguments)
                     return self._described(operator, fields, origins, places)
-                except LacksError as error:
+                except _LacksError as error:
                     refusals.append(error)
                 except DmlError as error:
-                    refusals.insert(sum(not isinstance(r, LacksError) for r in refusals), error)
+                    refusals.insert(sum(not isinstance(r, _LacksError) for r in refusals), error)
         raise DmlError(refusals[0].faults) from None
 
     def _chooses_type(self, given: Mapping[str, Any]) -> bool:
@@ -283,7 +295,7 @@ class _Family:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the arguments by field, and the argument of each field.
 
-        Raises `LacksError` where the version of the operator has no field for an argument.
+        Raises `_LacksError` where the version of the operator has no field for an argument.
         """
         fields: dict[str, Any] = {}
         origins: dict[str, str] = {}
@@ -304,8 +316,11 @@ class _Family:
                 fields[name] = value
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
-                raise LacksError([Fault(operator.c_name, argument, rule, value)])
-        fields = operator.call_of(fields)
+                raise _LacksError([Fault(operator.c_name, argument, rule, value)])
+        try:
+            fields = operator.call_of(fields)
+        except DmlError as error:
+            raise _LacksError(error.faults) from None
         if left_out:
             fields["outputs"] = optional - left_out
         return fields, origins
@@ -371,6 +386,10 @@ class _Family:
             return named(*(next(made) if there else None for there in is_made))
 
         return returned
+
+
+class _LacksError(DmlError):
+    """Raised where a version of an operator has no field for an argument."""
 
 
 def _parameter(text: str) -> inspect.Parameter:
@@ -618,7 +637,7 @@ def _function(name: str) -> Callable[..., Any]:
     """Return the function of a name."""
     family = _Family(name)
     kept: dict[Any, _Call] = {}
-    key_of = {p: _tensor_key if p in family.tensors else _value_key for p in family.defaults}
+    key_of = {p: family.key_of(p) for p in family.defaults}
     keys = [key_of[p] for p in family.defaults]
     has_graph = "graph" in family.defaults
 

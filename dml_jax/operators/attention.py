@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault, LacksError
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
 from dml_jax.lowering.mapping import widened
 from dml_jax.operator import Operator, rule
@@ -144,7 +144,7 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
         count, other = (arguments.pop(name) for name in cls.arguments)
         if count != other:
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
-            raise LacksError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
+            raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}
 
     @property
