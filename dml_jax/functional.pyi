@@ -1,7 +1,7 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -12,9 +12,11 @@ from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
     IsInfinityMode,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -92,6 +94,7 @@ __all__ = [
     "floor",
     "greater_than",
     "greater_than_or_equal",
+    "gru",
     "identity",
     "if_",
     "is_infinity",
@@ -104,9 +107,11 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lstm",
     "mean",
     "modulus_floor",
     "modulus_truncate",
+    "multihead_attention",
     "multiply",
     "negate",
     "padding",
@@ -117,6 +122,7 @@ __all__ = [
     "recip",
     "reduce",
     "reverse_subsequences",
+    "rnn",
     "sign",
     "sin",
     "sinh",
@@ -592,6 +598,24 @@ def greater_than_or_equal(
 ) -> Value:
     """Tells where the first of two elements is greater or equal: `a >= b`."""
 
+class GruOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def gru(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    bias: Given[Value],
+    hidden_init: Given[Value],
+    sequence_lengths: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    linear_before_reset: bool,
+    output_options: Any,
+) -> GruOutputs[Value]:
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
+
 def identity(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -667,6 +691,28 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
+class LstmOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+    cell_single: Value | None
+
+def lstm(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    clip_threshold: float,
+    use_clip_threshold: bool,
+    couple_input_forget: bool,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    cell_mem_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+    peephole: Given[Value] | None = None,
+) -> LstmOutputs[Value]:
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
 def max(
     a: Given[Value],
     b: Given[Value],
@@ -696,6 +742,33 @@ def modulus_truncate(
     b: Given[Value],
 ) -> Value:
     """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`."""
+
+class MultiheadAttentionOutputs(NamedTuple, Generic[Value]):
+    output: Value
+    present_key: Value | None
+    present_value: Value | None
+
+def multihead_attention(
+    scale: float,
+    mask_filter_value: float,
+    query_head_count: int,
+    key_value_head_count: int,
+    mask_type: MultiheadAttentionMaskType | str,
+    query: Given[Value] | None = None,
+    key: Given[Value] | None = None,
+    value: Given[Value] | None = None,
+    stacked_query_key: Given[Value] | None = None,
+    stacked_key_value: Given[Value] | None = None,
+    stacked_query_key_value: Given[Value] | None = None,
+    bias: Given[Value] | None = None,
+    mask: Given[Value] | None = None,
+    relative_position_bias: Given[Value] | None = None,
+    past_key: Given[Value] | None = None,
+    past_value: Given[Value] | None = None,
+    past_sequence_lengths: Given[Value] | None = None,
+    output_sizes: Integers | None = None,
+) -> MultiheadAttentionOutputs[Value]:
+    """Weights values by how well each query agrees with their keys, head by head."""
 
 def multiply(
     a: Given[Value],
@@ -784,6 +857,22 @@ def reverse_subsequences(
     axis: int,
 ) -> Value:
     """Reverses the first elements of each line along an axis."""
+
+class RnnOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def rnn(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+) -> RnnOutputs[Value]:
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
 
 def round(
     input: Given[Value],

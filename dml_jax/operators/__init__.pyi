@@ -11,9 +11,11 @@ from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
     IsInfinityMode,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -126,13 +128,18 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
+    "Gru",
     "Join",
+    "Lstm",
+    "MultiheadAttention",
+    "MultiheadAttention1",
     "Padding",
     "Padding1",
     "Quantize",
     "RandomGenerator",
     "Reduce",
     "ReverseSubsequences",
+    "Rnn",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -1733,6 +1740,161 @@ class Tile(Operator, op="TILE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Rnn(Operator, op="RNN"):
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Lstm(Operator, op="LSTM"):
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    cell_mem_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    peephole_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    output_cell_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    clip_threshold: float
+    use_clip_threshold: bool
+    couple_input_forget: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        output_cell_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Gru(Operator, op="GRU"):
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    linear_before_reset: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ElementWiseSign(Operator, op="ELEMENT_WISE_SIGN"):
     """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0."""
 
@@ -2834,6 +2996,148 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
+    """Weights values by how well each query agrees with their keys, head by head."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
+    """Weights values by how well each query agrees with their keys, which query heads may share."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    past_sequence_lengths_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    query_head_count: int
+    key_value_head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Quantize(Operator, op="QUANTIZE"):
