@@ -551,7 +551,8 @@ def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
 
 def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     names = data["at_least_one"]
-    if all(map(view.is_known, names)) and not any(map(view.is_given, names)):
+    is_open = not all(map(view.is_known, names)) or is_wrong(wrong, names[0], "")
+    if not is_open and not any(map(view.is_given, names)):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
         expect(False, names[0], rule, _plain("nothing"))
 
@@ -572,7 +573,15 @@ class _Shapes:
         filled = re.sub(r"{([^}]*)}", lambda m: str(evaluate(m[1], self.view)), element)
         text = element.replace("{", "(").replace("}", ")")
         text = re.sub(r"\(([A-Za-z.]+)\)", r"\1", text)
-        letter = next(iter(re.findall(r"\b[A-Z]\b", filled)), None)
+        letters = list(dict.fromkeys(re.findall(r"\b[A-Z]\b", filled)))
+        free = [name for name in letters if name not in self.letters]
+        if len(free) > 1:
+            raise UnknownError(element)
+        letter = next(iter(free if len(letters) > 1 else letters), None)
+        for name in letters:  # of several, all but a free one stand for their numbers
+            if name != letter:
+                number = str(self.letters[name][0])
+                filled, text = re.sub(rf"\b{name}\b", number, filled), f"{text}, {name} = {number}"
         zero, one = (eval(filled, {"__builtins__": {}}, {letter or "_": v}) for v in (0, 1))
         return letter, one - zero, zero, text
 

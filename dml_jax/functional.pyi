@@ -12,9 +12,11 @@ from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
     IsInfinityMode,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -77,8 +79,6 @@ __all__ = [
     "clip_grad",
     "cos",
     "cosh",
-    "cumulative_product",
-    "cumulative_summation",
     "depth_to_space",
     "dequantize",
     "dequantize_linear",
@@ -92,11 +92,9 @@ __all__ = [
     "fill_value_constant",
     "fill_value_sequence",
     "floor",
-    "gather",
-    "gather_elements",
-    "gather_nd",
     "greater_than",
     "greater_than_or_equal",
+    "gru",
     "identity",
     "if_",
     "is_infinity",
@@ -109,13 +107,13 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lstm",
     "mean",
     "modulus_floor",
     "modulus_truncate",
+    "multihead_attention",
     "multiply",
     "negate",
-    "non_zero_coordinates",
-    "one_hot",
     "padding",
     "quantize",
     "quantize_linear",
@@ -124,8 +122,7 @@ __all__ = [
     "recip",
     "reduce",
     "reverse_subsequences",
-    "scatter_elements",
-    "scatter_nd",
+    "rnn",
     "sign",
     "sin",
     "sinh",
@@ -138,7 +135,6 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
-    "top_k",
     "value_scale_2d",
 ]
 
@@ -457,22 +453,6 @@ def cosh(
 ) -> Value:
     """Takes the hyperbolic cosine: `cosh(g(x))`."""
 
-def cumulative_product(
-    input: Given[Value],
-    axis: int,
-    axis_direction: AxisDirection | str,
-    has_exclusive_product: bool,
-) -> Value:
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
-
-def cumulative_summation(
-    input: Given[Value],
-    axis: int,
-    axis_direction: AxisDirection | str,
-    has_exclusive_sum: bool,
-) -> Value:
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
-
 def depth_to_space(
     input: Given[Value],
     block_size: int,
@@ -604,30 +584,6 @@ def floor(
 ) -> Value:
     """Takes the largest whole number that is not above: `floor(g(x))`."""
 
-def gather(
-    input: Given[Value],
-    indices: Given[Value],
-    axis: int,
-    index_dimensions: int,
-) -> Value:
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
-
-def gather_elements(
-    input: Given[Value],
-    indices: Given[Value],
-    axis: int,
-) -> Value:
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
-
-def gather_nd(
-    input: Given[Value],
-    indices: Given[Value],
-    input_dimension_count: int,
-    indices_dimension_count: int,
-    batch_dimension_count: int,
-) -> Value:
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
-
 def greater_than(
     a: Given[Value],
     b: Given[Value],
@@ -641,6 +597,24 @@ def greater_than_or_equal(
     output_data_type: TensorDataType | str = "UINT8",
 ) -> Value:
     """Tells where the first of two elements is greater or equal: `a >= b`."""
+
+class GruOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def gru(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    bias: Given[Value],
+    hidden_init: Given[Value],
+    sequence_lengths: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    linear_before_reset: bool,
+    output_options: Any,
+) -> GruOutputs[Value]:
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
 
 def identity(
     input: Given[Value],
@@ -717,6 +691,28 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
+class LstmOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+    cell_single: Value | None
+
+def lstm(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    clip_threshold: float,
+    use_clip_threshold: bool,
+    couple_input_forget: bool,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    cell_mem_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+    peephole: Given[Value] | None = None,
+) -> LstmOutputs[Value]:
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
 def max(
     a: Given[Value],
     b: Given[Value],
@@ -747,6 +743,33 @@ def modulus_truncate(
 ) -> Value:
     """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`."""
 
+class MultiheadAttentionOutputs(NamedTuple, Generic[Value]):
+    output: Value
+    present_key: Value | None
+    present_value: Value | None
+
+def multihead_attention(
+    scale: float,
+    mask_filter_value: float,
+    query_head_count: int,
+    key_value_head_count: int,
+    mask_type: MultiheadAttentionMaskType | str,
+    query: Given[Value] | None = None,
+    key: Given[Value] | None = None,
+    value: Given[Value] | None = None,
+    stacked_query_key: Given[Value] | None = None,
+    stacked_key_value: Given[Value] | None = None,
+    stacked_query_key_value: Given[Value] | None = None,
+    bias: Given[Value] | None = None,
+    mask: Given[Value] | None = None,
+    relative_position_bias: Given[Value] | None = None,
+    past_key: Given[Value] | None = None,
+    past_value: Given[Value] | None = None,
+    past_sequence_lengths: Given[Value] | None = None,
+    output_sizes: Integers | None = None,
+) -> MultiheadAttentionOutputs[Value]:
+    """Weights values by how well each query agrees with their keys, head by head."""
+
 def multiply(
     a: Given[Value],
     b: Given[Value],
@@ -757,23 +780,6 @@ def negate(
     input: Given[Value],
 ) -> Value:
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
-
-class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
-    count: Value
-    coordinates: Value
-
-def non_zero_coordinates(
-    input: Given[Value],
-) -> NonZeroCoordinatesOutputs[Value]:
-    """Finds the elements that are not zero: their number, and the coordinates of each."""
-
-def one_hot(
-    indices: Given[Value],
-    values: Given[Value],
-    output_length: Any,
-    axis: int,
-) -> Value:
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
 
 def padding(
     input: Given[Value],
@@ -852,28 +858,27 @@ def reverse_subsequences(
 ) -> Value:
     """Reverses the first elements of each line along an axis."""
 
+class RnnOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def rnn(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+) -> RnnOutputs[Value]:
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
+
 def round(
     input: Given[Value],
     rounding_mode: RoundingMode | str = "HALVES_TO_NEAREST_EVEN",
 ) -> Value:
     """Rounds each element to a whole number of the same type."""
-
-def scatter_elements(
-    input: Given[Value],
-    indices: Given[Value],
-    updates: Given[Value],
-    axis: int,
-) -> Value:
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
-
-def scatter_nd(
-    input: Given[Value],
-    indices: Given[Value],
-    updates: Given[Value],
-    input_dimension_count: int,
-    indices_dimension_count: int,
-) -> Value:
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
 
 def sign(
     a: Given[Value],
@@ -959,18 +964,6 @@ def tile(
     repeats: Integers | int,
 ) -> Value:
     """Repeats a tensor along each dimension."""
-
-class TopKOutputs(NamedTuple, Generic[Value]):
-    value: Value
-    index: Value
-
-def top_k(
-    input: Given[Value],
-    axis: int,
-    k: int,
-    axis_direction: AxisDirection | str,
-) -> TopKOutputs[Value]:
-    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
 
 def value_scale_2d(
     input: Given[Value],

@@ -11,9 +11,11 @@ from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
     IsInfinityMode,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -53,8 +55,6 @@ __all__ = [
     "Argmax",
     "Argmin",
     "Cast",
-    "CumulativeProduct",
-    "CumulativeSummation",
     "DepthToSpace",
     "DepthToSpace1",
     "Dequantize",
@@ -128,21 +128,18 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
-    "Gather",
-    "GatherElements",
-    "GatherNd",
-    "GatherNd1",
+    "Gru",
     "Join",
-    "NonzeroCoordinates",
-    "OneHot",
+    "Lstm",
+    "MultiheadAttention",
+    "MultiheadAttention1",
     "Padding",
     "Padding1",
     "Quantize",
     "RandomGenerator",
     "Reduce",
     "ReverseSubsequences",
-    "Scatter",
-    "ScatterNd",
+    "Rnn",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -150,8 +147,6 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
-    "TopK",
-    "TopK1",
     "ValueScale2d",
 ]
 
@@ -1661,40 +1656,6 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class Gather(Operator, op="GATHER"):
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    index_dimensions: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-        index_dimensions: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        axis: int,
-        index_dimensions: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE."""
 
@@ -1779,37 +1740,159 @@ class Tile(Operator, op="TILE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class TopK(Operator, op="TOP_K"):
-    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
+class Rnn(Operator, op="RNN"):
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
 
     input_tensor: TensorDesc
-    output_value_tensor: TensorDesc
-    output_index_tensor: TensorDesc
-    axis: int
-    k: int
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
     def __init__(
         self,
         *,
         input_tensor: TensorDesc,
-        output_value_tensor: TensorDesc,
-        output_index_tensor: TensorDesc,
-        axis: int,
-        k: int,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
         input_tensor: TensorDesc,
-        axis: int,
-        k: int,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
-    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Lstm(Operator, op="LSTM"):
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    cell_mem_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    peephole_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    output_cell_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    clip_threshold: float
+    use_clip_threshold: bool
+    couple_input_forget: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        output_cell_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Gru(Operator, op="GRU"):
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    linear_before_reset: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class ElementWiseSign(Operator, op="ELEMENT_WISE_SIGN"):
@@ -2173,71 +2256,6 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class Scatter(Operator, op="SCATTER"):
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    updates_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class OneHot(Operator, op="ONE_HOT"):
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
-
-    indices_tensor: TensorDesc
-    values_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    def __init__(
-        self,
-        *,
-        indices_tensor: TensorDesc,
-        values_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        indices_tensor: TensorDesc,
-        values_tensor: TensorDesc,
-        axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class ElementWiseBitShiftLeft(Operator, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
     """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
 
@@ -2465,74 +2483,6 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    axis_direction: AxisDirection
-    has_exclusive_sum: bool
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-        axis_direction: AxisDirection | str,
-        has_exclusive_sum: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        axis: int,
-        axis_direction: AxisDirection | str,
-        has_exclusive_sum: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
-
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    axis_direction: AxisDirection
-    has_exclusive_product: bool
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-        axis_direction: AxisDirection | str,
-        has_exclusive_product: bool,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        axis: int,
-        axis_direction: AxisDirection | str,
-        has_exclusive_product: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     """Reverses the first elements of each line along an axis."""
 
@@ -2555,108 +2505,6 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         input_tensor: TensorDesc,
         sequence_lengths_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class GatherElements(Operator, op="GATHER_ELEMENTS"):
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    axis: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class GatherNd(Operator, op="GATHER_ND"):
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class ScatterNd(Operator, op="SCATTER_ND"):
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    updates_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2697,42 +2545,6 @@ class Slice1(Operator, op="SLICE1"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class TopK1(Operator, op="TOP_K1"):
-    """Takes the first elements of each line, sorted along an axis, and their indices."""
-
-    input_tensor: TensorDesc
-    output_value_tensor: TensorDesc
-    output_index_tensor: TensorDesc
-    axis: int
-    k: int
-    axis_direction: AxisDirection
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_value_tensor: TensorDesc,
-        output_index_tensor: TensorDesc,
-        axis: int,
-        k: int,
-        axis_direction: AxisDirection | str,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        axis: int,
-        k: int,
-        axis_direction: AxisDirection | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2987,33 +2799,6 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
-    """Finds the elements that are not zero: their number, and the coordinates of each."""
-
-    input_tensor: TensorDesc
-    output_count_tensor: TensorDesc
-    output_coordinates_tensor: TensorDesc
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        output_count_tensor: TensorDesc,
-        output_coordinates_tensor: TensorDesc,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
 class SliceGrad(Operator, op="SLICE_GRAD"):
     """Computes the gradient of SLICE1, given the gradient of its output."""
 
@@ -3098,43 +2883,6 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
-
-class GatherNd1(Operator, op="GATHER_ND1"):
-    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`."""
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-    batch_dimension_count: int
-    def __init__(
-        self,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        batch_dimension_count: int,
-    ) -> None: ...
-    @classmethod
-    def infer(
-        cls,
-        *,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        batch_dimension_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Self: ...
-    @overload
-    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -3248,6 +2996,148 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
+    """Weights values by how well each query agrees with their keys, head by head."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
+    """Weights values by how well each query agrees with their keys, which query heads may share."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    past_sequence_lengths_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    query_head_count: int
+    key_value_head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Quantize(Operator, op="QUANTIZE"):
