@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.mapping import precision, widened
 from dml_jax.lowering.windows import Window, unfold
 
 # An output element of a group that adds at most so many products is a chain of multiply-adds.
@@ -138,12 +138,6 @@ def _gains_by_order(
     spread = inside or [1] * len(window.sizes)
     counts = window.counts([(n - 1) * s + 1 for n, s in zip(x.shape[2:], spread, strict=True)])
     return groups == 1 and x.shape[0] * math.prod(counts) >= MANY_WINDOWS
-
-
-def precision() -> lax.Precision | None:
-    """Return full FLOAT32, or None where the user has set `jax_default_matmul_precision`."""
-    is_set = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-    return None if is_set else lax.Precision.HIGHEST
 
 
 def plain(

@@ -8,15 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.mapping import precision, widened
 
 Activation = Callable[[jax.Array], jax.Array]
-
-
-def precision() -> lax.Precision | None:
-    """Return full FLOAT32, or None where the user has set `jax_default_matmul_precision`."""
-    is_set = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-    return None if is_set else lax.Precision.HIGHEST
 
 
 def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool]) -> jax.Array:

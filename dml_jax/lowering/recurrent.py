@@ -11,13 +11,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.mapping import precision
+
 Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
 
 
 def product(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction."""
-    return lax.dot_general(x, weight, (((2,), (2,)), ((0,), (0,))), precision=lax.Precision.HIGHEST)
+    return lax.dot_general(x, weight, (((2,), (2,)), ((0,), (0,))), precision=precision())
 
 
 def by_direction(functions: Sequence[Function]) -> Function:
@@ -53,7 +55,7 @@ def passes(
     is_step = None if lengths is None else times[:, None] < lengths[None]
     if is_step is not None:  # what lies beyond the end, NaN too, has no part in any derivative
         x = jnp.where(is_step[:, :, None], x, x.dtype.type(0))
-    parts = lax.dot_general(x, weight, (((2,), (2,)), ((), ())), precision=lax.Precision.HIGHEST)
+    parts = lax.dot_general(x, weight, (((2,), (2,)), ((), ())), precision=precision())
     parts = parts.transpose(0, 2, 1, 3)
     if bias is not None:
         parts = parts + bias[None, :, None]
