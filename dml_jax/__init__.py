@@ -42,6 +42,7 @@ _PLACES = {
         "IntermediateEdge",
         "OperatorNode",
         "OutputEdge",
+        "TensorPolicy",
     ),
     "host": ("release_host_memory", "reuse_host_memory"),
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),

@@ -87,8 +87,9 @@ def graph_picture(graph: Graph) -> Picture:
             _, read = graph.views.get((index, place), (None, None))
             join(source, boxes[index], read)
     outputs = [point for point in points if point.output]
-    for point, source in zip(outputs, graph.results, strict=True):
-        join(source, picture.add("output", point.name, "graph output"))
+    for index, (point, source) in enumerate(zip(outputs, graph.results, strict=True)):
+        _, read = graph.output_views.get(index, (None, None))
+        join(source, picture.add("output", point.name, "graph output"), read)
     return picture
 
 

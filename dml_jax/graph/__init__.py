@@ -1,6 +1,6 @@
 """Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` builds them stepwise."""
 
-from dml_jax.graph.builder import Expression, GraphBuilder
+from dml_jax.graph.builder import Expression, GraphBuilder, TensorPolicy
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
     ConstantNode,
@@ -21,4 +21,5 @@ __all__ = [
     "OperatorNode",
     "OutputEdge",
     "Source",
+    "TensorPolicy",
 ]

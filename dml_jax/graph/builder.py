@@ -1,5 +1,6 @@
 """Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
+import enum
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import facts
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
@@ -22,6 +24,7 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
+from dml_jax.lowering import memory
 from dml_jax.operator import Operator
 from dml_jax.tensor import Integers, Placeholder, TensorDesc, shown_array
 
@@ -82,18 +85,27 @@ class Expression(Placeholder):
         """Return the type of the elements."""
         return self.desc.dtype
 
-    def reinterpret(self, sizes: Integers, strides: Integers | None = None) -> "Expression":
+    def reinterpret(
+        self,
+        sizes: Integers,
+        strides: Integers | None = None,
+        data_type: TensorDataType | str | None = None,
+    ) -> "Expression":
         """Return the same bytes as a tensor of other sizes and strides; no node is added.
 
         Args:
             sizes: the sizes of the tensor.
             strides: the elements from one index to the next; 0 repeats. None is packed.
+            data_type: the type of the elements; None is the same type.
 
         Raises `DmlError` where the tensor needs more bytes than there are.
         """
         total = self.desc.total_tensor_size_in_bytes
         desc = self.desc.replace(
-            sizes=sizes, strides=strides, total_tensor_size_in_bytes=total or None
+            data_type=self.desc.data_type if data_type is None else data_type,
+            sizes=sizes,
+            strides=strides,
+            total_tensor_size_in_bytes=total or None,
         )
         return Expression(desc, self.builder, self.source)
 
@@ -138,10 +150,32 @@ class Expression(Placeholder):
         return equal if equal is NotImplemented else _function("logical_not")(equal)
 
 
-class GraphBuilder:
-    """Builds a graph operator by operator, in the manner of DirectMLX and PyDirectML."""
+class TensorPolicy(enum.Enum):
+    """How the outputs of a builder's operators lie in memory, as in DirectMLX."""
 
-    def __init__(self) -> None:
+    DEFAULT = "packed, in the order of the dimensions"
+    INTERLEAVED_CHANNEL = "packed, with dimension 1 innermost (NHWC)"
+
+    def strides(self, sizes: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the strides of a tensor of `sizes`; None is packed."""
+        if self is TensorPolicy.DEFAULT or len(sizes) < 3:
+            return None
+        steps = memory.packed_strides((sizes[0], *sizes[2:], sizes[1]))
+        return steps[0], steps[-1], *steps[1:-1]
+
+
+class GraphBuilder:
+    """Builds a graph operator by operator, in the manner of DirectMLX and PyDirectML.
+
+    Args:
+        tensor_policy: the layout of the outputs of operators.
+    """
+
+    def __init__(self, tensor_policy: TensorPolicy = TensorPolicy.DEFAULT) -> None:
+        if not isinstance(tensor_policy, TensorPolicy):
+            rule = "be a TensorPolicy"
+            raise DmlError([Fault(Graph.c_name, "tensor_policy", rule, tensor_policy)])
+        self.tensor_policy = tensor_policy
         self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[OperatorNode | ConstantNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
@@ -174,7 +208,7 @@ class GraphBuilder:
 
         Raises `DmlError` if types or sizes differ, or if an expression is of another builder.
         """
-        node = OperatorNode(operator, name)
+        node = OperatorNode(self._laid_out(operator), name)
         slots = [
             (index, path, tensor)
             for index, (path, tensor) in enumerate(node.slots(output=False))
@@ -201,13 +235,34 @@ class GraphBuilder:
         )
         return results if operator.returns_tuple else results[0]
 
+    def _laid_out(self, operator: Operator) -> Operator:
+        """Return the operator with outputs that lie as the policy says, if they are packed."""
+        if not isinstance(operator, Operator) or self.tensor_policy is TensorPolicy.DEFAULT:
+            return operator
+        laid: dict[str, Any] = {}
+        for f in operator.outputs_of():
+            value = getattr(operator, f.name)
+            if value is not None:
+                tensors = [self._by_policy(t) for t in (value if f.is_array else (value,))]
+                laid[f.name] = tensors if f.is_array else tensors[0]
+        return operator.replace(**laid)
+
+    def _by_policy(self, tensor: TensorDesc) -> TensorDesc:
+        strides = self.tensor_policy.strides(tensor.sizes) if tensor.is_packed else None
+        return tensor if strides is None else tensor.replace(strides=strides)
+
     def build(
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
+        only_read: bool = False,
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
-        The keys of a mapping become the names of the outputs. Raises `DmlError` with all faults.
+        Args:
+            outputs: the outputs; the keys of a mapping become their names.
+            only_read: whether inputs that no output needs are left out; else they are refused.
+
+        Raises `DmlError` with all faults.
         """
         names: Any = None
         if isinstance(outputs, Mapping):
@@ -226,27 +281,32 @@ class GraphBuilder:
                 got = Unquoted("a graph input")
                 if expect(output.source[0] >= 0, f"outputs[{index}]", rule, got):
                     sources.append(output.source)
-                    stored = self._written(output.source)
-                    rule = f"be {stored.shown()}, as its node writes it (identity writes another)"
-                    got = output.desc.shown()
-                    expect(same_layout(stored, output.desc), f"outputs[{index}]", rule, got)
         expect.check()
+        views = [output.desc for output in outputs]
+        is_viewed = any(
+            not same_layout(self._written(source), view)
+            for source, view in zip(sources, views, strict=True)
+        )
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
+        read = {i for (source, i), _, _ in edges if source < 0}
+        kept = [i for i in range(len(self._inputs)) if i in read or not only_read]
+        names_kept = [list(self._inputs)[i] for i in kept]
         return Graph(
-            len(self._inputs),
+            len(kept),
             len(outputs),
             [self._nodes[node] for node in places],
-            [InputEdge(i, n, slot) for (source, i), n, slot in edges if source < 0],
+            [InputEdge(kept.index(i), n, slot) for (source, i), n, slot in edges if source < 0],
             [
                 IntermediateEdge(places[source], i, n, slot)
                 for (source, i), n, slot in edges
                 if source >= 0
             ],
             [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
-            list(self._inputs),
+            names_kept,
             names,
-            self._declared(places, edges),
+            self._declared(places, edges, kept),
+            views if is_viewed else None,
         )
 
     def _written(self, source: Source) -> TensorDesc:
@@ -256,14 +316,16 @@ class GraphBuilder:
         assert tensor is not None  # an expression stands for an output that is there
         return tensor
 
-    def _declared(self, places: Mapping[int, int], edges: Any) -> Sequence[TensorDesc] | None:
+    def _declared(
+        self, places: Mapping[int, int], edges: Any, kept: Sequence[int]
+    ) -> Sequence[TensorDesc] | None:
         """Return the tensors of the graph inputs, if a node reads one as another tensor."""
         tensors = list(self._inputs.values())
         nodes = {place: self._nodes[node] for node, place in places.items()}
         for (source, index), node, slot in edges:
             read = nodes[node].slots(output=False)[slot][1]
             if source < 0 and read is not None and not same_layout(tensors[index], read):
-                return tensors
+                return [tensors[i] for i in kept]
         return None
 
     def _needed(self, sources: Sequence[Source]) -> set[int]:

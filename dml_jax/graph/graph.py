@@ -40,8 +40,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     `graph(x, ...)` takes one array for each graph input. It returns the graph output, or a tuple
     of several. It is one program; each node is a scope with the node's name.
 
-    Edges carry bytes: the tensors at both ends have one type and TotalTensorSizeInBytes, and may
-    differ in sizes and strides. Equal tensors cost nothing; others are read as the bytes say. Bytes
+    Edges carry bytes: the tensors at both ends have one TotalTensorSizeInBytes, and may differ in
+    type, sizes and strides. Equal tensors cost nothing; others are read as the bytes say. Bytes
     between elements are 0.
 
     Choice: an output of a node may be left unread, if another of its outputs is read.
@@ -53,6 +53,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         input_names, output_names: names to bind memory by; Input0, ..., Output0, ... by default.
         input_tensors: the tensors of the graph's inputs. By default an input has the tensor of the
             first edge that reads it.
+        output_tensors: the tensors of the graph's outputs. By default an output has the tensor that
+            its node writes; another one reads the same bytes.
 
     Source: DML_GRAPH_DESC.
     """
@@ -76,6 +78,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     input_tensors: Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")] | None = (
         None
     )
+    output_tensors: (
+        Annotated[Sequence[TensorDesc], Array(Tensor()), Count("OutputCount")] | None
+    ) = None
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
@@ -142,6 +147,11 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """
         return self.__dict__["_wiring"].views
 
+    @property
+    def output_views(self) -> Mapping[int, tuple[TensorDesc, TensorDesc]]:
+        """The graph outputs that read bytes as another tensor than was written, as in `views`."""
+        return self.__dict__["_wiring"].output_views
+
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results of `arrays`, which are not checked, without a program of its own."""
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
@@ -152,7 +162,10 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     if (index, place) in self.views:
                         inputs[place] = reinterpreted(array, *self.views[index, place])
                 values[index] = node(*inputs)
-        return [values[n][i] for n, i in self.results]
+        results = [values[n][i] for n, i in self.results]
+        for index, view in self.output_views.items():
+            results[index] = reinterpreted(results[index], *view)
+        return results
 
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"

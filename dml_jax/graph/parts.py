@@ -4,7 +4,6 @@ import base64
 import binascii
 import functools
 import inspect
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dml_jax.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.descriptor import Descriptor
@@ -19,7 +19,7 @@ from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused,
 from dml_jax.fields import UINT, Kind, UInt
 from dml_jax.files import read_npy, similar_file
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import TensorDesc, is_array, shown_array
+from dml_jax.tensor import TensorDesc, is_array, round_up, shown_array
 
 Slots = list[tuple[str, TensorDesc | None]]
 """(path, tensor) of the inputs or outputs of a node, by the index that edges use.
@@ -271,19 +271,30 @@ def same_layout(a: TensorDesc, b: TensorDesc) -> bool:
 
 
 def same_bytes(a: TensorDesc, b: TensorDesc) -> bool:
-    """Return whether a tensor `b` may read what `a` wrote, as other sizes and strides."""
-    bytes_ = (a.total_tensor_size_in_bytes, b.total_tensor_size_in_bytes)
-    whole = a.data_type.element_size > 0 or math.prod(a.sizes) == math.prod(b.sizes)
-    is_written = a.has_distinct_addresses
-    return whole and is_written and a.data_type == b.data_type and bytes_[0] == bytes_[1]
+    """Return whether a tensor `b` may read what `a` wrote, as another type, sizes or strides."""
+    is_whole = a.total_tensor_size_in_bytes == b.total_tensor_size_in_bytes
+    return is_whole and a.has_distinct_addresses
 
 
 def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Array:
     """Return what `read` reads of the bytes to which `written` writes an array."""
-    if written.is_packed and read.span <= written.span:
+    is_flat = written.is_packed and written.memory_dtype == written.dtype
+    if is_flat and written.data_type == read.data_type and read.span <= written.span:
         return read.read(jnp.reshape(array, -1))
-    count = max(written.span, read.span)
-    return read.read(written.write(jnp.zeros(count, written.dtype), jnp.asarray(array)))
+    count = round_up(max(written.span_in_bytes, read.span_in_bytes), 8)
+    memory = jnp.zeros(count // written.memory_dtype.itemsize, written.memory_dtype)
+    memory = written.write(memory, jnp.asarray(array))
+    return read.read(bits_as(memory, read.memory_dtype))
+
+
+def bits_as(memory: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Return the bytes of a flat buffer as elements of `dtype`."""
+    if memory.dtype == dtype:
+        return memory
+    wider = dtype.itemsize // memory.dtype.itemsize
+    if wider > 1:
+        memory = memory.reshape(-1, wider)
+    return lax.bitcast_convert_type(memory, dtype).reshape(-1)
 
 
 def layout_of(tensor: TensorDesc) -> list[int]:

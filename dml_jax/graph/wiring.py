@@ -19,7 +19,7 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.tensor import TensorDesc
+from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc
 
 
 class Wiring(Expect):
@@ -32,7 +32,8 @@ class Wiring(Expect):
         input_names, output_names: their names.
         plan, results: as in `Graph`; empty if there are faults.
         views: (written, read) of each input of a node, by node and position, that reads the bytes
-            of its source as a tensor of other sizes or strides.
+            of its source as a tensor of another type, sizes or strides.
+        output_views: the same, of each output of the graph.
         resolved: the fields of the graph, with indices for names, and names for None.
     """
 
@@ -49,6 +50,7 @@ class Wiring(Expect):
         input_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
         input_tensors: Sequence[TensorDesc] | None = None,
+        output_tensors: Sequence[TensorDesc] | None = None,
     ):
         super().__init__(c_name)
         self.nodes = nodes
@@ -59,6 +61,7 @@ class Wiring(Expect):
         self.results: list[Source] = []
         self.views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
         self._views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
+        self.output_views: dict[int, tuple[TensorDesc, TensorDesc]] = {}
         self._sources: list[dict[int, Source]] = [{} for _ in self.nodes]
         self._results: dict[int, Source] = {}
         self._fed: dict[Any, str] = {}  # an input of a node, or an output of the graph -> its edge
@@ -73,7 +76,8 @@ class Wiring(Expect):
         self.input_names = self._names("Input", input_names, input_count, most)
         most = min(output_count, len(output_edges) + 1)
         self.output_names = self._names("Output", output_names, output_count, most)
-        self._declare_inputs(input_tensors, input_count)
+        self.inputs |= self._declared("Input", input_tensors, input_count)
+        self._wanted = self._declared("Output", output_tensors, output_count)
         self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
         self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
         for name in self._by_name["graph input"].keys() & self._by_name["graph output"].keys():
@@ -101,11 +105,16 @@ class Wiring(Expect):
         if not self.faults:
             self._settle(order)
 
-    def _declare_inputs(self, tensors: Sequence[TensorDesc] | None, count: int) -> None:
-        if tensors is not None:
-            rule = f"have {count} elements (InputCount)"
-            if self(len(tensors) == count, "InputTensors", rule, len(tensors)):
-                self.inputs = dict(enumerate(tensors))
+    def _declared(
+        self, kind: str, tensors: Sequence[TensorDesc] | None, count: int
+    ) -> dict[int, TensorDesc]:
+        """Return the tensors that the graph declares for its inputs or outputs, by index."""
+        rule = f"have {count} elements ({kind}Count)"
+        if tensors is not None and self(
+            len(tensors) == count, f"{kind}Tensors", rule, len(tensors)
+        ):
+            return dict(enumerate(tensors))
+        return {}
 
     def _names(
         self, kind: str, names: Sequence[str] | None, count: int, most: int
@@ -240,7 +249,7 @@ class Wiring(Expect):
         return _with(edge, from_node_index=source, to_node_index=node)
 
     def _output(self, edge: OutputEdge, path: str) -> OutputEdge:
-        source, output, tensor, _ = self._end(edge, path, "From")
+        source, output, tensor, where = self._end(edge, path, "From")
         kind = "graph output"
         index = self._resolve(kind, f"{path}.GraphOutputIndex", edge.graph_output_index)
         if index is None:
@@ -252,8 +261,20 @@ class Wiring(Expect):
         if tensor is None:
             return edge
         self._results[index] = source, output
-        self.outputs[index] = tensor
+        self.outputs[index] = self._wanted.get(index, tensor)
+        if not same_layout(tensor, self.outputs[index]):
+            self._view_output(index, tensor, where)
         return _with(edge, from_node_index=source, graph_output_index=index)
+
+    def _view_output(self, index: int, written: TensorDesc, where: str) -> None:
+        """Let an output of the graph read the bytes of a node's output as the tensor declared."""
+        wanted, field = self.outputs[index], f"OutputTensors[{index}]"
+        self.output_views[index] = written, wanted
+        rule = f"describe the {written.total_tensor_size_in_bytes} bytes of {where}"
+        got = Unquoted(f"{wanted.total_tensor_size_in_bytes} bytes")
+        self(same_bytes(written, wanted), field, rule, got)
+        strides = f"{field}.Strides"
+        self(wanted.has_distinct_addresses, strides, DISTINCT_ADDRESSES, list(wanted.strides or ()))
 
     def _check_complete(self) -> None:
         """Check that edges feed all inputs of nodes and all outputs, and read all graph inputs.
