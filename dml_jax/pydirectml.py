@@ -21,6 +21,7 @@ import enum
 import functools
 import importlib
 import inspect
+import itertools
 import operator
 import os
 import sys
@@ -29,7 +30,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -175,16 +176,108 @@ class ExecutionFlags(_Arithmetic):
     DESCRIPTORS_VOLATILE = 4
 
 
-OperatorType = _Enum(
-    "OperatorType",
-    [
-        (name, value)
-        for value, name in enumerate(
-            ["INVALID", "ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_ABS", "ELEMENT_WISE_ACOS", "ELEMENT_WISE_ADD", "ELEMENT_WISE_ASIN", "ELEMENT_WISE_ATAN", "ELEMENT_WISE_CEIL", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_COS", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_EXP", "ELEMENT_WISE_FLOOR", "ELEMENT_WISE_LOG", "ELEMENT_WISE_LOGICAL_AND", "ELEMENT_WISE_LOGICAL_EQUALS", "ELEMENT_WISE_LOGICAL_GREATER_THAN", "ELEMENT_WISE_LOGICAL_LESS_THAN", "ELEMENT_WISE_LOGICAL_NOT", "ELEMENT_WISE_LOGICAL_OR", "ELEMENT_WISE_LOGICAL_XOR", "ELEMENT_WISE_MAX", "ELEMENT_WISE_MEAN", "ELEMENT_WISE_MIN", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_POW", "ELEMENT_WISE_CONSTANT_POW", "ELEMENT_WISE_RECIP", "ELEMENT_WISE_SIN", "ELEMENT_WISE_SQRT", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_TAN", "ELEMENT_WISE_THRESHOLD", "ELEMENT_WISE_QUANTIZE_LINEAR", "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ACTIVATION_ELU", "ACTIVATION_HARDMAX", "ACTIVATION_HARD_SIGMOID", "ACTIVATION_IDENTITY", "ACTIVATION_LEAKY_RELU", "ACTIVATION_LINEAR", "ACTIVATION_LOG_SOFTMAX", "ACTIVATION_PARAMETERIZED_RELU", "ACTIVATION_PARAMETRIC_SOFTPLUS", "ACTIVATION_RELU", "ACTIVATION_SCALED_ELU", "ACTIVATION_SCALED_TANH", "ACTIVATION_SIGMOID", "ACTIVATION_SOFTMAX", "ACTIVATION_SOFTPLUS", "ACTIVATION_SOFTSIGN", "ACTIVATION_TANH", "ACTIVATION_THRESHOLDED_RELU", "CONVOLUTION", "GEMM", "REDUCE", "AVERAGE_POOLING", "LP_POOLING", "MAX_POOLING", "ROI_POOLING", "SLICE", "CAST", "SPLIT", "JOIN", "PADDING", "VALUE_SCALE_2D", "UPSAMPLE_2D", "GATHER", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE", "TOP_K", "BATCH_NORMALIZATION", "MEAN_VARIANCE_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION", "LP_NORMALIZATION", "RNN", "LSTM", "GRU", "ELEMENT_WISE_SIGN", "ELEMENT_WISE_IS_NAN", "ELEMENT_WISE_ERF", "ELEMENT_WISE_SINH", "ELEMENT_WISE_COSH", "ELEMENT_WISE_TANH", "ELEMENT_WISE_ASINH", "ELEMENT_WISE_ACOSH", "ELEMENT_WISE_ATANH", "ELEMENT_WISE_IF", "ELEMENT_WISE_ADD1", "ACTIVATION_SHRINK", "MAX_POOLING1", "MAX_UNPOOLING", "DIAGONAL_MATRIX", "SCATTER", "ONE_HOT", "RESAMPLE"]
-        )
-    ],
-    module=__name__,
-)
+class OperatorType(_Enum):
+    """The operators of feature levels 1_0 and 2_0, which include all activations."""
+
+    INVALID = 0
+    ELEMENT_WISE_IDENTITY = 1
+    ELEMENT_WISE_ABS = 2
+    ELEMENT_WISE_ACOS = 3
+    ELEMENT_WISE_ADD = 4
+    ELEMENT_WISE_ASIN = 5
+    ELEMENT_WISE_ATAN = 6
+    ELEMENT_WISE_CEIL = 7
+    ELEMENT_WISE_CLIP = 8
+    ELEMENT_WISE_COS = 9
+    ELEMENT_WISE_DIVIDE = 10
+    ELEMENT_WISE_EXP = 11
+    ELEMENT_WISE_FLOOR = 12
+    ELEMENT_WISE_LOG = 13
+    ELEMENT_WISE_LOGICAL_AND = 14
+    ELEMENT_WISE_LOGICAL_EQUALS = 15
+    ELEMENT_WISE_LOGICAL_GREATER_THAN = 16
+    ELEMENT_WISE_LOGICAL_LESS_THAN = 17
+    ELEMENT_WISE_LOGICAL_NOT = 18
+    ELEMENT_WISE_LOGICAL_OR = 19
+    ELEMENT_WISE_LOGICAL_XOR = 20
+    ELEMENT_WISE_MAX = 21
+    ELEMENT_WISE_MEAN = 22
+    ELEMENT_WISE_MIN = 23
+    ELEMENT_WISE_MULTIPLY = 24
+    ELEMENT_WISE_POW = 25
+    ELEMENT_WISE_CONSTANT_POW = 26
+    ELEMENT_WISE_RECIP = 27
+    ELEMENT_WISE_SIN = 28
+    ELEMENT_WISE_SQRT = 29
+    ELEMENT_WISE_SUBTRACT = 30
+    ELEMENT_WISE_TAN = 31
+    ELEMENT_WISE_THRESHOLD = 32
+    ELEMENT_WISE_QUANTIZE_LINEAR = 33
+    ELEMENT_WISE_DEQUANTIZE_LINEAR = 34
+    ACTIVATION_ELU = 35
+    ACTIVATION_HARDMAX = 36
+    ACTIVATION_HARD_SIGMOID = 37
+    ACTIVATION_IDENTITY = 38
+    ACTIVATION_LEAKY_RELU = 39
+    ACTIVATION_LINEAR = 40
+    ACTIVATION_LOG_SOFTMAX = 41
+    ACTIVATION_PARAMETERIZED_RELU = 42
+    ACTIVATION_PARAMETRIC_SOFTPLUS = 43
+    ACTIVATION_RELU = 44
+    ACTIVATION_SCALED_ELU = 45
+    ACTIVATION_SCALED_TANH = 46
+    ACTIVATION_SIGMOID = 47
+    ACTIVATION_SOFTMAX = 48
+    ACTIVATION_SOFTPLUS = 49
+    ACTIVATION_SOFTSIGN = 50
+    ACTIVATION_TANH = 51
+    ACTIVATION_THRESHOLDED_RELU = 52
+    CONVOLUTION = 53
+    GEMM = 54
+    REDUCE = 55
+    AVERAGE_POOLING = 56
+    LP_POOLING = 57
+    MAX_POOLING = 58
+    ROI_POOLING = 59
+    SLICE = 60
+    CAST = 61
+    SPLIT = 62
+    JOIN = 63
+    PADDING = 64
+    VALUE_SCALE_2D = 65
+    UPSAMPLE_2D = 66
+    GATHER = 67
+    SPACE_TO_DEPTH = 68
+    DEPTH_TO_SPACE = 69
+    TILE = 70
+    TOP_K = 71
+    BATCH_NORMALIZATION = 72
+    MEAN_VARIANCE_NORMALIZATION = 73
+    LOCAL_RESPONSE_NORMALIZATION = 74
+    LP_NORMALIZATION = 75
+    RNN = 76
+    LSTM = 77
+    GRU = 78
+    ELEMENT_WISE_SIGN = 79
+    ELEMENT_WISE_IS_NAN = 80
+    ELEMENT_WISE_ERF = 81
+    ELEMENT_WISE_SINH = 82
+    ELEMENT_WISE_COSH = 83
+    ELEMENT_WISE_TANH = 84
+    ELEMENT_WISE_ASINH = 85
+    ELEMENT_WISE_ACOSH = 86
+    ELEMENT_WISE_ATANH = 87
+    ELEMENT_WISE_IF = 88
+    ELEMENT_WISE_ADD1 = 89
+    ACTIVATION_SHRINK = 90
+    MAX_POOLING1 = 91
+    MAX_UNPOOLING = 92
+    DIAGONAL_MATRIX = 93
+    SCATTER = 94
+    ONE_HOT = 95
+    RESAMPLE = 96
+
+
 _EXPORTED = (
     *(TensorDataType, TensorFlags, MatrixTransform, RecurrentNetworkDirection, ConvolutionMode),
     *(ConvolutionDirection, InterpolationMode, PaddingMode, ExecutionFlags, OperatorType),
@@ -213,7 +306,7 @@ def _converted(value: Any, hint: Any) -> Any:
     if hint is bool:
         return bool(value) if isinstance(value, (bool, int, np.bool_, np.integer)) else _MISFIT
     if hint is int:
-        is_integer = isinstance(value, (int, np.integer)) or isinstance(value, _Arithmetic)
+        is_integer = isinstance(value, (int, np.integer, _Arithmetic))
         return operator.index(value) if is_integer else _MISFIT
     return value if hint is Any or isinstance(value, hint) else _MISFIT
 
@@ -229,7 +322,10 @@ def _named(hint: Any) -> str:
     return "None" if hint is type(None) else hint.__name__
 
 
-def _checked(function: Callable[..., Any]) -> Any:
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _checked(function: _Function) -> _Function:
     """Return the function, which converts its arguments and raises PyDirectML's kinds of errors."""
     signature = inspect.signature(function)
     where = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
@@ -257,7 +353,7 @@ def _checked(function: Callable[..., Any]) -> Any:
         except DmlError as error:
             raise PyDirectMLError(error.faults) from None
 
-    return call
+    return typing.cast(_Function, call)
 
 
 # Tensors.
@@ -776,7 +872,7 @@ class _Program:
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         placed = [self._placed(index, array) for index, array in enumerate(arrays)]
-        return [np.asarray(result) for result in self._compiled(*placed)]
+        return [np.array(result) for result in self._compiled(*placed)]
 
     def _placed(self, index: int, array: np.ndarray) -> Any:
         """Return an input on the device: an OWNED_BY_DML one is sent once, while it stays equal."""
@@ -785,7 +881,7 @@ class _Program:
         kept, placed = self._kept.get(index, (None, None))
         if kept is array:
             return placed
-        if kept is None or kept.tobytes() != array.tobytes():
+        if kept is None or not np.array_equal(kept.view(np.uint8), array.view(np.uint8)):
             placed = jax.device_put(array, self._device)
         self._kept[index] = array, placed
         return placed
@@ -966,7 +1062,6 @@ def mean_variance_normalization(
     fused_activation: FusedActivation = _NO_ACTIVATION,
 ) -> Expression:
     """Subtract the mean and divide by the deviation: MEAN_VARIANCE_NORMALIZATION1."""
-    _require("mean_variance_normalization", normalize_variance, epsilon)
     return _node(
         "MEAN_VARIANCE_NORMALIZATION1",
         {"input_tensor": input, "scale_tensor": scale, "bias_tensor": bias},
@@ -975,12 +1070,6 @@ def mean_variance_normalization(
         epsilon=epsilon,
         fused_activation=fused_activation,
     )
-
-
-def _require(function: str, *values: Any) -> None:
-    """Raise `TypeError` where an argument without a default is missing."""
-    if any(value is _REQUIRED for value in values):
-        raise TypeError(f"pydirectml.{function}: a required argument is missing (see its help)")
 
 
 @_checked
@@ -1152,7 +1241,6 @@ def gru(
     output_options: OutputOptions = _REQUIRED,
 ) -> GRUOutputs:
     """Run gated recurrent units: GRU."""
-    _require("gru", activation_descs, direction, output_options)
     fields = ["output_sequence_tensor", "output_single_tensor"]
     chosen = {"Both": fields, "Sequence": fields[:1], "Single": fields[1:]}[output_options.name]
     made = _node(
@@ -1206,7 +1294,8 @@ def main(arguments: Sequence[str]) -> None:
     sys.modules["pydirectml"] = importlib.import_module("dml_jax.pydirectml")
     sys.modules["__main__"] = program
     sys.argv = list(arguments)
-    sys.path[0] = os.path.realpath(path.parent)
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.realpath(path.parent)
     try:
         exec(compile(source, str(path), "exec"), program.__dict__)
     except Exception as error:
@@ -1214,16 +1303,24 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(1)
 
 
-def _show(error: BaseException) -> None:
-    """Print the traceback of a program, without the lines of this package."""
+def _show(error: Exception) -> None:
+    """Print the traceback of a program without the lines that run it.
+
+    The lines of this package are left out too where the error is about the program's arguments.
+    """
     shown = traceback.TracebackException.from_exception(error)
-    own = str(Path(__file__).parent)
+    is_usage = isinstance(error, PyDirectMLError) or str(error).startswith("pydirectml.")
     part: traceback.TracebackException | None = shown
     while part is not None:
-        lines = [line for line in part.stack if not line.filename.startswith((own, "<frozen"))]
-        part.stack = traceback.StackSummary.from_list(lines)
+        lines = itertools.dropwhile(_is_own, part.stack)
+        kept = [line for line in lines if not (is_usage and _is_own(line))]
+        part.stack = traceback.StackSummary.from_list(kept)
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     print("".join(shown.format()), end="", file=sys.stderr)
+
+
+def _is_own(line: traceback.FrameSummary) -> bool:
+    return line.filename.startswith(str(Path(__file__).parent))
 
 
 if __name__ == "__main__":

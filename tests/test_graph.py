@@ -31,6 +31,7 @@ from dml_jax import (
     functional,
 )
 from dml_jax.cli import cli
+from dml_jax.diagrams import graph_picture
 from dml_jax.fields import Input, Output
 from dml_jax.graph import (
     ConstantNode,
@@ -41,6 +42,7 @@ from dml_jax.graph import (
     IntermediateEdge,
     OperatorNode,
     OutputEdge,
+    TensorPolicy,
 )
 from dml_jax.support import ALL_TYPES, rows
 
@@ -301,6 +303,68 @@ def test_edges_carry_bytes():
     assert Graph.from_json(g.to_json()) == g
 
 
+def test_edges_and_outputs_reinterpret_types():
+    builder = GraphBuilder()
+    y = builder.apply(clip(WIDE, -2, 2), builder.input_tensor("x", WIDE))
+    bits = y.reinterpret([2, 4], data_type="INT32")
+    halves = y.reinterpret([4, 4], data_type="FLOAT16")
+    kept = builder.apply(clip(bits.desc, -(2.0**31), 2.0**31), bits)
+    g = builder.build({"kept": kept, "halves": halves, "turned": y.reinterpret([4, 2], [1, 4])})
+    expected = np.clip(X, -2, 2)
+    assert [t.shown() for t in g.outputs] == [
+        "INT32[2,4]",
+        "FLOAT16[4,4]",
+        "FLOAT32[4,2] strides [1, 4]",
+    ]
+    for results in (g(X), compile(g)(X), jax.jit(g)(X)):
+        np.testing.assert_array_equal(results[0], expected.view(np.int32))
+        np.testing.assert_array_equal(results[1], expected.view(np.float16).reshape(4, 4))
+        np.testing.assert_array_equal(results[2], expected.T)
+    assert Graph.from_json(g.to_json()) == g
+    labels = [words for *_, words in graph_picture(g).lines]
+    assert "FLOAT32[2,4] as FLOAT16[4,4]" in labels
+
+
+def test_an_output_is_reinterpreted_within_its_bytes():
+    parts = {
+        "nodes": [OperatorNode(clip(WIDE))],
+        "input_edges": [InputEdge(0, 0, 0)],
+        "intermediate_edges": [],
+        "output_edges": [OutputEdge(0, 0, 0)],
+    }
+    for wrong, text in (
+        (HALF, r"OutputTensors\[0\] to describe the 32 bytes of OutputTensor of node 0, got 16 by"),
+        (tensor(8, 2, strides=[1, 0], total_tensor_size_in_bytes=32), "an address of its own"),
+    ):
+        with pytest.raises(DmlError, match=text):
+            Graph(input_count=1, output_count=1, **parts, output_tensors=[wrong])
+
+
+def test_a_tensor_policy_lays_out_the_outputs_of_operators():
+    wide = tensor(2, 3, 2, 2)
+    builder = GraphBuilder(TensorPolicy.INTERLEAVED_CHANNEL)
+    y = builder.apply(clip(wide, -1, 1), builder.input_tensor("x", wide))
+    z = builder.apply(clip(y.desc, 0, 9, to=wide), y)
+    assert y.desc.strides == z.desc.strides == (12, 1, 6, 3)
+    g = builder.build(z.reinterpret([2, 2, 2, 3]))
+    x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(wide.sizes)
+    np.testing.assert_array_equal(g(x), np.clip(x, 0, 1).transpose(0, 2, 3, 1))
+    assert TensorPolicy.INTERLEAVED_CHANNEL.strides([2, 3, 4, 5, 6]) == (360, 1, 90, 18, 3)
+    with pytest.raises(DmlError, match="tensor_policy to be a TensorPolicy, got 'NHWC'"):
+        GraphBuilder("NHWC")  # pyright: ignore[reportArgumentType]
+
+
+def test_inputs_that_no_output_needs_may_be_left_out():
+    builder = GraphBuilder()
+    builder.input_tensor("unread", HALF)
+    y = builder.apply(clip(WIDE), builder.input_tensor("x", WIDE))
+    with pytest.raises(DmlError, match="graph input 0 'unread'"):
+        builder.build(y)
+    g = builder.build(y, only_read=True)
+    assert g.input_names == ("x",)
+    np.testing.assert_array_equal(g(X), np.clip(X, -1, 1))
+
+
 def test_an_edge_repeats_what_strides_of_0_repeat():
     row, repeated = tensor(1, 4), tensor(2, 4, strides=[0, 1])
     g = Graph(
@@ -446,7 +510,7 @@ def owned(t: TensorDesc) -> TensorDesc:
     return TensorDesc(t.data_type, t.sizes, flags="OWNED_BY_DML")
 
 
-OTHER = tensor(2, 2, type_="INT32")
+OTHER = tensor(2, 2, type_="FLOAT16")
 Edge, In, Out = IntermediateEdge, InputEdge, OutputEdge
 BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
     (
@@ -561,8 +625,8 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
         edit(nodes_1=OperatorNode(clip(OTHER), "low")),
         [
             "IntermediateEdges[0] to carry FLOAT32[2,2] (OutputTensors[0] of node 0 'halves'), "
-            "got INT32[2,2] (InputTensor of node 1 'low')",
-            "IntermediateEdges[1] to carry INT32[2,2] (OutputTensor of node 1 'low'), "
+            "got FLOAT16[2,2] (InputTensor of node 1 'low')",
+            "IntermediateEdges[1] to carry FLOAT16[2,2] (OutputTensor of node 1 'low'), "
             "got FLOAT32[2,2] (InputTensors[0] of node 3 'pair')",
         ],
     ),
@@ -590,7 +654,7 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
         ),
         [
             "InputEdges[1] to carry FLOAT32[2,4] (as InputEdges[0] does, from graph input 0), "
-            "got INT32[2,2] (InputTensor of node 5 'other')"
+            "got FLOAT16[2,2] (InputTensor of node 5 'other')"
         ],
     ),
     (
