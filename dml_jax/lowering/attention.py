@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.mapping import precision, widened
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
@@ -115,7 +115,7 @@ def attend(
     q, k, v = map(widened, parts)
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
-    batch, exact = ((0, 1), (0, 1)), lax.Precision.HIGHEST
+    batch, exact = ((0, 1), (0, 1)), precision()
     scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
     for array in added:
