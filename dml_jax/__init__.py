@@ -37,7 +37,6 @@ from dml_jax.graph import (
     OperatorNode,
     OutputEdge,
 )
-from dml_jax.host import release_host_memory, reuse_host_memory
 from dml_jax.operator import OPERATORS, Operator, operator_from_json
 from dml_jax.operators import (
     Argmax,
@@ -114,8 +113,6 @@ __all__ = [
     "load_model",
     "operator_from_json",
     "reduce",
-    "release_host_memory",
-    "reuse_host_memory",
     "run_model",
     "space_to_depth",
     "split",

@@ -319,14 +319,18 @@ class Operator(Descriptor, Bindable):
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """All results, in their order, of arrays that are not checked; without `jax.jit`."""
-        with jax.named_scope(self.c_name):
-            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            results = jax.tree.leaves(self.lower(*self._placed(strong)))
+        results = self.evaluate(*arrays)
         if not are_described(self.outputs, results):
             made = ", ".join(map(shown_array, results))
             needed = ", ".join(map(array_of, self.outputs))
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
+
+    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Compute all results; where it maps elements (`by_element`), of arrays of any one shape."""
+        with jax.named_scope(self.c_name):
+            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
+            return jax.tree.leaves(self.lower(*self._placed(strong)))
 
     def _placed(self, arrays: Iterator[Any]) -> Iterator[Any]:
         """The arrays, and None for each input that may be left out and is."""

@@ -21,12 +21,11 @@ from jax import lax
 from dml_jax import __version__
 from dml_jax.bench.cells import HIGH, LOW, Cell
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
-from dml_jax.bindable import compiler_options, whole_program
+from dml_jax.bindable import whole_program
 from dml_jax.dispatch.free_memory import host_bytes
 from dml_jax.enums import TensorDataType
-from dml_jax.host import cores, is_host_memory_reused, last_cache_bytes
-from dml_jax.lowering.elementwise import unsigned_type
-from dml_jax.lowering.wide import is_float
+from dml_jax.host import cores, last_cache_bytes
+from dml_jax.lowering.numbers import is_float, unsigned_type
 from dml_jax.tensor import TensorDesc
 
 ROTATED, MOST_SETS = 2**28, 64
@@ -149,7 +148,7 @@ def programs(
     Where calls are queued, the bound program does all sets in one call: a short kernel is over
     before the next call comes, and what would be measured is how long a call takes.
     """
-    told, function = compiler_options(function), whole_program(function)
+    function = whole_program(function)
     sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
 
@@ -167,9 +166,9 @@ def programs(
 
     xs, outs = shapes(inputs), shapes(outputs)
     # An output that no input reads is an argument too: its memory is what is written to.
-    donating = jax.jit(bound, donate_argnums=0, keep_unused=True, compiler_options=told)
+    donating = jax.jit(bound, donate_argnums=0, keep_unused=True)
     return Programs(
-        jax.jit(lambda *xs: function(*xs), compiler_options=told).lower(*xs).compile(),
+        jax.jit(lambda *xs: function(*xs)).lower(*xs).compile(),
         donating.lower([outs] * sets, [xs] * sets).compile(),
         sets,
     )
@@ -503,7 +502,6 @@ def environment(device: Any) -> dict[str, Any]:
             if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
         },
         "method": METHOD_QUEUED if is_queued(device) else METHOD,
-        "host_memory_reused": is_host_memory_reused(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -81,10 +81,6 @@ class _OverAxes(Operator):
         return TensorDataType.UINT32 if self._gives_indices else super().inferred_data_type()
 
     @property
-    def compiler_options(self):
-        return reduction.compiler_options(self._function, self.input_tensor.sizes, self.axes)
-
-    @property
     def _reduction(self) -> ReduceFunction:
         return F.of(self.short_name)
 
