@@ -25,7 +25,7 @@ def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
 def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float | int) -> jax.Array:
     """`gradient` where x lies strictly between the bounds, else 0; where x is NaN, `gradient`."""
     if low < high:
-        low_, high_ = (lax.full_like(x, bound) for limit in (low, high))
+        low_, high_ = (lax.full_like(x, limit) for limit in (low, high))
         return where(~(x <= low_) & ~(x >= high_), gradient, 0)
     # All numbers are at a limit or beyond one, which XLA's GPU takes to be true of NaN too.
     return where(x != x, gradient, 0)

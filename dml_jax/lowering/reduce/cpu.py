@@ -5,7 +5,7 @@ columns take up to forty times as long.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from dml_jax.host import cores
 from dml_jax.lowering.cores import even_rows, read_by_all_cores
 from dml_jax.lowering.numbers import is_float, ordered_bits, where
 from dml_jax.lowering.placed import in_memory
-from dml_jax.lowering.shapes import Axes, last_row, run_by_run
+from dml_jax.lowering.shapes import Axes, last_row, run_by_run, runs_of
 
 Combine = Callable[[Sequence[jax.Array]], jax.Array]
 
@@ -46,6 +46,12 @@ class Fold:
 
 def fold(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
     """Reduce `x` along `axes`, which have size 1 in the result."""
+    few = _few(x.shape, axes)
+    if few:
+        x, kind = in_memory(_at_once(kind, x, few)), replace(kind, start=_as_it_is)
+        axes = [a for a in axes if a not in few and x.shape[a] > 1]
+        if not axes:
+            return x
     row = last_row(x.shape, axes)
 
     def stage(parts: tuple[jax.Array, ...], is_first: bool) -> tuple[jax.Array]:
@@ -59,6 +65,31 @@ def fold(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
 
     # Stored between: XLA fuses two stages to a loop of too many slices to fuse what makes x.
     return run_by_run((x,), axes, stage, in_memory)[0]
+
+
+def _few(shape: Sequence[int], axes: Axes) -> list[int]:
+    """Return the last reduced axes of few elements together, of several runs; [] if there are none.
+
+    Axes of one run are one already.
+    """
+    few, count = list[int](), 1
+    for a in sorted(axes, reverse=True):
+        count *= shape[a]
+        if count <= FUSED:
+            few.append(a)
+    runs = [n for n, is_reduced in runs_of(shape, few) if is_reduced]
+    return few if len(runs) > 1 else []
+
+
+def _at_once(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
+    """Combine all slices along some axes."""
+    slices = [x]
+    for a in axes:
+        slices = [
+            lax.slice_in_dim(part, i, i + 1, axis=a) for part in slices for i in range(x.shape[a])
+        ]
+    parts = [kind.start(read_by_all_cores(part, x.size, times=2)) for part in slices]
+    return kind.combine(parts)
 
 
 def _as_it_is(x: jax.Array) -> jax.Array:

@@ -49,8 +49,8 @@ class Sum(Kind):
         return (lax.psum(self.on(layout.platform, x, axes)[0], layout.over(axes)),)
 
     def transposed(self, cotangent: jax.Array, x: Any, axes: Axes) -> jax.Array:
-        counts = tuple(x.aval.shape[a] for a in sorted(axes))
-        return reduce(Repeat(counts), cotangent, axes=axes)[0]
+        shape, sharding = x.aval.shape, x.aval.sharding
+        return lax.broadcast_in_dim(cotangent, shape, range(len(shape)), out_sharding=sharding)
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class Arg(Kind):
         if packed.fits(x.dtype):
             return (self._packed(layout.platform, x, axes, layout.shape, starts, names),)
         value = extreme_across(Extreme(self.largest).plain(x, axes)[0], names, self.largest)
-        index = packed.indices(x.shape, axes, np.dtype(np.uint32), layout.shape, starts)
+        index = packed.indices(x, axes, np.dtype(np.uint32), layout.shape, starts)
         across = lax.pmax if self.last else lax.pmin
         return (across(self._index_of(value, x, index, axes), names),)
 
@@ -310,7 +310,7 @@ class Arg(Kind):
 
 
 def _indices(x: jax.Array, axes: Axes) -> jax.Array:
-    return packed.indices(x.shape, axes, np.dtype(np.uint32))
+    return packed.indices(x, axes, np.dtype(np.uint32))
 
 
 def _are_long_rows(x: jax.Array, axes: Axes) -> bool:

@@ -47,7 +47,7 @@ def index_of_extreme(
     with jax.enable_x64(True):
         value = _ordered(x, largest)
         value = lax.convert_element_type(value if largest else ~value, integer)
-        index = indices(x.shape, axes, integer, sizes, starts)
+        index = indices(x, axes, integer, sizes, starts)
         if not last:
             index ^= integer.type((1 << bits) - 1)
         best = maximum(value << integer.type(bits) | index)
@@ -57,23 +57,23 @@ def index_of_extreme(
 
 
 def indices(
-    shape: Sequence[int],
+    x: jax.Array,
     axes: Axes,
     dtype: np.dtype,
     sizes: Sequence[int] = (),
     starts: Sequence[jax.Array | int] = (),
 ) -> jax.Array:
-    """Return the row-major index along `axes` of each element.
+    """Return the row-major index along `axes` of each element of `x`.
 
-    Where `shape` is a part of an array, that array has these `sizes`, and the part `starts` there.
+    Where `x` is a part of an array, that array has these `sizes`, and the part `starts` there.
     """
-    index, step = lax.full(shape, 0, dtype), 1
+    index, step = lax.full_like(x, 0, dtype), 1
     for a in sorted(axes, reverse=True):
-        place = lax.broadcasted_iota(dtype, shape, a)
+        place = lax.broadcasted_iota(dtype, x.shape, a)
         if starts:
             place += lax.convert_element_type(starts[a], dtype)
         index += place * dtype.type(step)
-        step *= (sizes or shape)[a]
+        step *= (sizes or x.shape)[a]
     return index
 
 
