@@ -3,8 +3,9 @@
 Reshapes split or merge one axis at a time: on meshes with explicit axes JAX takes no others.
 """
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -81,58 +82,63 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
         depth_first: the input's channels are [b, b, c] (DEPTH_COLUMN_ROW), else [c, b, b]
             (COLUMN_ROW_DEPTH).
     """
+    apart = functools.partial(_pixels, block=block, depth_first=depth_first)
+    return axes_merged_last(lambda x: _depth_to_space(x, block, depth_first), apart)(x)
 
-    def apart(x: jax.Array) -> jax.Array:
-        n, depth, h, w = x.shape
-        c = depth // block**2
-        if depth_first:
-            return x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
-        return x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)  # compiled once for eager gradients
+def _depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    n, depth, h, w = x.shape
+    c, at = depth // block**2, 1 if depth_first else 2
 
     def at_once(x: jax.Array) -> jax.Array:
-        y = apart(x)
-        n, c, h, _, w, _ = y.shape
-        return y.reshape(n, c, h * block, w, block).reshape(n, c, h * block, w * block)
+        x = _pixels(x, block, depth_first).reshape(n, c, h * block, w, block)
+        return x.reshape(n, c, h * block, w * block)
 
     def columns_then_rows(x: jax.Array) -> jax.Array:
-        n, depth, h, w = x.shape
-        c, at = depth // block**2, 1 if depth_first else 2
         x = x.reshape(n, *((block, block, c) if depth_first else (c, block, block)), h, w)
         x = jnp.moveaxis(x, at + 1, 5)
         x = jnp.moveaxis(x.reshape(*x.shape[:4], w * block), at, 3)
         return x.reshape(n, c, h * block, w * block)
 
-    return axes_merged_last(_tiled(at_once, columns_then_rows), apart)(x)
+    # A TPU's memory is tiles of 8 by 128: a last axis of `block` elements is padded to 128.
+    return lax.platform_dependent(x, tpu=columns_then_rows, default=at_once)
+
+
+def _pixels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """[n, c * b * b, h, w] -> [n, c, h, b, w, b]."""
+    n, depth, h, w = x.shape
+    c = depth // block**2
+    if depth_first:
+        return x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, c, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
 
 
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
+    apart = functools.partial(_channels, block=block, depth_first=depth_first)
+    return axes_merged_last(lambda x: _space_to_depth(x, block, depth_first), apart)(x)
 
-    def apart(x: jax.Array) -> jax.Array:
-        n, c, height, width = x.shape
-        h, w = height // block, width // block
-        x = x.reshape(n, c, h, block, width).reshape(n, c, h, block, w, block)
-        return x.transpose((0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4))
+
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    n, c, height, width = x.shape
+    h, w, at = height // block, width // block, 1 if depth_first else 2
 
     def at_once(x: jax.Array) -> jax.Array:
-        n, c, height, width = x.shape
-        return apart(x).reshape(n, c * block**2, height // block, width // block)
+        return _channels(x, block, depth_first).reshape(n, c * block**2, h, w)
 
     def rows_then_columns(x: jax.Array) -> jax.Array:
-        n, c, height, width = x.shape
-        h, w, at = height // block, width // block, 1 if depth_first else 2
         x = jnp.moveaxis(x.reshape(n, c, h, block, width), 3, at)
         x = jnp.moveaxis(x.reshape(*x.shape[:4], w, block), 5, at + 1)
         return x.reshape(n, c * block**2, h, w)
 
-    return axes_merged_last(_tiled(at_once, rows_then_columns), apart)(x)
+    return lax.platform_dependent(x, tpu=rows_then_columns, default=at_once)
 
 
-def _tiled(
-    function: Callable[[jax.Array], jax.Array], on_tpu: Callable[[jax.Array], jax.Array]
-) -> Callable[[jax.Array], jax.Array]:
-    """Return `function`, in another form on a TPU, whose memory is tiles of 8 by 128.
-
-    There a last axis of `block` elements is padded to 128, of which the compiler makes no program.
-    """
-    return lambda x: lax.platform_dependent(x, tpu=on_tpu, default=function)
+def _channels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
+    """[n, c, h * b, w * b] -> [n, b, b, c, h, w], or [n, c, b, b, h, w]."""
+    n, c, height, width = x.shape
+    h, w = height // block, width // block
+    x = x.reshape(n, c, h, block, width).reshape(n, c, h, block, w, block)
+    return x.transpose((0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4))

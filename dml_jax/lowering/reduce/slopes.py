@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.cores import written_by_all_cores
 from dml_jax.lowering.numbers import finite, is_infinite, where, wide
@@ -148,13 +149,14 @@ class ProductCotangent(Kind):
         divides = jnp.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf))
         if platform == "cpu":
             x = written_by_all_cores(x, reads=2)
+        rows = Layout(tuple(range(x.ndim)))  # or XLA takes the layout of what seldom runs
+
+        def multiplied(state: Any) -> Any:
+            return state[0] | True, with_layout_constraint(self.plain(x, y, axes)[0], rows)
+
         # A loop of one turn or none: of a `lax.cond` XLA runs both branches on a GPU.
-        _, others = lax.while_loop(
-            lambda state: ~state[0],
-            lambda state: (state[0] | True, self.plain(x, y, axes)[0]),
-            (divides, whole / x * y),
-        )
-        return (others,)
+        state = divides, whole / x * y
+        return (lax.while_loop(lambda state: ~state[0], multiplied, state)[1],)
 
     def transposed(self, cotangent: jax.Array, x: Any, y: Any, axes: Axes) -> jax.Array:
         return reduce(ProductTangent(), x, cotangent, axes=axes)[0]
