@@ -86,7 +86,7 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     return axes_merged_last(lambda x: _depth_to_space(x, block, depth_first), apart)(x)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)  # compiled once for eager gradients
+@functools.partial(jax.jit, static_argnums=(1, 2))  # compiled once for eager gradients
 def _depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     n, depth, h, w = x.shape
     c, at = depth // block**2, 1 if depth_first else 2
@@ -120,7 +120,7 @@ def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     return axes_merged_last(lambda x: _space_to_depth(x, block, depth_first), apart)(x)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def _space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     n, c, height, width = x.shape
     h, w, at = height // block, width // block, 1 if depth_first else 2
