@@ -33,4 +33,3 @@ def last_cache_bytes() -> int | None:
 
 def _text(path: Path) -> str:
     return path.read_text().strip()
-

@@ -47,7 +47,9 @@ def is_alone() -> bool:
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], *xs: jax.Array) -> Any:
-    """Return `function(*xs)`, one array of the shape that all `xs` have, of which it maps elements."""
+    """Return `function(*xs)`, a list of arrays, which maps each element of `xs` by itself."""
+    if any(x.shape != xs[0].shape for x in xs) or not xs:
+        return function(*xs)
     rows = functools.partial(_in_rows, function)
     quarters = functools.partial(_in_quarters, function)
     return placed(function, cpu=rows, cuda=quarters)(*xs)
@@ -61,8 +63,8 @@ def _in_rows(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array]:
     if xs[0].size <= LITTLE:
         return function(*xs)
     rows = (even_rows(xs[0].size), -1)
-    (y,) = function(*(written_by_all_cores(x.reshape(rows)) for x in xs))
-    return [reshaped(y, xs[0].shape)]
+    results = function(*(written_by_all_cores(x.reshape(rows)) for x in xs))
+    return [reshaped(y, xs[0].shape) for y in results]
 
 
 def _in_quarters(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array]:
@@ -78,11 +80,13 @@ def _in_quarters(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array
     zeros = lax.optimization_barrier([jnp.zeros((), bits_of(xs[0]).dtype)] * QUARTERS)
     quarters = []
     for i, zero in enumerate(zeros):
-        copies = [lax.bitcast_convert_type(bits_of(x) | zero, x.dtype) for x in xs]
-        (y,) = function(*copies)
-        begin, end = min(i * step, size), min((i + 1) * step, size)
-        quarters.append(lax.slice_in_dim(y.reshape(-1), begin, end))
-    return [lax.concatenate(quarters, 0).reshape(xs[0].shape)]
+        bits = (bits_of(x) | lax.convert_element_type(zero, bits_of(x).dtype) for x in xs)
+        copies = [lax.bitcast_convert_type(b, x.dtype) for b, x in zip(bits, xs, strict=True)]
+        ends = min(i * step, size), min((i + 1) * step, size)
+        results = [y.reshape(-1) for y in function(*copies)]
+        quarters.append([lax.slice_in_dim(y, *ends) for y in results])
+    joined = (lax.concatenate(same, 0) for same in zip(*quarters, strict=True))
+    return [y.reshape(xs[0].shape) for y in joined]
 
 
 # Elements that are moved.

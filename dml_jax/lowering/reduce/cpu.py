@@ -201,4 +201,3 @@ def half_of_keys(low: jax.Array, high: jax.Array, largest: bool) -> jax.Array:
     is_nan = (high > infinity) | (low < ~infinity)
     value = lax.bitcast_convert_type(ordered_bits(high if largest else low), jnp.float16)
     return where(is_nan, np.nan, value)
-

@@ -257,4 +257,3 @@ ad.primitive_jvps[REDUCE] = _jvp
 ad.primitive_transposes[REDUCE] = _transposed
 batching.primitive_batchers[REDUCE] = _batched
 jet.jet_rules[REDUCE] = _taylor
-
