@@ -58,7 +58,7 @@ class Bindable:
         raise NotImplementedError
 
     def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Compute all results; where it maps elements (`by_element`), of arrays of any one shape."""
+        """Compute all results; where it maps elements, of arrays of any one shape."""
         return self.compute(*arrays)
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers

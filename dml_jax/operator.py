@@ -327,7 +327,7 @@ class Operator(Descriptor, Bindable):
         return results
 
     def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Compute all results; where it maps elements (`by_element`), of arrays of any one shape."""
+        """Compute all results; where it maps elements, of arrays of any one shape."""
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
             return jax.tree.leaves(self.lower(*self._placed(strong)))

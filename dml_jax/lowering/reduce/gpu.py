@@ -23,7 +23,6 @@ from dml_jax.lowering.shapes import (
     Axes,
     Parts,
     joined,
-    last_row,
     pairwise,
     reduced_shape,
     restored,

@@ -158,6 +158,10 @@ class Extreme(Kind):
         own = lax.reduce_max if self.largest else lax.reduce_min
         return (restored(_with_nan(lambda x: own(x, axes), x, self.largest), axes),)
 
+    def smooth(self, x: jax.Array, axes: Axes) -> Parts:
+        own = lax.reduce_max if self.largest else lax.reduce_min
+        return (restored(own(x, axes), axes),)
+
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_EXTREMES[self.largest], x, axes),)

@@ -80,6 +80,10 @@ class Kind:
         """Compute in `jax.lax`, in a form that XLA partitions well. This is the meaning."""
         raise NotImplementedError
 
+    def smooth(self, *xs: Any, axes: Axes) -> Parts:
+        """Compute in functions of which `jax.experimental.jet` has the Taylor series."""
+        return self.plain(*xs, axes=axes)
+
     def on(self, platform: str, *xs: Any, axes: Axes) -> Parts:
         """Compute on one device of a platform."""
         return self.plain(*xs, axes=axes)
@@ -205,9 +209,11 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -
     if all(type(dx) is ad.Zero for dx in tangents) or not _is_real(kind, primals):
         results = reduce(kind, *primals, axes=axes)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    if {i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero} == {kind.linear}:
+        operands = [*primals]
+        operands[kind.linear] = tangents[kind.linear]
+        return reduce(kind, *primals, axes=axes), reduce(kind, *operands, axes=axes)
     tangents = tuple(map(ad.instantiate_zeros, tangents))
-    if kind.linear == 0:
-        return reduce(kind, *primals, axes=axes), reduce(kind, *tangents, axes=axes)
     rule = RULES.get(type(kind), _derivative_of_plain)
     return rule(primals, tangents, kind, axes)
 
@@ -248,7 +254,7 @@ def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) 
     if kind.linear == 0:
         terms = zip(*(reduce(kind, dx, axes=axes) for dx in series[0]), strict=True)
         return reduce(kind, *primals, axes=axes), [*map(list, terms)]
-    return jet.jet(functools.partial(kind.plain, axes=axes), primals, series)
+    return jet.jet(functools.partial(kind.smooth, axes=axes), primals, series)
 
 
 REDUCE.def_impl(functools.partial(xla.apply_primitive, REDUCE))

@@ -3,7 +3,7 @@
 A slope is written in functions whose derivatives JAX knows, and in reductions, so that derivatives
 of any order are right, also inside of a loop, where JAX drops the rules of a `jax.custom_jvp`.
 
-Along rows XLA makes one kernel of slopes on a GPU, which holds a row while it reduces it. It does so
+Along rows XLA makes one kernel of slopes on a GPU, which holds a row while it reduces it. That is
 for plain reductions that are broadcast, subtracted and divided by, as in a softmax.
 """
 
