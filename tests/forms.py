@@ -37,7 +37,14 @@ def of_few_elements() -> Iterator[None]:
         for module in (alone, kinds, gpu):
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
         stack.enter_context(mock.patch.object(alone, "MUCH", 0))
-        small = {"BLOCKS": 4, "FUSED": 5, "STORED": 6, "SHORT_LOOP": 4, "PIECE": 24, "WHOLE": 40}
+        small: dict[str, Any] = {
+            "BLOCKS": 4,
+            "FUSED": 5,
+            "STORED": 6,
+            "SHORT_LOOP": 4,
+            "PIECE": 24,
+            "WHOLE": 40,
+        }
         stack.enter_context(mock.patch.multiple(cpu, **small))
         small = {"AT_ONCE": 4, "PIECES": 3, "MANY": 50, "THREADS": 8}
         stack.enter_context(mock.patch.multiple(gpu, **small))

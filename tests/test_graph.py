@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import samples
 from click.testing import CliRunner, Result
-from forms import compiled_soon, in_form
+from forms import compiled_soon
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, random_array
@@ -1080,16 +1080,6 @@ def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
     for results in (g(*arrays.values()), jitted):
         assert_alike(results, right)
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
-
-
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-@pytest.mark.parametrize("start", range(2 * len(OPERATORS)))
-def test_small_graphs_are_their_nodes_in_all_forms(start: int, platform: str):
-    """Each operator last in two of them, behind others."""
-    g, arrays = grow(start, 1 + start % len(OPERATORS), MIXED)
-    right, _ = node_by_node(g, list(arrays.values()))
-    results = compiled_soon(in_form(platform, g))(*arrays.values())
-    assert_alike(jax.tree.leaves(results), right)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():

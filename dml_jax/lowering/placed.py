@@ -67,9 +67,10 @@ def _plain(*xs: Any, plain: ClosedJaxpr, forms: Any) -> list[Any]:
 
 
 def _lowered(ctx: Any, *xs: Any, plain: ClosedJaxpr, forms: Sequence[tuple[str, Any]]) -> Any:
-    form = dict(forms).get(platform_of(ctx)) if is_on_one_device(ctx) else None
-    results = jaxpr_as_fun(plain) if form is None else lambda *xs: jax.tree.leaves(form(*xs))
-    return mlir.lower_fun(results, multiple_results=True)(ctx, *xs)
+    platform = platform_of(ctx) if is_on_one_device(ctx) else None
+    form = dict(forms).get(platform or "", jaxpr_as_fun(plain))
+    results = mlir.lower_fun(lambda *xs: jax.tree.leaves(form(*xs)), multiple_results=True)
+    return results(ctx, *xs)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:

@@ -76,17 +76,17 @@ class Kind:
         """Return the shape of the results, for the shape of the first operand."""
         return reduced_shape(shape, axes)
 
-    def plain(self, *xs: Any, axes: Axes) -> Parts:
+    def plain(self, *xs: Any, **axes: Any) -> Parts:
         """Compute in `jax.lax`, in a form that XLA partitions well. This is the meaning."""
         raise NotImplementedError
 
-    def smooth(self, *xs: Any, axes: Axes) -> Parts:
+    def smooth(self, *xs: Any, **axes: Any) -> Parts:
         """Compute in functions of which `jax.experimental.jet` has the Taylor series."""
-        return self.plain(*xs, axes=axes)
+        return self.plain(*xs, **axes)
 
-    def on(self, platform: str, *xs: Any, axes: Axes) -> Parts:
+    def on(self, platform: str, *xs: Any, **axes: Any) -> Parts:
         """Compute on one device of a platform."""
-        return self.plain(*xs, axes=axes)
+        return self.plain(*xs, **axes)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         """Compute on each device of several, of its part; mesh axes have names here.
@@ -95,7 +95,7 @@ class Kind:
         """
         raise NotImplementedError
 
-    def transposed(self, cotangent: jax.Array, *xs: Any, axes: Axes) -> jax.Array:
+    def transposed(self, cotangent: jax.Array, *xs: Any, **axes: Any) -> jax.Array:
         """Transpose in the operand that it is linear in."""
         raise NotImplementedError
 
@@ -209,9 +209,9 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -
     if all(type(dx) is ad.Zero for dx in tangents) or not _is_real(kind, primals):
         results = reduce(kind, *primals, axes=axes)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
-    if {i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero} == {kind.linear}:
-        operands = [*primals]
-        operands[kind.linear] = tangents[kind.linear]
+    at = kind.linear
+    if at is not None and [i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero] == [at]:
+        operands = [*primals[:at], tangents[at], *primals[at + 1 :]]
         return reduce(kind, *primals, axes=axes), reduce(kind, *operands, axes=axes)
     tangents = tuple(map(ad.instantiate_zeros, tangents))
     rule = RULES.get(type(kind), _derivative_of_plain)
