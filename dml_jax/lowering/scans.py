@@ -17,7 +17,7 @@ from dml_jax.lowering.devices.placement import (
     placed_primitive,
     platforms_of,
 )
-from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.numbers import is_float, wide
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -46,7 +46,7 @@ def _cumulative(
     combine: Combine,
     whole: Callable[..., jax.Array],
 ) -> jax.Array:
-    y = lax.rev(widened(x), [axis] if reverse else [])
+    y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
         y = _padded(y, axis, 1, -1, _identity(y, combine))
     steps = functools.partial(_by_steps, axis=axis, combine=combine)
@@ -109,7 +109,7 @@ def _keys(x: jax.Array, increasing: bool) -> jax.Array:
         else:
             keys = lax.convert_element_type(x, signed)
         return ~keys if increasing else keys
-    y = widened(x)
+    y = wide(x)
     bits = lax.bitcast_convert_type(y, signed)
     keys = _folded(bits)
     keys = jnp.where(keys == signed.type(-1), signed.type(0), keys)  # -0

@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
 
@@ -98,7 +98,7 @@ class _Attention(Operator):
         return [], [attention.between(starts, ends, keys)]
 
     def lower(self, *arrays):
-        wide = [x if x is None else widened(x) for x in arrays]
+        wide = [x if x is None else wide(x) for x in arrays]
         plain, stacked, (bias, mask, position, past_key, past_value, *rest) = (
             wide[:3],
             wide[3:6],
