@@ -1,16 +1,17 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import jax
 from jax.typing import ArrayLike
 from typing_extensions import TypeVar
 
-from dml_jax.descriptor import ScaleBias
+from dml_jax.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
+    InterpolationMode,
     IsInfinityMode,
     PaddingMode,
     QuantizationType,
@@ -116,7 +117,12 @@ __all__ = [
     "random_generator",
     "recip",
     "reduce",
+    "resample",
+    "resample_grad",
     "reverse_subsequences",
+    "roi_align",
+    "roi_align_grad",
+    "roi_pooling",
     "sign",
     "sin",
     "sinh",
@@ -129,6 +135,7 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
+    "upsample_2d",
     "value_scale_2d",
 ]
 
@@ -778,12 +785,88 @@ def reduce(
 ) -> Value:
     """Combines the elements along `axes` into one; the rank is kept."""
 
+def resample(
+    input: Given[Value],
+    output_sizes: Integers,
+    mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = "INCREASING",
+    scales: Sequence[float] | None = None,
+    input_pixel_offsets: Sequence[float] | None = None,
+    output_pixel_offsets: Sequence[float] | None = None,
+    antialiased: bool = False,
+) -> Value:
+    """Resamples a tensor between the centres of its elements."""
+
+def resample_grad(
+    input: Given[Value],
+    output_sizes: Integers,
+    mode: InterpolationMode | str,
+    scales: Sequence[float] | None = None,
+    input_pixel_offsets: Sequence[float] | None = None,
+    output_pixel_offsets: Sequence[float] | None = None,
+    rounding_direction: AxisDirection | str | None = None,
+) -> Value:
+    """Computes the gradient of RESAMPLE1, given the gradient of its output."""
+
 def reverse_subsequences(
     input: Given[Value],
     sequence_lengths: Given[Value],
     axis: int,
 ) -> Value:
     """Reverses the first elements of each line along an axis."""
+
+def roi_align(
+    input: Given[Value],
+    roi: Given[Value],
+    batch_indices: Given[Value],
+    reduction_function: ReduceFunction | str,
+    interpolation_mode: InterpolationMode | str,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    out_of_bounds_input_value: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    output_height: Any,
+    output_width: Any,
+) -> Value:
+    """Samples each region of a picture, at the centres of a grid."""
+
+class RoiAlignGradOutputs(NamedTuple, Generic[Value]):
+    output_gradient: Value | None
+    output_roi_gradient: Value | None
+
+def roi_align_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    roi: Given[Value],
+    batch_indices: Given[Value],
+    reduction_function: ReduceFunction | str,
+    interpolation_mode: InterpolationMode | str,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    batch_size: Any,
+    image_height: Any,
+    image_width: Any,
+    compute_output_gradient: Any,
+    compute_output_roi_gradient: Any,
+) -> RoiAlignGradOutputs[Value]:
+    """Computes the gradients of ROI_ALIGN1, given the gradient of its output."""
+
+def roi_pooling(
+    input: Given[Value],
+    roi: Given[Value],
+    spatial_scale: float,
+    pooled_size: Size2D,
+) -> Value:
+    """Pools each region of a picture to a fixed size, by the largest element."""
 
 def round(
     input: Given[Value],
@@ -875,6 +958,13 @@ def tile(
     repeats: Integers | int,
 ) -> Value:
     """Repeats a tensor along each dimension."""
+
+def upsample_2d(
+    input: Given[Value],
+    scale_size: Size2D,
+    interpolation_mode: InterpolationMode | str,
+) -> Value:
+    """Enlarges the last two dimensions by whole factors."""
 
 def value_scale_2d(
     input: Given[Value],

@@ -6,10 +6,11 @@ from typing import Any, Self, overload
 import jax
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import ScaleBias
+from dml_jax.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
     DepthSpaceOrder,
+    InterpolationMode,
     IsInfinityMode,
     PaddingMode,
     QuantizationType,
@@ -132,7 +133,17 @@ __all__ = [
     "Quantize",
     "RandomGenerator",
     "Reduce",
+    "Resample",
+    "Resample1",
+    "Resample2",
+    "Resample3",
+    "ResampleGrad",
+    "ResampleGrad1",
     "ReverseSubsequences",
+    "RoiAlign",
+    "RoiAlign1",
+    "RoiAlignGrad",
+    "RoiPooling",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -140,6 +151,7 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
+    "Upsample2d",
     "ValueScale2d",
 ]
 
@@ -1426,6 +1438,40 @@ class Argmax(Operator, op="ARGMAX"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class RoiPooling(Operator, op="ROI_POOLING"):
+    """Pools each region of a picture to a fixed size, by the largest element."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    output_tensor: TensorDesc
+    spatial_scale: float
+    pooled_size: Size2D
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        spatial_scale: float,
+        pooled_size: Size2D,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        spatial_scale: float,
+        pooled_size: Size2D,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class Slice(Operator, op="SLICE"):
     """Cuts a part out of a tensor, with strides."""
 
@@ -1640,6 +1686,37 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         input_tensor: TensorDesc,
         scale: float,
         bias: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Upsample2d(Operator, op="UPSAMPLE_2D"):
+    """Enlarges the last two dimensions by whole factors."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_size: Size2D
+    interpolation_mode: InterpolationMode
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_size: Size2D,
+        interpolation_mode: InterpolationMode | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_size: Size2D,
+        interpolation_mode: InterpolationMode | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2094,6 +2171,37 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Resample(Operator, op="RESAMPLE"):
+    """Resamples a tensor between the centres of its elements."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ElementWiseBitShiftLeft(Operator, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
     """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
 
@@ -2448,6 +2556,43 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Resample1(Operator, op="RESAMPLE1"):
+    """Resamples a tensor on a grid with offsets."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ElementWiseBitAnd(Operator, op="ELEMENT_WISE_BIT_AND"):
     """Sets the bits that are 1 in both elements: `a & b`."""
 
@@ -2637,6 +2782,43 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class ResampleGrad(Operator, op="RESAMPLE_GRAD"):
+    """Computes the gradient of RESAMPLE1, given the gradient of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class SliceGrad(Operator, op="SLICE_GRAD"):
     """Computes the gradient of SLICE1, given the gradient of its output."""
 
@@ -2724,6 +2906,119 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class RoiAlign(Operator, op="ROI_ALIGN"):
+    """Samples each region of a picture, at the centres of a grid."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class RoiAlign1(Operator, op="ROI_ALIGN1"):
+    """Samples each region of a picture, on a grid with offsets."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class DynamicQuantizeLinear(Operator, op="DYNAMIC_QUANTIZE_LINEAR"):
     """Quantizes a tensor with one scale and one zero point, which follow from its range."""
 
@@ -2790,6 +3085,146 @@ class ElementWiseQuantizedLinearAdd(Operator, op="ELEMENT_WISE_QUANTIZED_LINEAR_
         b_zero_point_tensor: TensorDesc | None = None,
         output_scale_tensor: TensorDesc,
         output_zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
+    """Computes the gradients of ROI_ALIGN1, given the gradient of its output."""
+
+    input_tensor: TensorDesc | None
+    input_gradient_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc | None
+    output_roi_gradient_tensor: TensorDesc | None
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc | None = None,
+        input_gradient_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc | None = None,
+        output_roi_gradient_tensor: TensorDesc | None = None,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc | None = None,
+        input_gradient_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample2(Operator, op="RESAMPLE2"):
+    """Resamples a tensor, where NEAREST_NEIGHBOR rounds up or down."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ResampleGrad1(Operator, op="RESAMPLE_GRAD1"):
+    """Computes the gradient of RESAMPLE2, given the gradient of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -3611,6 +4046,49 @@ class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample3(Operator, op="RESAMPLE3"):
+    """Resamples a tensor, and averages neighbours where it becomes smaller."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    antialiased: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        antialiased: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        antialiased: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
