@@ -153,7 +153,7 @@ def _before(x: _Value, shape: Sequence[int]) -> jax.Array:
 def _apart(x: _Value, like: Pending, sizes: Sequence[int]) -> jax.Array:
     if isinstance(x, Pending) and x.axes == like.axes:
         return x.apart()
-    return _array(x).reshape(sizes)
+    return jnp.broadcast_to(_array(x), like.shape).reshape(sizes)  # sizes of 1 spread
 
 
 def _array(x: _Value) -> jax.Array:
