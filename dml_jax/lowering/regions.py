@@ -218,7 +218,8 @@ def _long_sums_forward(x: Any, rois: Any, batch: Any, how: Aligning) -> Any:
 
 
 def _long_sums_backward(how: Aligning, kept: Any, dy: Any) -> Any:
-    return (*_sums_gradient(*kept, how, dy), None)
+    x, rois, batch = kept
+    return (*_sums_gradient(x, rois, batch, how, dy), None)
 
 
 _long_sums.defvjp(_long_sums_forward, _long_sums_backward)
@@ -285,7 +286,7 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
         y = _maxima(picture, rois, batch, how)
         y = jnp.where((missing > 0) & (y < outside), outside, y)
     else:
-        sums = _sums if how.is_short(picture) else _long_sums
+        sums: Any = _sums if how.is_short(picture) else _long_sums
         rest = jnp.where(missing > 0, outside * missing, np.float32(0))
         y = (sums(picture, rois, batch, how) + rest) / fixed.count
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
