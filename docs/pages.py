@@ -533,7 +533,7 @@ def snippet(example: Example) -> str:
             lines += (f"...     {line}" for line in numbers.splitlines())
             lines.append(f"... ){tail}")
     call = f"op({', '.join(names)})"
-    many = any(f.is_array for f in op.fields if f.tensor and f.tensor.output)
+    many = len(outputs) > 1 or any(f.is_array for f in op.outputs_of())
     results: Any = [y.tolist() for y in outputs]
     lines.append(f">>> [y.tolist() for y in {call}]" if many else f">>> {call}.tolist()")
     shown = results if many else results[0]
