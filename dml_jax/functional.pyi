@@ -614,7 +614,7 @@ def cumulative_product(
     axis_direction: AxisDirection | str,
     has_exclusive_product: bool,
 ) -> Value:
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+    """Multiplies elements along an axis, in each line."""
 
 def cumulative_summation(
     input: Given[Value],
@@ -622,7 +622,7 @@ def cumulative_summation(
     axis_direction: AxisDirection | str,
     has_exclusive_sum: bool,
 ) -> Value:
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+    """Adds up elements along an axis, in each line."""
 
 def depth_to_space(
     input: Given[Value],
@@ -772,14 +772,14 @@ def gather(
     axis: int,
     index_dimensions: int,
 ) -> Value:
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+    """Reads slices along an axis."""
 
 def gather_elements(
     input: Given[Value],
     indices: Given[Value],
     axis: int,
 ) -> Value:
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+    """Reads one element for each index, in the index's own line along an axis."""
 
 def gather_nd(
     input: Given[Value],
@@ -788,7 +788,7 @@ def gather_nd(
     indices_dimension_count: int,
     batch_dimension_count: int,
 ) -> Value:
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+    """Reads slices, each at a list of indices."""
 
 def gemm(
     a: Given[Value],
@@ -1119,7 +1119,7 @@ def one_hot(
     output_length: Any,
     axis: int,
 ) -> Value:
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+    """Makes lines in which one element differs from the others."""
 
 def padding(
     input: Given[Value],
@@ -1349,7 +1349,7 @@ def scatter_elements(
     updates: Given[Value],
     axis: int,
 ) -> Value:
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+    """Writes one element for each index, into the index's own line along an axis."""
 
 def scatter_nd(
     input: Given[Value],
@@ -1358,7 +1358,7 @@ def scatter_nd(
     input_dimension_count: int,
     indices_dimension_count: int,
 ) -> Value:
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+    """Writes slices, each at a list of indices."""
 
 def sign(
     a: Given[Value],
