@@ -63,7 +63,7 @@ def test_as_onnxruntime(name: str, direction: str, seed: int):
     }
     inputs = {"X": x, "W": w, "R": r, "B": b, "lengths": lengths, "h": h}
     if name == "LSTM":
-        # ONNX Runtime does not clip the forget gate of a peephole as ONNX says: one at a time.
+        # Peepholes without a clip, and a clip without peepholes.
         clip = 0.5 if seed else 0.0
         inputs |= {"c": c} if seed else {"c": c, "P": p}
         fields |= {"clip_threshold": clip, "use_clip_threshold": bool(seed)}
