@@ -111,10 +111,9 @@ class _Attention(Operator):
             size, new = self.present_size, k.shape[1]
             starts = jnp.clip(rest[0].reshape(-1), -new, size)
             seen = [attention.causal(starts, q.shape[1], new, size)]
-            k, v = (
-                attention.placed(past, x, starts, size)
-                for past, x in ((past_key, k), (past_value, v))
-            )
+            assert past_key is not None and past_value is not None
+            k = attention.placed(past_key, k, starts, size)
+            v = attention.placed(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
         added, left = self.masks(mask, k.shape[2])

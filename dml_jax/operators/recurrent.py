@@ -107,7 +107,10 @@ class Recurrent(Operator):
 
 def _summed(bias: jax.Array | None) -> jax.Array | None:
     """Return both halves of a bias tensor added up, [D, G*K]."""
-    return None if bias is None else sum(jnp.split(wide(bias)[0, 0], 2, -1))
+    if bias is None:
+        return None
+    inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
+    return inputs + recurrences
 
 
 class Rnn(Recurrent, op="RNN"):
