@@ -475,7 +475,7 @@ def batch_normalization_training(
     input: Given[Value],
     scale: Given[Value],
     bias: Given[Value],
-    fused_add: Given[Value],
+    fused_add: Given[Value] | None,
     epsilon: float,
     fused_activation: FusedActivation | type[Operator] | None = None,
 ) -> BatchNormalizationTrainingOutputs[Value]:
@@ -584,9 +584,9 @@ def convolution(
 
 def convolution_integer(
     input: Given[Value],
-    input_zero_point: Given[Value],
+    input_zero_point: Given[Value] | None,
     filter: Given[Value],
-    filter_zero_point: Given[Value],
+    filter_zero_point: Given[Value] | None,
     strides: Integers | int | None = None,
     dilations: Integers | int | None = None,
     start_padding: Integers | int | None = None,
@@ -1038,8 +1038,8 @@ def mean(
 
 def mean_variance_normalization(
     input: Given[Value],
-    scale: Given[Value],
-    bias: Given[Value],
+    scale: Given[Value] | None,
+    bias: Given[Value] | None,
     axes: Integers | int,
     normalize_variance: bool,
     normalize_mean: bool,
@@ -1105,7 +1105,7 @@ def negate(
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
 
 class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
-    count: Value
+    count: Value  # pyright: ignore[reportIncompatibleMethodOverride]
     coordinates: Value
 
 def non_zero_coordinates(
@@ -1183,13 +1183,13 @@ def quantized_linear_average_pooling(
 def quantized_linear_convolution(
     input: Given[Value],
     input_scale: Given[Value],
-    input_zero_point: Given[Value],
+    input_zero_point: Given[Value] | None,
     filter: Given[Value],
     filter_scale: Given[Value],
-    filter_zero_point: Given[Value],
-    bias: Given[Value],
+    filter_zero_point: Given[Value] | None,
+    bias: Given[Value] | None,
     output_scale: Given[Value],
-    output_zero_point: Given[Value],
+    output_zero_point: Given[Value] | None,
     output_data_type: TensorDataType | str,
     strides: Integers | int | None = None,
     dilations: Integers | int | None = None,
@@ -1308,7 +1308,7 @@ class RoiAlignGradOutputs(NamedTuple, Generic[Value]):
     output_roi_gradient: Value | None
 
 def roi_align_grad(
-    input: Given[Value],
+    input: Given[Value] | None,
     input_gradient: Given[Value],
     roi: Given[Value],
     batch_indices: Given[Value],
@@ -1447,7 +1447,7 @@ def tile(
 
 class TopKOutputs(NamedTuple, Generic[Value]):
     value: Value
-    index: Value
+    index: Value  # pyright: ignore[reportIncompatibleMethodOverride]
 
 def top_k(
     input: Given[Value],

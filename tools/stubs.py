@@ -219,7 +219,9 @@ def function_stub(name: str) -> str:
         for index, field in enumerate(family.results):
             f = outputs[index] if index < len(outputs) else None
             is_there = f is not None and not f.optional
-            rows.append(f"    {field}: Value{'' if is_there else ' | None'}\n")
+            clash = "  # pyright: ignore[reportIncompatibleMethodOverride]"
+            note = clash if hasattr(tuple, field) else ""
+            rows.append(f"    {field}: Value{'' if is_there else ' | None'}{note}\n")
         result = f"{family.outputs.__name__}[Value]"
         classes = f"class {family.outputs.__name__}(NamedTuple, Generic[Value]):\n{''.join(rows)}\n"
     text = summary_of(getattr(functional, name))

@@ -98,12 +98,9 @@ class _Attention(Operator):
         return [], [attention.between(starts, ends, keys)]
 
     def lower(self, *arrays):
-        wide = [x if x is None else wide(x) for x in arrays]
-        plain, stacked, (bias, mask, position, past_key, past_value, *rest) = (
-            wide[:3],
-            wide[3:6],
-            wide[6:],
-        )
+        xs: Any = [x if x is None else wide(x) for x in arrays]
+        plain, stacked = xs[:3], xs[3:6]
+        bias, mask, position, past_key, past_value, *rest = xs[6:]
         parts = attention.separated(plain, stacked, *self.head_counts)
         q, k, v = attention.biased(parts, bias)
         seen = []
