@@ -372,13 +372,13 @@ def test_no_strides_are_packed_in_json():
 def descriptor_of(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
     """Return the operator that a call of a function computes."""
     computed: list[Any] = []
-    compute = dml_jax.Operator.compute
+    evaluate = dml_jax.Operator.evaluate
 
     def kept(self: Any, *arrays: Any) -> Any:
         computed.append(self)
-        return compute(self, *arrays)
+        return evaluate(self, *arrays)
 
-    monkeypatch.setattr(dml_jax.Operator, "compute", kept)
+    monkeypatch.setattr(dml_jax.Operator, "evaluate", kept)
     jax.clear_caches()
     call()
     return computed[0]
