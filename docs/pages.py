@@ -93,7 +93,6 @@ REFERENCE = {
         "dispatch.run.run_model",
         "dispatch.model.Model",
     ],
-    "Host memory": ["host.reuse_host_memory", "host.release_host_memory"],
     "Enumerations": [
         "enums.TensorDataType",
         "enums.TensorFlags",
@@ -106,7 +105,7 @@ REFERENCE = {
 }
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
 MEMBERS = {  # those that users call, inherited ones too; of what is not listed, its own
-    "operator.Operator": f"infer __call__ whole {_DESCRIBED} in_place compiler_options describe "
+    "operator.Operator": f"infer __call__ whole {_DESCRIBED} in_place describe "
     "c_name fields check expected_sizes because same_data_type inferred_data_type lower",
     "graph.Graph": f"__call__ whole {_DESCRIBED} input_names output_names save load",
     "graph.GraphBuilder": "input_tensor constant apply build",
