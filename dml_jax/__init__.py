@@ -44,7 +44,6 @@ _PLACES = {
         "OutputEdge",
         "TensorPolicy",
     ),
-    "host": ("release_host_memory", "reuse_host_memory"),
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),
     "tensor": ("TensorDesc", "calc_buffer_tensor_size"),
 }

@@ -100,7 +100,7 @@ class _Registry(Mapping[str, Any]):
 
 
 OPERATORS = _Registry()
-"""Every operator that is implemented, by its full name (`DML_OPERATOR_REDUCE`)."""
+"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
 
 Result = TypeVar("Result", covariant=True)
 
@@ -702,14 +702,18 @@ class Operator(Descriptor, Bindable):
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results, in their order, of arrays that are not checked; without `jax.jit`."""
-        with jax.named_scope(self.c_name):
-            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            results = self._results(self.lower(*self._placed(strong)))
+        results = self.evaluate(*arrays)
         if not are_described(self.outputs, results):
             made = ", ".join(map(shown_array, results))
             needed = ", ".join(map(array_of, self.outputs))
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
+
+    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Return all results; if it maps elements, of arrays of any one shape."""
+        with jax.named_scope(self.c_name):
+            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
+            return self._results(self.lower(*self._placed(strong)))
 
     def _results(self, made: Any) -> list[jax.Array]:
         """Return the results of the outputs that are described, of all that `lower` makes."""
@@ -916,7 +920,7 @@ def operator_type(name: Any) -> type[Operator]:
         return OPERATORS[full]
     if not isinstance(name, str):
         raise DmlError([Fault("", "type", "be an operator's name", name)])
-    raise DmlError([facts.unknown_operator(name, OPERATORS)])
+    raise DmlError([facts.unknown_operator(name)])
 
 
 def operator_from_json(value: Any) -> Operator:
