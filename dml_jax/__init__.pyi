@@ -213,6 +213,7 @@ from dml_jax.graph import (
     IntermediateEdge as IntermediateEdge,
     OperatorNode as OperatorNode,
     OutputEdge as OutputEdge,
+    TensorPolicy as TensorPolicy,
 )
 from dml_jax.operator import (
     OPERATORS as OPERATORS,
@@ -616,6 +617,7 @@ __all__ = [
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
+    "TensorPolicy",
     "Tile",
     "TopK",
     "TopK1",

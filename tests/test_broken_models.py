@@ -342,7 +342,6 @@ RESOURCES = [
     case("values-null", put(VALUES, None), IN, "initialValues", "list", "null"),
     case("values-empty-object", put(VALUES, {}), IN, "initialValues", "value", "{}"),
     case("values-empty-list", put(VALUES, []), IN, "initialValues", "at least 1", "[]"),
-    case("deferred", put(VALUES, "deferred"), IN, "initialValues", "ONNX", "'deferred'"),
     case(
         "values-unknown",
         sequence(valueStep=2),
@@ -1135,7 +1134,7 @@ COMMANDS = [
     case(
         "write-dimensions",
         put("commands/2/dimensions", [2, 2]),
-        *(WRITE, "dimensions", "3 elements", "'output'", "[2, 2]"),
+        *(WRITE, "dimensions", "at most 3 elements", "'output'", "[2, 2]"),
     ),
     case(
         "write-dimension-0",

@@ -1131,7 +1131,8 @@ def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, 
             reads[index] = [given_[slot] for slot in sorted(given_)]
             results = node.operator(*reads[index])
             results = results if isinstance(results, tuple) else (results,)
-            ready |= {(index, slot): result for slot, result in enumerate(results)}
+            slots = [slot for slot, (_, t) in enumerate(node.slots(output=True)) if t is not None]
+            ready |= {(index, slot): r for slot, r in zip(slots, results, strict=True)}
     ends = sorted(g.output_edges, key=lambda e: int(e.graph_output_index))
     return [ready[e.from_node_index, e.from_node_output_index] for e in ends], reads
 

@@ -12,7 +12,7 @@ from dml_jax.errors import DmlError, Fault
 
 @click.command()
 @click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
-@level_option
+@level_option()
 @json_option
 def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json: bool) -> None:
     """Check each MODEL, a DxDispatch JSON model, and run nothing.

@@ -28,18 +28,44 @@ from dml_jax.tensor import UINT_MAX
 PRINT_MOST = 1000
 """The number of elements of a printed resource that a terminal gets."""
 
-# Options of DxDispatch for Direct3D, PIX and ONNX Runtime.
-_WITHOUT_COUNTERPART = frozenset(
-    (
-        *("--print_commands", "--max_gpu_time_measurements", "-d", "--debug", "-q"),
-        *("--queue_type", "--disable_custom_heaps", "--clear_shader_caches"),
-        *("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing"),
-        *("--set_stable_power_state", "--disable_agility_sdk", "--print_hlsl_disassembly"),
-        *("--post_dispatch_barriers", "--xbox_allow_precompile", "-c", "--pix_capture_type"),
-        *("-o", "--pix_capture_name", "--present_separator", "--enable_onnx_profiling"),
-        *("-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x"),
-    )
+# Options of DxDispatch that concern Direct3D and PIX alone. Scripts that give them need no change.
+_FLAGS_OF_DIRECT3D = (
+    *(("-d", "--debug"), ("--disable_custom_heaps",), ("--clear_shader_caches",)),
+    *(("--disable_gpu_timeout",), ("--enable_dred",), ("--disable_background_processing",)),
+    *(("--set_stable_power_state",), ("--disable_agility_sdk",), ("--print_hlsl_disassembly",)),
+    *(("--xbox_allow_precompile",), ("--present_separator",)),
 )
+_VALUES_OF_DIRECT3D = (
+    *(("-q", "--queue_type"), ("--post_dispatch_barriers",), ("--max_gpu_time_measurements",)),
+    *(("-c", "--pix_capture_type"), ("-o", "--pix_capture_name")),
+)
+# Options of DxDispatch for ONNX Runtime.
+_WITHOUT_COUNTERPART = frozenset(
+    ("--enable_onnx_profiling", "-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x")
+)
+
+
+def _of_direct3d(function: Any) -> Any:
+    """Add the options that concern Direct3D alone; each given one is named on standard error."""
+    for names, is_flag in (
+        *((names, True) for names in reversed(_FLAGS_OF_DIRECT3D)),
+        *((names, False) for names in reversed(_VALUES_OF_DIRECT3D)),
+    ):
+        function = click.option(
+            *names, is_flag=is_flag, expose_value=False, hidden=True, callback=_without_effect
+        )(function)
+    return function
+
+
+def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if not value:
+        return
+    given = ctx.meta.setdefault("dml_jax.direct3d", [])
+    given.append(parameter.opts[-1])
+    if len(given) == 1:  # all options are known when the command ends
+        ctx.call_on_close(
+            lambda: click.echo(f"Without effect here: {', '.join(sorted(given))}", err=True)
+        )
 
 
 class _Command(click.Command):
@@ -47,11 +73,9 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            text = f"DxDispatch's {error.option_name} has no counterpart"
-            if error.option_name == "--dml_feature_level":
-                text = "DxDispatch's --dml_feature_level is --feature-level here (2_1, ...)"
-            elif error.option_name not in _WITHOUT_COUNTERPART:
+            if error.option_name not in _WITHOUT_COUNTERPART:
                 raise
+            text = f"DxDispatch's {error.option_name} has no counterpart"
             raise click.UsageError(text, ctx) from None
 
 
@@ -79,7 +103,8 @@ class _Command(click.Command):
 )
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
-@level_option
+@level_option("--dml_feature_level")
+@click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     "-a",
     "--adapter",
@@ -136,6 +161,7 @@ class _Command(click.Command):
     help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
 )
 @json_option
+@_of_direct3d
 def run(
     model: Path | None,
     named: Path | None,
@@ -144,6 +170,7 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
+    print_commands: bool,
     adapter: str,
     show_adapters: bool,
     show_dependencies: bool,
@@ -208,7 +235,15 @@ def run(
         most = PRINT_MOST if sys.stdout.isatty() else None
         folder = output_path or Path()
         executor = Executor(
-            parsed, device, say, timing, track, record, folder, print_most=None if as_json else most
+            parsed,
+            device,
+            say,
+            timing,
+            track,
+            record,
+            folder,
+            print_most=None if as_json else most,
+            print_commands=print_commands,
         )
         if hlo:
             for name, text in executor.hlo():

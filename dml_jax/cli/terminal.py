@@ -121,20 +121,25 @@ class Finite(click.FloatRange):
 
 def _level(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
     with usage_errors():
-        return None if value is None else FeatureLevel.of(value)
+        # DxDispatch writes 2.1
+        return None if value is None else FeatureLevel.of(value.replace(".", "_"))
 
 
 def _levels(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     return [known.suffix for known in FeatureLevel if known.suffix.startswith(incomplete)]
 
 
-level_option = click.option(
-    "--feature-level",
-    callback=_level,
-    shell_complete=_levels,
-    metavar="LEVEL",
-    help="Refuse operators that this feature level (2_1, ...) does not accept.",
-)
+def level_option(*names: str) -> Any:
+    """Return the option of a feature level, which other `names` name too."""
+    return click.option(
+        "--feature-level",
+        *names,
+        "feature_level",
+        callback=_level,
+        shell_complete=_levels,
+        metavar="LEVEL",
+        help="Refuse operators that this feature level (2_1, ...) does not accept.",
+    )
 
 
 def console() -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from dml_jax import free_memory
 from dml_jax.binding import TensorInMemory
 from dml_jax.binding_table import BindingTable, Buffer
-from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
+from dml_jax.dispatch.model import Command, Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
@@ -61,6 +61,7 @@ class Executor:
         folder: the folder of the files that are written.
         initial: the initial bytes of resources, by name, in place of those of the model.
         print_most: the number of elements of a printed resource that the report shows at most.
+        print_commands: whether each command is reported before it is run.
 
     Raises `DmlError` if the resources do not fit into the device's memory, or have 64-bit types
     which JAX does not have at present.
@@ -77,6 +78,7 @@ class Executor:
         folder: Path = Path(),
         initial: Mapping[str, np.ndarray] = {},
         print_most: int | None = None,
+        print_commands: bool = False,
     ):
         self.model = model
         self.device = device
@@ -87,6 +89,7 @@ class Executor:
         self.record = record
         self.folder = folder
         self.print_most = print_most
+        self.print_commands = print_commands
         _check_types(model)
         _check_memory(model, device)
         tensors = tensors_of(model)
@@ -131,7 +134,9 @@ class Executor:
             if isinstance(command, WriteFile):
                 with self._writing(command) as target:
                     check_writable(target, "targetPath")
-        for command in self.model.commands:
+        for index, command in enumerate(self.model.commands):
+            if self.print_commands:
+                self.say(f"Command {index}: {_described(command)}")
             match command:
                 case Dispatch():
                     self._dispatch(command)
@@ -239,6 +244,15 @@ class Executor:
             for index, (text, pattern) in enumerate(zip(streamed(values), bits, strict=True))
         )
         self.say("\n".join([title, *lines, *more]))
+
+
+def _described(command: Command) -> str:
+    match command:
+        case Dispatch():
+            return f"dispatch {_shown(command.dispatchable.name)}"
+        case Print():
+            return f"print {_shown(command.resource)}"
+    return f"writeFile {_shown(command.resource)} to {_shown(command.target_path)}"
 
 
 def _shown(name: object) -> str:

@@ -24,6 +24,7 @@ from dml_jax.dispatch.reading import (
     string,
 )
 from dml_jax.dispatch.resources import (
+    DEFERRED,
     IMAGE_DATA_TYPES,
     IMAGE_TYPES,
     NO_OTHER_TYPE,
@@ -225,6 +226,7 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
     dispatchables = each(
         dispatchable_items, lambda name, item: _parse_dispatchable(name, item, folder)
     )
+    resources = _measured(resources, resource_items, dispatchables, command_items)
     # Names whose definitions failed are known, so that one mistake is reported once.
     names = _Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
     commands: list[Command] = []
@@ -245,9 +247,50 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
                 for source in sources:
                     names.expect_resource(source, path, expect)
             faults += DmlError(expect.faults).within(dispatchable.context).faults
+    if not faults:
+        rule = "be values, or come with sizeInBytes (no tensor is bound to it)"
+        faults += [
+            Fault("", "initialValues", rule, DEFERRED, (resource.context,))
+            for resource in resources.values()
+            if resource.size_in_bytes == 0
+        ]
     if faults:
         raise DmlError(faults)
     return Model(resources, dispatchables, tuple(commands))
+
+
+def _measured(
+    resources: Mapping[str, Resource],
+    items: Mapping[str, Any],
+    dispatchables: Mapping[str, Dispatchable],
+    commands: Any,
+) -> dict[str, Resource]:
+    """Return the resources, with the size of each deferred one that has none.
+
+    It is the size that the tensors need which are bound to it. Bindings with faults are left to the
+    check of their command.
+    """
+    ends: dict[str, int] = {}
+    for command in commands:
+        named = command.get("dispatchable") if isinstance(command, Mapping) else None
+        dispatchable = dispatchables.get(named) if isinstance(named, str) else None
+        if dispatchable is None:
+            continue
+        try:
+            bindings = {**dispatchable.bindings, **_parse_bindings(command.get("bindings", {}))}
+        except DmlError:
+            continue
+        for point in dispatchable.operator.bind_points():
+            for desc, source in zip(point.tensors, bindings.get(point.name, ()), strict=False):
+                element = source.element_size or desc.data_type.element_size
+                end = source.element_offset * element + desc.total_tensor_size_in_bytes
+                ends[source.resource] = max(end, ends.get(source.resource, 0))
+    result = dict(resources)
+    for name, resource in resources.items():
+        size = ends.get(name, 0)
+        if items[name].get("initialValues") == DEFERRED and size and not resource.size_of_model:
+            result[name] = replace(resource, size_in_bytes=round_up(size, 4), initial_size=size)
+    return result
 
 
 @dataclass(frozen=True)
@@ -461,7 +504,7 @@ def _picture_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault
 def _dimensions_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault]:
     count = resource.elements(resource.written(dimensions))
     if math.prod(dimensions) != count:
-        rule = f"hold {count} elements, as resource '{resource.name}' does"
+        rule = f"hold at most {count} elements, as many as resource '{resource.name}'"
         yield Fault("", "dimensions", rule, dimensions)
 
 

@@ -38,6 +38,8 @@ OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or for raw bytes in .bin or .dat"
 IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
 UNKNOWN = TensorDataType.UNKNOWN
+DEFERRED = "deferred"
+"""The initial values of a resource whose size follows from the tensors that are bound to it."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,16 @@ class Resource:
         """Return the bytes that a file gets: all of `sizeInBytes`, without padding.
 
         These are the initial values alone if the model has no size, or if `dimensions` hold as many
-        elements.
+        elements; and the first elements if `dimensions` hold fewer.
         """
-        fits = dimensions and math.prod(dimensions) == self.elements(self.initialised)
-        if self.size_of_model is None or fits:
-            return self.initialised
-        return slice(0, self.size_of_model)
+        count = math.prod(dimensions)
+        fits = dimensions and count == self.elements(self.initialised)
+        whole = self.initialised
+        if self.size_of_model is not None and not fits:
+            whole = slice(0, self.size_of_model)
+        if dimensions and count < self.elements(whole):
+            return slice(whole.start, whole.start + count * (self.data_type.element_size or 1))
+        return whole
 
     def elements(self, part: slice) -> int:
         """Return the number of whole elements in `part`; of bytes if the resource has no type."""
@@ -132,6 +138,8 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
             if size is not None and size < needed:
                 fields.refuse("sizeInBytes", f"be at least {needed} (the initial values)", size)
     assert values is not None
+    if isinstance(value, Mapping) and value.get("initialValues") == DEFERRED:
+        values = dataclasses.replace(values, size=max((size or 0) - offset, 0))
     whole = round_up(size or values.size + offset, 4)
     return Resource(name, values.data_type, whole, size, offset, values.size, values.make)
 
@@ -167,12 +175,11 @@ def _parse_values(
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
         return _Values(data_type, array.nbytes, functools.partial(_read_only, array))
-    if value == "deferred":
-        raise refused("be values (deferred ones are for ONNX models)", value)
+    if value == DEFERRED:
+        return _Values(data_type, 0, functools.partial(np.zeros, 0, np.uint8))
     if not isinstance(value, Mapping):
-        raise refused(
-            "be a list, or an object with valueCount and value, valueStart or sourcePath", value
-        )
+        rule = "be a list, 'deferred', or an object with valueCount and value, valueStart or "
+        raise refused(rule + "sourcePath", value)
     if "sourcePath" in value:
         return _file(value, data_type, folder, resample)
     if "value" in value and "valueStart" in value:
