@@ -67,6 +67,7 @@ REFERENCE = {
     "Graphs": [
         "graph.Graph",
         "graph.GraphBuilder",
+        "graph.TensorPolicy",
         "graph.Expression",
         "graph.OperatorNode",
         "graph.ConstantNode",
@@ -98,7 +99,8 @@ _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json fro
 MEMBERS = {  # members that users call, inherited ones too; other classes show their own
     "operator.Operator": f"infer __call__ {_DESCRIBED} in_place describe "
     "c_name fields expected_sizes because default_data_types lower",
-    "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names input_tensors save load",
+    "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names "
+    "input_tensors output_tensors save load",
     "graph.GraphBuilder": "input_tensor constant node apply build",
     "graph.Expression": "desc sizes shape dtype reinterpret",
     "descriptor.ScaleBias": "scale bias replace to_json from_json",
