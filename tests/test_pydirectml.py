@@ -596,6 +596,11 @@ def test_a_program_runs_unmodified(tmp_path: Path):
     assert 'File "sub/program.py", line 15, in <module>' in lines[1]
     assert lines[-1].startswith("TypeError: pydirectml.activation_relu: too many positional")
     assert "dml_jax/pydirectml.py" not in failed.stderr
+    faulty = PROGRAM.replace("dml.activation_relu(x, 2)", "dml.join([x, x], 4)")
+    (tmp_path / "sub" / "program.py").write_text(faulty)
+    _, *before, last = ran(tmp_path, "sub/program.py").stderr.splitlines()
+    assert [line.lstrip()[:4] == "File" for line in before].count(True) == 1
+    assert last.startswith("dml_jax.pydirectml.PyDirectMLError: DML_OPERATOR_JOIN: expected Axis")
 
 
 def test_what_is_no_program(tmp_path: Path):
