@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from dml_jax import Argmax, Argmin, Operator, Reduce, TensorDesc
 
-LONG = [1000, 1023, 4103]
+LONG = [1023, 4103]
 # What stands at the two positions, above all else in the row: NaN of both signs, zero of both,
 # infinity, a number.
 TOPS = [(np.nan, -np.nan), (-0.0, 0.0), (np.inf, np.inf), (1.0, 1.0)]
@@ -104,13 +104,13 @@ def check(rows: Rows, axis: int | None, place: NamedSharding | None = None) -> N
         np.testing.assert_array_equal(np.asarray(result).ravel(), expected, err_msg=name)
 
 
-@pytest.mark.parametrize("length", [*range(1, 34), *LONG])
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, *LONG])
 def test_on_one_device(length: int):
     for axis in (1, 0, None):
         check(rows_of(length, "float32"), axis)
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, *LONG])
+@pytest.mark.parametrize("length", [1, 3, 8, 16, 17, 33, *LONG])
 def test_float16_on_one_device(length: int):
     for axis in (1, 0):
         check(rows_of(length, "float16"), axis)
@@ -122,7 +122,7 @@ def mesh() -> Mesh:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("length", [8, 16, 24, 32, 1000, 4104])
+@pytest.mark.parametrize("length", [8, 24, 1000, 4104])
 def test_sharded_over_what_is_reduced(length: int, dtype: str, mesh: Mesh):
     rows = rows_of(length, dtype)
     check(rows, 1, NamedSharding(mesh, P(None, "d")))
@@ -130,7 +130,7 @@ def test_sharded_over_what_is_reduced(length: int, dtype: str, mesh: Mesh):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("length", [1, 8, 17, 33, 1000, 1023])
+@pytest.mark.parametrize("length", [1, 17, 1023])
 def test_sharded_over_what_is_kept(length: int, dtype: str, mesh: Mesh):
     rows = rows_of(length, dtype, mesh.size)
     check(rows, 1, NamedSharding(mesh, P("d", None)))

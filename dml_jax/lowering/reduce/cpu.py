@@ -173,12 +173,18 @@ def _length_of_pieces(sizes: Sequence[int]) -> int:
 # one array; and where it makes vectors of a maximum of floats, that drops NaN.
 
 
-def with_nan(op: Callable[[Any, Any], Any], identity: Callable[[np.dtype], Any]) -> Any:
-    """Return the reduction by `op` along the last axis, beside which goes whether there is NaN."""
+def with_nan(
+    op: Callable[[Any, Any], Any], identity: Callable[[np.dtype], Any], keeps: bool = False
+) -> Any:
+    """Return the reduction by `op` along the last axis, beside which goes whether there is NaN.
+
+    Where `op` keeps NaN by itself, that is asked of short rows alone, whose loop it makes better.
+    """
 
     def rows(x: jax.Array) -> jax.Array:
-        floats = is_float(x)
-        is_nan = x != x if floats else lax.full_like(x, False, np.bool_)
+        floats, is_short = is_float(x), x.shape[-1] < UNROLLED
+        asked = floats and (is_short or not keeps)
+        is_nan = x != x if asked else lax.full_like(x, False, np.bool_)
         value, any_ = lax.reduce(
             (x, is_nan),
             (identity(x.dtype), np.False_),

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -110,8 +110,8 @@ def _one(dtype: np.dtype) -> Any:
     return dtype.type(1)
 
 
-_SUM = cpu.Fold(functools.partial(pairwise, lax.add), cpu.with_nan(lax.add, _zero))
-_PRODUCT = cpu.Fold(functools.partial(pairwise, lax.mul), cpu.with_nan(lax.mul, _one))
+_SUM = cpu.Fold(functools.partial(pairwise, lax.add), cpu.with_nan(lax.add, _zero, keeps=True))
+_PRODUCT = cpu.Fold(functools.partial(pairwise, lax.mul), cpu.with_nan(lax.mul, _one, keeps=True))
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,15 @@ class Norm(Kind):
         return (self._root(total, x),)
 
     def _squares(self, platform: str, x: jax.Array, axes: Axes) -> jax.Array:
+        wider = np.dtype(np.float64) if x.dtype == jnp.float32 else wide_type(x.dtype)
+
+        def squared(x: jax.Array) -> jax.Array:
+            return lax.square(lax.convert_element_type(x, wider))
+
         with jax.enable_x64(True):
-            wider = np.float64 if x.dtype == jnp.float32 else wide_type(x.dtype)
-            return Sum().on(platform, lax.square(lax.convert_element_type(x, wider)), axes)[0]
+            if platform == "cpu" and x.size > LITTLE:
+                return cpu.fold(replace(_SUM, start=squared), x, axes)
+            return Sum().on(platform, squared(x), axes)[0]
 
     def _root(self, total: jax.Array, x: jax.Array) -> jax.Array:
         with jax.enable_x64(True):
