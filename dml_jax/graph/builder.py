@@ -96,6 +96,11 @@ class Expression(Placeholder):
         )
         return Expression(desc, self.builder, self.source)
 
+    @property
+    def is_written(self) -> bool:
+        """Return whether a node writes the tensor just as it is described, so it can be returned."""
+        return self.source[0] >= 0 and same_layout(self.builder.written(self.source), self.desc)
+
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Add a node of `operator` with `values` as its inputs; return its outputs."""
         return self.builder.apply(operator, *values)
@@ -203,10 +208,17 @@ class GraphBuilder:
     def build(
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
+        *,
+        keep_unread: bool = True,
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
-        The keys of a mapping become the names of the outputs. Raises `DmlError` with all faults.
+        Args:
+            outputs: the outputs. The keys of a mapping become their names.
+            keep_unread: whether an input that these nodes do not read is a fault. False leaves
+                such inputs out of the graph.
+
+        Raises `DmlError` with all faults.
         """
         names: Any = None
         if isinstance(outputs, Mapping):
@@ -225,44 +237,49 @@ class GraphBuilder:
                 got = Unquoted("a graph input")
                 if expect(output.source[0] >= 0, f"outputs[{index}]", rule, got):
                     sources.append(output.source)
-                    stored = self._written(output.source)
+                    stored = self.written(output.source)
                     rule = f"be {stored.shown()}, as its node writes it (identity writes another)"
                     got = output.desc.shown()
                     expect(same_layout(stored, output.desc), f"outputs[{index}]", rule, got)
         expect.check()
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
+        read = {index for (source, index), _, _ in edges if source < 0}
+        kept = [*range(len(self._inputs))] if keep_unread else sorted(read)
+        numbers = {index: number for number, index in enumerate(kept)}
         return Graph(
-            len(self._inputs),
+            len(kept),
             len(outputs),
             [self._nodes[node] for node in places],
-            [InputEdge(i, n, slot) for (source, i), n, slot in edges if source < 0],
+            [InputEdge(numbers[i], n, slot) for (source, i), n, slot in edges if source < 0],
             [
                 IntermediateEdge(places[source], i, n, slot)
                 for (source, i), n, slot in edges
                 if source >= 0
             ],
             [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
-            list(self._inputs),
+            [name for index, name in enumerate(self._inputs) if index in numbers],
             names,
-            self._declared(places, edges),
+            self._declared(places, edges, kept),
         )
 
-    def _written(self, source: Source) -> TensorDesc:
+    def written(self, source: Source) -> TensorDesc:
         """Return the tensor of a node's output, as the node writes it."""
         node, slot = source
         tensor = self._nodes[node].slots(output=True)[slot][1]
         assert tensor is not None  # an expression stands for an output that is there
         return tensor
 
-    def _declared(self, places: Mapping[int, int], edges: Any) -> Sequence[TensorDesc] | None:
-        """Return the tensors of the graph inputs, if a node reads one as another tensor."""
+    def _declared(
+        self, places: Mapping[int, int], edges: Any, kept: Sequence[int]
+    ) -> Sequence[TensorDesc] | None:
+        """Return the tensors of the kept inputs, if a node reads one as another tensor."""
         tensors = list(self._inputs.values())
         nodes = {place: self._nodes[node] for node, place in places.items()}
         for (source, index), node, slot in edges:
             read = nodes[node].slots(output=False)[slot][1]
             if source < 0 and read is not None and not same_layout(tensors[index], read):
-                return tensors
+                return [tensors[k] for k in kept]
         return None
 
     def _needed(self, sources: Sequence[Source]) -> set[int]:
