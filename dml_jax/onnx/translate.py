@@ -283,6 +283,9 @@ class Translation:
                 hint = nearest(name, schema.attributes)
                 rule = f"be an attribute of {proto.op_type} {version}{hint}"
                 raise DmlError([Fault("", name, rule, node.attributes[name])])
+            for name, attribute in schema.attributes.items():
+                if attribute.required and name not in node.attributes:
+                    raise DmlError([Fault("", name, "be given", Unquoted("nothing"))])
         translator = translator_of(domain, proto.op_type, version)
         if translator is None and schema is not None:
             body = _body(schema, proto, inputs, opsets)
@@ -319,7 +322,12 @@ class Translation:
         known_types = [t for t in node.types if t is not None and t.shape is not None]
         is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
         if not is_weight and not is_large:
-            arrays = fold()
+            try:
+                arrays = fold()
+            except DmlError:
+                if translator is None:
+                    raise
+                return translated()
             return [
                 None if not name else self.constant(name, array, kind.element if kind else None)
                 for name, array, kind in zip(proto.output, arrays, node.types, strict=False)

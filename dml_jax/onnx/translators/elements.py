@@ -137,10 +137,7 @@ def _floor_of_floats(a: Expression, b: Expression) -> Expression:
     is_zero = dml.equals(rest, 0.0)
     has_other_sign = dml.logical_xor(dml.less_than(rest, 0.0), dml.less_than(b, 0.0))
     shifted = dml.if_(has_other_sign, rest + b, rest)
-    is_negative = dml.less_than(dml.recip(dml.multiply(b, 0.0)), 0.0)  # also where b is -0
-    del is_negative
-    zero = dml.multiply(dml.sign(b), 0.0)
-    return dml.if_(is_zero, zero, shifted)
+    return dml.if_(is_zero, dml.sign(b) * 0.0, shifted)  # 0 has the sign of b
 
 
 @translates("BitShift")

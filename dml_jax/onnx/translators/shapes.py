@@ -54,8 +54,8 @@ def _concat(node: Node) -> Expression:
 
 @translates("Split")
 def _split(node: Node) -> Any:
-    sizes = [node.output_shape(k) for k in range(len(node.types))] if _has_sizes(node) else []
-    axis = node.axis()
+    node.constant(1)
+    sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
     pieces = [size[axis] for size in sizes]
     full = [piece for piece in pieces if piece]
     if len(full) == 1:
@@ -63,11 +63,6 @@ def _split(node: Node) -> Any:
     else:
         made = iter(dml.split(node[0], axis, full))
     return [next(made) if piece else None for piece in pieces]
-
-
-def _has_sizes(node: Node) -> bool:
-    node.constant(1)
-    return True
 
 
 @translates("Slice")
@@ -169,6 +164,7 @@ def _reverse(node: Node) -> Expression:
 
 @translates("ConstantOfShape")
 def _constant_of_shape(node: Node) -> Expression:
+    node.constant(0)
     value = node.attribute("value")
     value = 0.0 if value is None else value.reshape(-1)[0].item()
     return _filled(node, value)
