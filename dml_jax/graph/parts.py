@@ -18,6 +18,7 @@ from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
 from dml_jax.fields import UINT, Kind, UInt
 from dml_jax.files import read_npy, similar_file
+from dml_jax.lowering import memory
 from dml_jax.operator import Operator, operator_from_json
 from dml_jax.tensor import TensorDesc, is_array, shown_array
 
@@ -280,8 +281,10 @@ def same_bytes(a: TensorDesc, b: TensorDesc) -> bool:
 
 def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Array:
     """Return what `read` reads of the bytes to which `written` writes an array."""
-    if written.is_packed and read.span <= written.span:
-        return read.read(jnp.reshape(array, -1))
+    if written.is_packed and read.span <= written.span:  # elements of 4 bits stay elements
+        if read.is_packed and read.span == written.span:
+            return jnp.reshape(array, read.sizes)
+        return memory.read(jnp.reshape(array, -1), read.sizes, read.strides)
     count = max(written.span, read.span)
     return read.read(written.write(jnp.zeros(count, written.dtype), jnp.asarray(array)))
 

@@ -50,8 +50,11 @@ class Network:
         for name, tensor in outputs.items():
             if tensor.is_known and not tensor.is_weight:
                 self._known[name] = tensor.array
+                continue
+            x = tensor.expression
+            if x.source[0] < 0:  # an input or a weight, as it is
+                self._passed[name] = tensor.origin or name
             else:
-                x = tensor.expression
                 computed[name] = x if x.is_written else dml.identity(x)
         if translation.faults:  # outputs may be made of weights that are read here first
             raise DmlError(translation.faults)
