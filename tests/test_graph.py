@@ -1,10 +1,8 @@
 """Graphs: what they compute, refuse, keep and show."""
 
-import functools
 import itertools
 import json
 import pickle
-import random
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import samples
+import records
 from click.testing import CliRunner, Result
 from forms import compiled_soon
-from hypothesis import Phase, given, seed, settings
-from hypothesis import strategies as st
-from samples import SAMPLES, random_array
 
 from dml_jax import (
     OPERATORS,
@@ -338,7 +333,7 @@ def test_an_input_is_read_as_tensors_of_as_many_bytes():
     assert Graph.from_json(g.to_json()) == g
     with pytest.raises(DmlError, match=r"InputTensors to have 1 elements \(InputCount\), got 2"):
         Graph(input_count=1, output_count=2, **parts, input_tensors=[row, row])
-    with pytest.raises(DmlError, match=r"InputEdges\[0\] to carry FLOAT32\[1,3\] \(what InputT"):
+    with pytest.raises(DmlError, match=r"InputEdges\[0\] to carry FLOAT32\[1,3\] \(as InputT"):
         Graph(input_count=1, output_count=2, **parts, input_tensors=[tensor(1, 3)])
 
 
@@ -988,82 +983,59 @@ def test_an_expression_is_no_array():
 # Large graphs
 
 
-def fitted(
-    near: Expression | None, draw: Any, least: int = 1, most: int = 8, elements: int = 600
-) -> list[int]:
-    """What stands for `samples.sizes`: those of a tensor that is there, or small ones."""
-    limit = min(elements, 100)
-    if near is not None and np.prod(near.sizes) <= limit and least <= len(near.sizes) <= most:
-        return list(near.sizes)
-    return [2, 2, 1][: max(1, least)] + [1] * (least - 3)
+MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
+NAMES = [op.short_name for op in OPERATORS.values()]
+NODES = 8
 
 
-def taking(types: Sequence[str]) -> list[str]:
-    return sorted(name for name in OPERATORS if set(types) & set(SAMPLES[name].types))
+def drawn(rng: np.random.Generator, name: str, near: Expression | None) -> tuple[Any, Operator]:
+    """Return the record of an operator, and a random one that reads `near` where it can."""
+    record, op_class = records.records()[name], OPERATORS[f"DML_OPERATOR_{name}"]
+    every = [types for types, _ in records.combinations(op_class, record)]
+    fitting = [t for t in every if near is not None and near.desc.data_type.name in t.values()]
+    some = fitting or [t for t in every if "FLOAT32" in t.values()] or every
+    types = some[int(rng.integers(len(some)))]
+    with records.preferring(near.sizes if near is not None else [2, 2, 1, 2]):
+        return record, record.operator(rng, op_class, types)
 
 
-def drawn(sample: Any, type_: str, near: Expression | None, number: int) -> Operator:
-    """A random operator that reads a tensor of those sizes, where it can."""
-    found: list[Operator] = []
+def grow(start: int, names: Sequence[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return a random graph of these operators, one after the other, and arrays for its inputs.
 
-    @seed(number)
-    @settings(max_examples=3, phases=[Phase.generate], database=None)
-    @given(data=st.data())
-    def draw(data: st.DataObject) -> None:
-        found.append(sample.draw(data.draw, type_))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "sizes", functools.partial(fitted, near))
-        draw()
-    return found[-1]  # the first is as simple as can be
-
-
-def grow(start: int, count: int, types: Sequence[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A random graph of all operators, and arrays for its inputs.
-
-    Each sample draws its operator for the sizes of a tensor that is there; what else it reads is
-    another tensor that fits, a constant, or a new input.
+    An operator reads a tensor that is there, where one fits, else a constant or a new input.
     """
-    rng, builder, arrays = random.Random(start), GraphBuilder(), {}
+    rng, builder, arrays = np.random.default_rng(start), GraphBuilder(), {}
     pool: list[Expression] = []
     read: set[int] = set()
-    names = taking(types)
 
-    def source(sample: Any, t: TensorDesc) -> Expression:
-        fitting = [e for e in pool if (e.desc.data_type, e.sizes) == (t.data_type, t.sizes)]
-        if fitting:
-            found = rng.choice([e for e in fitting if id(e) not in read] or fitting)
+    def source(array: np.ndarray, t: TensorDesc) -> Expression:
+        plain = TensorDesc(t.data_type, t.sizes)
+        fitting = [e for e in pool if e.desc == plain and e.source[0] >= 0]
+        if fitting and array.dtype.kind == "f":  # integers may be indices, which have a range
+            found = fitting[int(rng.integers(len(fitting)))]
+        elif rng.random() < 0.3 and t.data_type.bits >= 8:
+            found = builder.constant(array)
         else:
-            array = random_array(sample, t, len(pool))
-            if rng.random() < 0.3:
-                found = builder.constant(array)
-            else:
-                arrays[f"in{len(arrays)}"] = array
-                found = builder.input_tensor(f"in{len(arrays) - 1}", t)
-            pool.append(found)
+            arrays[f"in{len(arrays)}"] = array
+            found = builder.input_tensor(f"in{len(arrays) - 1}", t)
+        pool.append(found)
         read.add(id(found))
         return found
 
-    while len(builder._nodes) < count:
-        number = len(builder._nodes)
-        sample = SAMPLES[names[number % len(names)]]
-        usable = [t for t in types if t in sample.types]
-        near = [e for e in pool[-20:] if e.desc.data_type.name in usable]
-        chosen = rng.choice(near) if near else None
-        type_ = chosen.desc.data_type.name if chosen else rng.choice(usable)
-        op = drawn(sample, type_, chosen, start * 1000 + number)
-        results = builder.apply(op, *(source(sample, t) for t in op.inputs))
+    for name in names:
+        near = pool[-1] if pool else None
+        record, op = drawn(rng, name, near)
+        values = zip(record.arrays(rng, op), op.inputs, strict=True)
+        inputs = [source(array, t) for array, t in values]
+        results = builder.apply(op, *inputs) if inputs else builder.node(op)
         pool.extend(results if isinstance(results, tuple) else (results,))
     ends = [e for e in pool if id(e) not in read and e.source[0] >= 0]
     return builder.build(ends), arrays
 
 
-MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
-
-
 @pytest.fixture(scope="module")
 def mixed() -> tuple[Graph, dict[str, np.ndarray]]:
-    return grow(1, 5 * len(OPERATORS), MIXED)
+    return grow(1, NAMES)
 
 
 def node_by_node(g: Graph, inputs: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
@@ -1107,30 +1079,27 @@ def assert_alike(results: Sequence[Any], right: Sequence[Any]) -> None:
         np.testing.assert_allclose(result, array, rtol=tolerance, atol=tolerance)
 
 
-def test_a_large_graph_is_its_nodes(mixed: tuple[Graph, dict[str, np.ndarray]]):
+def test_a_large_graph_round_trips(mixed: tuple[Graph, dict[str, np.ndarray]]):
     g, arrays = mixed
-    used = {node.operator.c_name for node in g.nodes if isinstance(node, OperatorNode)}
-    assert len(g.nodes) >= 5 * len(OPERATORS)
-    assert used == set(taking(MIXED))
-    assert len(g.intermediate_edges) > 2 * len(OPERATORS)
-    right, _ = node_by_node(g, list(arrays.values()))
-    jitted = compiled_soon(g)(*arrays.values())
-    for results in (g(*arrays.values()), jitted):
-        assert_alike(results, right)
+    used = [node.operator.short_name for node in g.nodes if isinstance(node, OperatorNode)]
+    assert sorted(used) == sorted(NAMES)
+    shapes = jax.eval_shape(g, *arrays.values())
+    assert [s.shape for s in jax.tree.leaves(shapes)] == [t.sizes for t in g.outputs]
     assert Graph.from_json(g.to_json()) == pickle.loads(pickle.dumps(g)) == g
 
 
-@pytest.mark.parametrize("start", range(len(OPERATORS)))
+@pytest.mark.parametrize("start", range(0, len(NAMES), NODES))
 def test_small_graphs_are_their_nodes(start: int):
-    """Each operator is the last of one graph."""
-    g, arrays = grow(start, 1 + start, MIXED)
+    """Each operator is in one graph."""
+    g, arrays = grow(start, NAMES[start : start + NODES])
     right, _ = node_by_node(g, list(arrays.values()))
     assert_alike(jax.tree.leaves(compiled_soon(g)(*arrays.values())), right)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():
     """The chain rule by hand: each node's own derivative, from the outputs to the inputs."""
-    g, arrays = grow(2, len(OPERATORS) + 2, ["FLOAT32"])
+    smooth = ["TILE", "REDUCE", "JOIN", "SPLIT", "ELEMENT_WISE_SQRT", "ELEMENT_WISE_MULTIPLY"]
+    g, arrays = grow(2, [*smooth, "ELEMENT_WISE_CLIP", "ELEMENT_WISE_ADD"])
     inputs = [jnp.asarray(a) for a in arrays.values()]
     rng = np.random.default_rng(0)
     results, reads = node_by_node(g, inputs)

@@ -56,7 +56,8 @@ class Expression(Placeholder):
 
     An operator or function that is called with an expression adds a node to the graph. So do the
     operators of Python, with expressions and numbers, as in DirectMLX: arithmetic, bits
-    (`& | ^ << >> ~`) and comparisons, which give UINT8. `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number.
+    (`& | ^ << >> ~`) and comparisons, which give UINT8.
+    `%` is MODULUS_TRUNCATE, `**` POW, or CONSTANT_POW of a number.
 
     Choice: `x / 2` and `2 / x` divide by, or into, a constant of the tensor's type. DirectMLX
     multiplies by a rounded reciprocal, which XLA may do as well; its `2 / x` is another function.

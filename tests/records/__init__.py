@@ -4,10 +4,11 @@ Each module has `RECORDS`, the operators of one family of `dml_jax.operators`, b
 DML_OPERATOR_. A record says at least what NumPy computes (`reference`); all else has a default.
 """
 
+import contextlib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,8 +144,24 @@ class Record:
         return [np.asarray(result) for result in results]
 
 
+_preferred: list[list[int]] = []
+
+
+@contextlib.contextmanager
+def preferring(shape: Sequence[int]) -> Iterator[None]:
+    """Make `sizes` return `shape` wherever it fits."""
+    _preferred.append(list(shape))
+    try:
+        yield
+    finally:
+        _preferred.pop()
+
+
 def sizes(rng: Rng, least: int = 1, most: int = 8, elements: int = 200) -> list[int]:
     """Return the sizes of a small random tensor of a rank in [least, most]."""
+    for shape in _preferred[-1:]:
+        if least <= len(shape) <= most and np.prod(shape) <= elements:
+            return list(shape)
     rank = int(rng.integers(least, min(most, max(least, 4)) + 1))
     shape: list[int] = []
     for _ in range(rank):
