@@ -46,6 +46,7 @@ class Network:
         self.inputs = dict(inputs)
         self._results = {name: tensor.type for name, tensor in outputs.items()}
         self._known: dict[str, np.ndarray] = {}
+        self._passed: dict[str, str] = {}  # outputs that are an input, or a weight
         computed = {}
         for name, tensor in outputs.items():
             if tensor.is_known and not tensor.is_weight:
@@ -53,7 +54,7 @@ class Network:
                 continue
             x = tensor.expression
             if x.source[0] < 0:  # an input or a weight, as it is
-                self._passed[name] = tensor.origin or name
+                self._passed[name] = translation.names[x.source[1]]
             else:
                 computed[name] = x if x.is_written else dml.identity(x)
         if translation.faults:  # outputs may be made of weights that are read here first
@@ -61,7 +62,7 @@ class Network:
         build = translation.builder.build
         self.graph: Graph | None = build(computed, keep_unread=False) if computed else None
         self._computed = list(computed)
-        read = self._read
+        read = {*self._read, *self._passed.values()}
         self.weights: dict[str, jax.Array] = {
             name: jnp.asarray(array) for name, array in weights.items() if name in read
         }
@@ -101,9 +102,14 @@ class Network:
 
         Raises `DmlError` where a shape or a type is another.
         """
-        arrays = self._arrays(weights, inputs)
+        values = self._arrays(weights, inputs)
         results: dict[str, Any] = {name: jnp.asarray(array) for name, array in self._known.items()}
+        results |= {name: jnp.asarray(values[own]) for name, own in self._passed.items()}
         if self.graph is not None:
+            arrays = [
+                jnp.asarray(values[name]).astype(tensor.dtype).reshape(tensor.sizes)
+                for name, tensor in zip(self._read, self.graph.inputs, strict=True)
+            ]
             results |= zip(self._computed, self.graph.compute(*arrays), strict=True)
         return {name: _outer(results[name], kind) for name, kind in self._results.items()}
 
@@ -126,8 +132,8 @@ class Network:
             inputs = dict(zip(self.inputs, arrays, strict=True))
         return self._program(self.weights, {n: _checked(n, x) for n, x in inputs.items()})
 
-    def _arrays(self, weights: Arrays, inputs: Arrays) -> list[jax.Array]:
-        """Return the arrays of the graph's inputs, as DirectML has them."""
+    def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
+        """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
         for name in inputs:
             rule = f"name an input{nearest(name, self.inputs)}"
@@ -152,12 +158,7 @@ class Network:
                 if expect(fits, where, rule, shown_array(array)):
                     values[name] = array
         expect.check()
-        if self.graph is None:
-            return []
-        return [
-            jnp.asarray(values[name]).astype(tensor.dtype).reshape(tensor.sizes)
-            for name, tensor in zip(self._read, self.graph.inputs, strict=True)
-        ]
+        return values
 
 
 def _type_of(array: Any) -> Type:
@@ -193,7 +194,7 @@ def _outer(array: Any, kind: Type) -> jax.Array:
 
 
 @functools.cache
-def _load_translators() -> None:
+def load_translators() -> None:
     """Import the modules that register the translators."""
     for module in pkgutil.iter_modules(translators.__path__, f"{translators.__name__}."):
         importlib.import_module(module.name)
@@ -213,7 +214,7 @@ def load_onnx(
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
-    _load_translators()
+    load_translators()
     read = models.read(model, input_shapes, free_dimensions)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version)
