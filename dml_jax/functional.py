@@ -61,6 +61,11 @@ def _tensor_key(value: Any) -> Any:
         raise TypeError from None  # no array; a call says so
 
 
+def _either_key(value: Any) -> Any:
+    """Return what an argument is kept by that one version reads as an array, another as a number."""
+    return _value_key(value) if type(value) in _NUMBERS else _tensor_key(value)
+
+
 def _value_key(value: Any) -> Any:
     """Return what an attribute is kept by: floats by their bits, and 1, 1.0 and True apart."""
     kind = type(value)
@@ -223,6 +228,13 @@ class _Family:
             if f is not None and f.tensor and not f.tensor.output:
                 yield f
 
+    def key_of(self, argument: str) -> Callable[[Any], Any]:
+        """Return what makes the key by which a call is kept, of the value of an argument."""
+        if argument not in self.tensors:
+            return _value_key
+        fields = [f for op in self.operators if (f := self._field(op, argument)) is not None]
+        return _tensor_key if all(f.tensor for f in fields) else _either_key
+
     def _field(self, operator: type[Operator], argument: str) -> Field | None:
         """Return the field of a version that an argument gives."""
         name = self.fields.get(argument, argument)
@@ -305,7 +317,10 @@ class _Family:
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
                 raise _LacksError([Fault(operator.c_name, argument, rule, value)])
-        fields = operator.call_of(fields)
+        try:
+            fields = operator.call_of(fields)
+        except DmlError as error:
+            raise _LacksError(error.faults) from None
         if left_out:
             fields["outputs"] = optional - left_out
         return fields, origins
@@ -620,7 +635,7 @@ def _function(name: str) -> Callable[..., Any]:
     """Return the function of a name."""
     family = _Family(name)
     kept: dict[Any, _Call] = {}
-    key_of = {p: _tensor_key if p in family.tensors else _value_key for p in family.defaults}
+    key_of = {p: family.key_of(p) for p in family.defaults}
     keys = [key_of[p] for p in family.defaults]
     has_graph = "graph" in family.defaults
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Operator, TensorDesc, functional
+from dml_jax import OPERATORS, DmlError, Operator, TensorDesc
 from dml_jax.documentation import (
     Documentation,
     Matrix,
@@ -63,13 +63,6 @@ REFERENCE = {
         "operator.Operator",
         "operator.operator_from_json",
         "operator.OPERATORS",
-    ],
-    "Functions": [
-        f"functional.{name}"
-        for name in dml_jax.__all__
-        if getattr(functional, name, None) is getattr(dml_jax, name)
-        and callable(getattr(dml_jax, name))
-        and name.islower()
     ],
     "Graphs": [
         "graph.Graph",

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
-from dml_jax.catalogue import names
 from facts import DOCUMENTED
 
 from dml_jax import (
@@ -36,6 +35,7 @@ from dml_jax import (
 )
 from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor
+from dml_jax.facts import catalogue
 
 COMMANDS = list(cli.commands)
 LEVELS = [level.suffix for level in FeatureLevel]
@@ -216,7 +216,7 @@ def test_an_operator_that_is_not_implemented(name: str):
 
 
 def test_the_names_of_all_operators():
-    found = names()
+    found = catalogue()
     assert len(found) == len(set(found)) == 177
     assert {name.removeprefix("DML_OPERATOR_") for name in DOCUMENTED} <= set(found)
 

@@ -14,48 +14,6 @@ from dml_jax import OPERATORS, DmlError, TensorDesc, enums
 from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import parse_model
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.fields import Array
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_fields_and_rows_are_the_pages(name: str):
-    op, facts = OPERATORS[name], DOCUMENTED[name]
-    fields = []
-    for f in op.fields:
-        if f.count and ("UINT", f.count, "attribute", False, False) not in fields:
-            fields.append(("UINT", f.count, "attribute", False, False))
-        element = f.kind.element if isinstance(f.kind, Array) else f.kind
-        kind = ("output" if f.tensor.output else "input") if f.tensor else "attribute"
-        fields.append((element.c_type, f.c_name, kind, f.is_array, f.optional))
-    assert fields == [
-        (
-            f["c_type"].removeprefix("const ").removesuffix("*"),
-            *(f[key] for key in ("name", "kind", "array", "optional")),
-        )
-        for f in facts["fields"]
-    ]
-    assert bool(op.in_place) == facts["in_place"]
-    assert op.support.introduced.suffix == facts["introduced"]
-
-    declared = {
-        (None if group is None else group.name, row.level.suffix): {
-            field.c_name: {
-                "dims": list(row.ranks[field.name]),
-                "types": [t.name for t in row.types[field.name]],
-            }
-            for field in op.fields
-            if field.tensor
-        }
-        for group, rows in op.support.groups.items()
-        for row in rows
-    }
-    documented = {}
-    for row in facts["support"]:
-        ((_, groups),) = row["when"].items() if row["when"] else [(None, [None])]
-        for group in groups:
-            documented[group, row["feature_level"]] = row["tensors"]
-    assert declared == documented
-
 
 CONSTRAINTS = [(n, c) for n in DOCUMENTED for c in DOCUMENTED[n].get("constraints", ())]
 

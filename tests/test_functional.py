@@ -558,3 +558,9 @@ def test_a_function_loads_only_its_family():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["dml_jax.operators.element_wise"]
+
+
+def test_a_number_that_is_an_attribute_is_a_part_of_the_call():
+    x = np.array([2.0, 3.0], np.float32)
+    assert np.asarray(dml_jax.pow(x, 2.0)).tolist() == [4, 9]
+    assert np.asarray(dml_jax.pow(x, 3.0)).tolist() == [8, 27]

@@ -65,7 +65,7 @@ def test_an_operator_needs_no_docstring_to_run():
     class Bare(Tile, op="BARE"):
         pass
 
-    assert OPERATORS.pop("DML_OPERATOR_BARE") is Bare
+    assert OPERATORS._built.pop("DML_OPERATOR_BARE") is Bare
     assert Bare.__doc__ is None
 
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
 from dml_jax.bindable import Bindable, compiler_options, whole_program
-from dml_jax.dispatch.free_memory import host_bytes
+from dml_jax.free_memory import host_bytes
 from dml_jax.host import last_cache_bytes
 from dml_jax.tensor import TensorDesc
 
