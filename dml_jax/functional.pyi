@@ -491,7 +491,6 @@ def diagonal_matrix(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 def difference_square(
     a: Given[Value],
     b: Given[Value],
@@ -551,7 +550,6 @@ def fill_value_constant(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 @overload
 def fill_value_sequence(
     output_sizes: Integers,
@@ -571,7 +569,6 @@ def fill_value_sequence(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 def floor(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,

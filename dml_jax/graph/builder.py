@@ -99,7 +99,7 @@ class Expression(Placeholder):
 
     @property
     def is_written(self) -> bool:
-        """Return whether a node writes the tensor just as it is described, so it can be returned."""
+        """Return whether a node writes the tensor as it is described; only such are outputs."""
         return self.source[0] >= 0 and same_layout(self.builder.written(self.source), self.desc)
 
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -179,7 +179,7 @@ def _checked(name: str, array: Any) -> Any:
     array = np.asarray(array)
     if array.dtype not in (np.int64, np.uint64):
         return array
-    narrow = array.astype(array.dtype.str[:2].replace("8", "") + "4")
+    narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
     if not np.array_equal(narrow, array):
         rule = f"have elements that fit {narrow.dtype.name} while 64-bit types are off in JAX"
         rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'

@@ -733,7 +733,9 @@ class ElementWiseLogicalLessThan(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class ElementWiseLogicalGreaterThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
+class ElementWiseLogicalGreaterThanOrEqual(
+    Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"
+):
     """Tells where the first of two elements is greater or equal: `a >= b`."""
 
     a_tensor: TensorDesc

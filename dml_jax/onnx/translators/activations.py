@@ -5,7 +5,7 @@ from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.translate import Node, translates
+from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis
 
 ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its arguments' attributes

@@ -8,8 +8,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Tensor
-from dml_jax.onnx.translate import Node, translates
 from dml_jax.onnx.views import reshaped
 
 UNARY = {
@@ -150,17 +150,14 @@ def _shift(node: Node) -> Expression:
         return shift(x, count)
     unsigned = f"U{node.output_type().suffix}"
     bits, counts = dml.cast(x, unsigned), dml.cast(count, unsigned)
-    width = dtype.itemsize * 8
-    if not is_left:  # a negative number is shifted as its complement, which is not negative
-        ones = np.iinfo(np.dtype(unsigned.lower())).max
-        mask = dml.if_(dml.less_than(x, 0), dml.bit_or(bits, int(ones)), bits ^ bits)
-        bits = bits ^ mask
-    shifted = shift(bits, counts)
-    is_out = dml.greater_than_or_equal(counts, width)
+    ones = int(np.iinfo(np.dtype(unsigned.lower())).max)
+    # A negative number is shifted right as its complement, which is not negative.
+    zeros = bits ^ bits
+    mask = zeros if is_left else dml.if_(dml.less_than(x, 0), zeros | ones, zeros)
+    shifted = shift(bits ^ mask, counts)
+    is_out = dml.greater_than_or_equal(counts, dtype.itemsize * 8)
     shifted = dml.if_(is_out, shifted ^ shifted, shifted)
-    if not is_left:
-        shifted = shifted ^ mask
-    return dml.cast(shifted, node.output_type())
+    return dml.cast(shifted ^ mask, node.output_type())
 
 
 @translates("Where")

@@ -4,7 +4,7 @@ from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.translate import Node, translates
+from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis, reshaped
 
 
@@ -82,5 +82,3 @@ def _dequantize(node: Node) -> Expression:
 @translates("DynamicQuantizeLinear")
 def _dynamic(node: Node) -> Any:
     return tuple(dml.dynamic_quantize_linear(node[0]))
-
-

@@ -6,7 +6,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.translate import Node, translates
+from dml_jax.onnx.nodes import Node, translates
 
 FUNCTIONS = {
     "ReduceL1": "L1",

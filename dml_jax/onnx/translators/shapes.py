@@ -6,8 +6,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Shape, Tensor
-from dml_jax.onnx.translate import Node, translates
 from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
@@ -58,10 +58,7 @@ def _split(node: Node) -> Any:
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
     pieces = [size[axis] for size in sizes]
     full = [piece for piece in pieces if piece]
-    if len(full) == 1:
-        made = iter([node[0]])
-    else:
-        made = iter(dml.split(node[0], axis, full))
+    made = iter([node[0]] if len(full) == 1 else dml.split(node[0], axis, full))
     return [next(made) if piece else None for piece in pieces]
 
 
@@ -115,14 +112,18 @@ def _pad(node: Node) -> Expression:
     given, pads = node.constant(1), [0] * (2 * rank)
     for k, axis in enumerate(axes):
         pads[axis], pads[axis + rank] = int(given[k]), int(given[k + len(axes)])
-    value = node.constant(2)
+    value = node.known(2)
+    if value is None and node.has(2):
+        ones = dml.fill_value_constant(node.shape(), "UINT8", 1, graph=node.builder)
+        is_inside = padded(node, pads, 0, ones)
+        return dml.if_(is_inside, padded(node, pads, 0), node[2])
     value = 0 if value is None or not value.size else value.reshape(-1)[0].item()
     return padded(node, pads, value)
 
 
-def padded(node: Node, pads: Any, value: float) -> Expression:
-    """Return the node's first input, cut where pads are negative, then padded."""
-    rank, shape, x = node.rank(), node.shape(), node[0]
+def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> Expression:
+    """Return `x`, by default the first input, cut where pads are negative, then padded."""
+    rank, shape, x = node.rank(), node.shape(), node[0] if x is None else x
     low, high = pads[:rank], pads[rank:]
     if min(pads, default=0) < 0:
         starts = [max(0, -p) for p in low]
