@@ -23,8 +23,10 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from dml_jax.descriptor import Size2D
 from dml_jax.enums import Enumeration, FeatureLevel
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.tensor import TensorDesc
@@ -55,6 +57,8 @@ def _readable(value: Any) -> Any:
         return value.suffix
     if isinstance(value, tuple):
         return tuple(map(_readable, value))
+    if isinstance(value, Size2D):
+        return SimpleNamespace(Width=value.width, Height=value.height)
     return value
 
 
@@ -547,7 +551,8 @@ def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
 
 def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     names = data["at_least_one"]
-    if not any(map(view.is_given, names)):
+    is_open = not all(map(view.is_known, names)) or is_wrong(wrong, names[0], "")
+    if not is_open and not any(map(view.is_given, names)):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
         expect(False, names[0], rule, _plain("nothing"))
 
@@ -568,7 +573,15 @@ class _Shapes:
         filled = re.sub(r"{([^}]*)}", lambda m: str(evaluate(m[1], self.view)), element)
         text = element.replace("{", "(").replace("}", ")")
         text = re.sub(r"\(([A-Za-z.]+)\)", r"\1", text)
-        letter = next(iter(re.findall(r"\b[A-Z]\b", filled)), None)
+        letters = list(dict.fromkeys(re.findall(r"\b[A-Z]\b", filled)))
+        free = [name for name in letters if name not in self.letters]
+        if len(free) > 1:
+            raise UnknownError(element)
+        letter = next(iter(free if len(letters) > 1 else letters), None)
+        for name in letters:  # of several, all but a free one stand for their numbers
+            if name != letter:
+                number = str(self.letters[name][0])
+                filled, text = re.sub(rf"\b{name}\b", number, filled), f"{text}, {name} = {number}"
         zero, one = (eval(filled, {"__builtins__": {}}, {letter or "_": v}) for v in (0, 1))
         return letter, one - zero, zero, text
 
@@ -716,6 +729,8 @@ def check(
         if not record.holds_at(level):
             continue
         names = {root for root, _ in record.reads}
+        if record.kind == "size":  # a window that is too large is said before there is an output
+            names -= {aspect_of(record.data["size"])[0]}
         if any(not view.is_known(name) for name in names):
             continue
         if any(is_wrong(wrong, root, aspect) for root, aspect in record.reads):

@@ -62,7 +62,7 @@ def _tensor_key(value: Any) -> Any:
 
 
 def _either_key(value: Any) -> Any:
-    """Return what an argument is kept by that one version reads as an array, another as a number."""
+    """Return the key of an argument that one version reads as an array, another as a number."""
     return _value_key(value) if type(value) in _NUMBERS else _tensor_key(value)
 
 
@@ -331,6 +331,8 @@ class _Family:
         if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
             return False
         for f in filter(None, (self._field(op, argument) for op in self.operators)):
+            if f.tensor is not None:
+                continue  # whether an output is made
             try:
                 return f.kind.convert(value) == f.kind.convert(default)
             except DmlError:
@@ -399,8 +401,10 @@ def _parameter(text: str) -> inspect.Parameter:
 
 
 def _is_generator(operator: type[Operator]) -> bool:
-    """Return whether an operator may have no input."""
-    return all(f.optional for f in operator.fields if f.tensor and not f.tensor.output)
+    """Return whether an operator may have no input: none has to be given, by no record either."""
+    demanded = any("given(" in record.data.get("holds", "") for record in operator._records())
+    inputs = [f for f in operator.fields if f.tensor and not f.tensor.output]
+    return not demanded and all(f.optional for f in inputs)
 
 
 def _is_tensor(value: Any, tensors: Iterable[str], argument: str) -> bool:

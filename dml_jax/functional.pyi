@@ -1,20 +1,26 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import jax
 from jax.typing import ArrayLike
 from typing_extensions import TypeVar
 
-from dml_jax.descriptor import ScaleBias
+from dml_jax.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DepthSpaceOrder,
+    InterpolationMode,
     IsInfinityMode,
+    MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -64,6 +70,12 @@ __all__ = [
     "atan",
     "atan_yx",
     "atanh",
+    "average_pooling",
+    "average_pooling_grad",
+    "batch_normalization",
+    "batch_normalization_grad",
+    "batch_normalization_training",
+    "batch_normalization_training_grad",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -75,8 +87,12 @@ __all__ = [
     "ceil",
     "clip",
     "clip_grad",
+    "convolution",
+    "convolution_integer",
     "cos",
     "cosh",
+    "cumulative_product",
+    "cumulative_summation",
     "depth_to_space",
     "dequantize",
     "dequantize_linear",
@@ -90,8 +106,14 @@ __all__ = [
     "fill_value_constant",
     "fill_value_sequence",
     "floor",
+    "fold",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "gemm",
     "greater_than",
     "greater_than_or_equal",
+    "gru",
     "identity",
     "if_",
     "is_infinity",
@@ -99,24 +121,49 @@ __all__ = [
     "join",
     "less_than",
     "less_than_or_equal",
+    "local_response_normalization",
+    "local_response_normalization_grad",
     "log",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lp_normalization",
+    "lp_pooling",
+    "lstm",
+    "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
+    "max_pooling",
+    "max_pooling_grad",
+    "max_unpooling",
     "mean",
+    "mean_variance_normalization",
     "modulus_floor",
     "modulus_truncate",
+    "multihead_attention",
     "multiply",
     "negate",
+    "non_zero_coordinates",
+    "one_hot",
     "padding",
     "quantize",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
+    "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
     "random_generator",
     "recip",
     "reduce",
+    "resample",
+    "resample_grad",
     "reverse_subsequences",
+    "rnn",
+    "roi_align",
+    "roi_align_grad",
+    "roi_pooling",
+    "scatter_elements",
+    "scatter_nd",
     "sign",
     "sin",
     "sinh",
@@ -129,6 +176,9 @@ __all__ = [
     "tanh",
     "threshold",
     "tile",
+    "top_k",
+    "unfold",
+    "upsample_2d",
     "value_scale_2d",
 ]
 
@@ -366,6 +416,86 @@ def atanh(
 ) -> Value:
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1."""
 
+def average_pooling(
+    input: Given[Value],
+    strides: Integers | int,
+    window_sizes: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    include_padding: bool,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Averages the elements of each window."""
+
+def average_pooling_grad(
+    input_gradient: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    include_padding: bool,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
+
+def batch_normalization(
+    input: Given[Value],
+    mean: Given[Value],
+    variance: Given[Value],
+    scale: Given[Value],
+    bias: Given[Value],
+    spatial: bool,
+    epsilon: float,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+) -> Value:
+    """Normalizes elements by a mean and a variance that it is given."""
+
+class BatchNormalizationGradOutputs(NamedTuple, Generic[Value]):
+    gradient: Value
+    scale_gradient: Value
+    bias_gradient: Value
+
+def batch_normalization_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    mean: Given[Value],
+    variance: Given[Value],
+    scale: Given[Value],
+    epsilon: float,
+) -> BatchNormalizationGradOutputs[Value]:
+    """Computes the gradients of BATCH_NORMALIZATION, whose mean and variance are constants."""
+
+class BatchNormalizationTrainingOutputs(NamedTuple, Generic[Value]):
+    output: Value
+    mean: Value
+    variance: Value
+
+def batch_normalization_training(
+    input: Given[Value],
+    scale: Given[Value],
+    bias: Given[Value],
+    fused_add: Given[Value],
+    epsilon: float,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+) -> BatchNormalizationTrainingOutputs[Value]:
+    """Normalizes elements by their own mean and variance."""
+
+class BatchNormalizationTrainingGradOutputs(NamedTuple, Generic[Value]):
+    gradient: Value
+    scale_gradient: Value
+    bias_gradient: Value
+
+def batch_normalization_training_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    mean: Given[Value],
+    variance: Given[Value],
+    scale: Given[Value],
+    epsilon: float,
+) -> BatchNormalizationTrainingGradOutputs[Value]:
+    """Computes the gradients of BATCH_NORMALIZATION_TRAINING, whose statistics are the input's."""
+
 def bit_and(
     a: Given[Value],
     b: Given[Value],
@@ -435,6 +565,37 @@ def clip_grad(
 ) -> Value:
     """The gradient of ELEMENT_WISE_CLIP, given that of its output."""
 
+def convolution(
+    input: Given[Value],
+    filter: Given[Value],
+    bias: Given[Value] | None = None,
+    mode: ConvolutionMode | str = "CROSS_CORRELATION",
+    direction: ConvolutionDirection | str = "FORWARD",
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    output_padding: Integers | int | None = None,
+    group_count: int = 1,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
+
+def convolution_integer(
+    input: Given[Value],
+    input_zero_point: Given[Value],
+    filter: Given[Value],
+    filter_zero_point: Given[Value],
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    group_count: int = 1,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves integers of 8 bits to INT32."""
+
 def cos(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -446,6 +607,22 @@ def cosh(
     scale_bias: ScaleBias | None = None,
 ) -> Value:
     """Takes the hyperbolic cosine: `cosh(g(x))`."""
+
+def cumulative_product(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_product: bool,
+) -> Value:
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+def cumulative_summation(
+    input: Given[Value],
+    axis: int,
+    axis_direction: AxisDirection | str,
+    has_exclusive_sum: bool,
+) -> Value:
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
 
 def depth_to_space(
     input: Given[Value],
@@ -575,6 +752,53 @@ def floor(
 ) -> Value:
     """Takes the largest whole number that is not above: `floor(g(x))`."""
 
+def fold(
+    input: Given[Value],
+    window_sizes: Integers | int,
+    strides: Integers | int,
+    dilations: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    output_sizes: Integers,
+) -> Value:
+    """Adds the columns that UNFOLD makes at the places of their windows."""
+
+def gather(
+    input: Given[Value],
+    indices: Given[Value],
+    axis: int,
+    index_dimensions: int,
+) -> Value:
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+def gather_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    axis: int,
+) -> Value:
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+
+def gather_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+    batch_dimension_count: int,
+) -> Value:
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+
+def gemm(
+    a: Given[Value],
+    b: Given[Value],
+    c: Given[Value] | None = None,
+    trans_a: MatrixTransform | str = "NONE",
+    trans_b: MatrixTransform | str = "NONE",
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+) -> Value:
+    """Multiplies matrices, adds a third one, and applies an activation."""
+
 def greater_than(
     a: Given[Value],
     b: Given[Value],
@@ -588,6 +812,24 @@ def greater_than_or_equal(
     output_data_type: TensorDataType | str = "UINT8",
 ) -> Value:
     """Tells where the first of two elements is greater or equal: `a >= b`."""
+
+class GruOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def gru(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    bias: Given[Value],
+    hidden_init: Given[Value],
+    sequence_lengths: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    linear_before_reset: bool,
+    output_options: Any,
+) -> GruOutputs[Value]:
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
 
 def identity(
     input: Given[Value],
@@ -635,6 +877,27 @@ def less_than_or_equal(
 ) -> Value:
     """Tells where the first of two elements is less or equal: `a <= b`."""
 
+def local_response_normalization(
+    input: Given[Value],
+    cross_channel: bool,
+    local_size: int,
+    alpha: float,
+    beta: float,
+    bias: float,
+) -> Value:
+    """Divides each element by a power of the sum of the squares around it."""
+
+def local_response_normalization_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    cross_channel: bool,
+    local_size: int,
+    alpha: float,
+    beta: float,
+    bias: float,
+) -> Value:
+    """Computes the gradient of LOCAL_RESPONSE_NORMALIZATION."""
+
 def log(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -664,17 +927,123 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
+def lp_normalization(
+    input: Given[Value],
+    axis: int,
+    epsilon: float,
+    p: int,
+) -> Value:
+    """Divides each element by the norm of the elements along an axis."""
+
+def lp_pooling(
+    input: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    p: int,
+) -> Value:
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+
+class LstmOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+    cell_single: Value | None
+
+def lstm(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    clip_threshold: float,
+    use_clip_threshold: bool,
+    couple_input_forget: bool,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    cell_mem_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+    peephole: Given[Value] | None = None,
+) -> LstmOutputs[Value]:
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
+def matrix_multiply_integer(
+    a: Given[Value],
+    b: Given[Value],
+    a_zero_point: Given[Value] | None = None,
+    b_zero_point: Given[Value] | None = None,
+) -> Value:
+    """Multiplies matrices of 8-bit integers to INT32."""
+
+def matrix_multiply_integer_to_float(
+    a: Given[Value],
+    a_scale: Given[Value],
+    b: Given[Value],
+    b_scale: Given[Value],
+    a_zero_point: Given[Value] | None = None,
+    b_zero_point: Given[Value] | None = None,
+    bias: Given[Value] | None = None,
+) -> Value:
+    """Multiplies matrices of quantized numbers to floats, and adds a bias."""
+
 def max(
     a: Given[Value],
     b: Given[Value],
 ) -> Value:
     """Takes the larger of two elements: `output = max(a, b)`."""
 
+class MaxPoolingOutputs(NamedTuple, Generic[Value]):
+    values: Value
+    indices: Value | None
+
+def max_pooling(
+    input: Given[Value],
+    window_size: Integers | int,
+    strides: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    output_indices: bool = False,
+    output_sizes: Integers | None = None,
+) -> MaxPoolingOutputs[Value]:
+    """Finds the largest element of each window."""
+
+def max_pooling_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+) -> Value:
+    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
+
+def max_unpooling(
+    input: Given[Value],
+    indices: Given[Value],
+    output_sizes: Integers,
+) -> Value:
+    """Writes each element at an index of an output that is 0 elsewhere."""
+
 def mean(
     a: Given[Value],
     b: Given[Value],
 ) -> Value:
     """Takes the mean of two elements: `output = (a + b) / 2`."""
+
+def mean_variance_normalization(
+    input: Given[Value],
+    scale: Given[Value],
+    bias: Given[Value],
+    axes: Integers | int,
+    normalize_variance: bool,
+    normalize_mean: bool,
+    epsilon: float,
+    fused_activation: FusedActivation | type[Operator] | None = None,
+) -> Value:
+    """Normalizes each image, or each channel of it, by its mean and variance."""
 
 def min(
     a: Given[Value],
@@ -694,6 +1063,33 @@ def modulus_truncate(
 ) -> Value:
     """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`."""
 
+class MultiheadAttentionOutputs(NamedTuple, Generic[Value]):
+    output: Value
+    present_key: Value | None
+    present_value: Value | None
+
+def multihead_attention(
+    scale: float,
+    mask_filter_value: float,
+    query_head_count: int,
+    key_value_head_count: int,
+    mask_type: MultiheadAttentionMaskType | str,
+    query: Given[Value] | None = None,
+    key: Given[Value] | None = None,
+    value: Given[Value] | None = None,
+    stacked_query_key: Given[Value] | None = None,
+    stacked_key_value: Given[Value] | None = None,
+    stacked_query_key_value: Given[Value] | None = None,
+    bias: Given[Value] | None = None,
+    mask: Given[Value] | None = None,
+    relative_position_bias: Given[Value] | None = None,
+    past_key: Given[Value] | None = None,
+    past_value: Given[Value] | None = None,
+    past_sequence_lengths: Given[Value] | None = None,
+    output_sizes: Integers | None = None,
+) -> MultiheadAttentionOutputs[Value]:
+    """Weights values by how well each query agrees with their keys, head by head."""
+
 def multiply(
     a: Given[Value],
     b: Given[Value],
@@ -704,6 +1100,23 @@ def negate(
     input: Given[Value],
 ) -> Value:
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
+
+class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
+    count: Value
+    coordinates: Value
+
+def non_zero_coordinates(
+    input: Given[Value],
+) -> NonZeroCoordinatesOutputs[Value]:
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+def one_hot(
+    indices: Given[Value],
+    values: Given[Value],
+    output_length: Any,
+    axis: int,
+) -> Value:
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
 
 def padding(
     input: Given[Value],
@@ -749,6 +1162,53 @@ def quantized_linear_add(
 ) -> Value:
     """Adds two quantized tensors, and quantizes the sum."""
 
+def quantized_linear_average_pooling(
+    input: Given[Value],
+    input_scale: Given[Value],
+    output_scale: Given[Value],
+    strides: Integers | int,
+    window_size: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+    dilations: Integers | int,
+    include_padding: bool,
+    input_zero_point: Given[Value] | None = None,
+    output_zero_point: Given[Value] | None = None,
+) -> Value:
+    """Averages the quantized elements of each window, and quantizes the mean."""
+
+def quantized_linear_convolution(
+    input: Given[Value],
+    input_scale: Given[Value],
+    input_zero_point: Given[Value],
+    filter: Given[Value],
+    filter_scale: Given[Value],
+    filter_zero_point: Given[Value],
+    bias: Given[Value],
+    output_scale: Given[Value],
+    output_zero_point: Given[Value],
+    output_data_type: TensorDataType | str,
+    strides: Integers | int | None = None,
+    dilations: Integers | int | None = None,
+    start_padding: Integers | int | None = None,
+    end_padding: Integers | int | None = None,
+    group_count: int = 1,
+    output_sizes: Integers | None = None,
+) -> Value:
+    """Convolves two quantized tensors, and quantizes the result."""
+
+def quantized_linear_matrix_multiply(
+    a: Given[Value],
+    a_scale: Given[Value],
+    b: Given[Value],
+    b_scale: Given[Value],
+    output_scale: Given[Value],
+    a_zero_point: Given[Value] | None = None,
+    b_zero_point: Given[Value] | None = None,
+    output_zero_point: Given[Value] | None = None,
+) -> Value:
+    """Multiplies matrices of quantized numbers, and quantizes the product."""
+
 class RandomGeneratorOutputs(NamedTuple, Generic[Value]):
     values: Value
     state: Value | None
@@ -775,6 +1235,29 @@ def reduce(
 ) -> Value:
     """Combines the elements along `axes` into one; the rank is kept."""
 
+def resample(
+    input: Given[Value],
+    output_sizes: Integers,
+    mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = "INCREASING",
+    scales: Sequence[float] | None = None,
+    input_pixel_offsets: Sequence[float] | None = None,
+    output_pixel_offsets: Sequence[float] | None = None,
+    antialiased: bool = False,
+) -> Value:
+    """Resamples a tensor between the centres of its elements."""
+
+def resample_grad(
+    input: Given[Value],
+    output_sizes: Integers,
+    mode: InterpolationMode | str,
+    scales: Sequence[float] | None = None,
+    input_pixel_offsets: Sequence[float] | None = None,
+    output_pixel_offsets: Sequence[float] | None = None,
+    rounding_direction: AxisDirection | str | None = None,
+) -> Value:
+    """Computes the gradient of RESAMPLE1, given the gradient of its output."""
+
 def reverse_subsequences(
     input: Given[Value],
     sequence_lengths: Given[Value],
@@ -782,11 +1265,97 @@ def reverse_subsequences(
 ) -> Value:
     """Reverses the first elements of each line along an axis."""
 
+class RnnOutputs(NamedTuple, Generic[Value]):
+    sequence: Value | None
+    single: Value | None
+
+def rnn(
+    input: Given[Value],
+    weight: Given[Value],
+    recurrence: Given[Value],
+    activation_descs: Sequence[FusedActivation | type[Operator]],
+    direction: RecurrentNetworkDirection | str,
+    bias: Given[Value] | None = None,
+    hidden_init: Given[Value] | None = None,
+    sequence_lengths: Given[Value] | None = None,
+) -> RnnOutputs[Value]:
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
+
+def roi_align(
+    input: Given[Value],
+    roi: Given[Value],
+    batch_indices: Given[Value],
+    reduction_function: ReduceFunction | str,
+    interpolation_mode: InterpolationMode | str,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    out_of_bounds_input_value: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    output_height: Any,
+    output_width: Any,
+) -> Value:
+    """Samples each region of a picture, at the centres of a grid."""
+
+class RoiAlignGradOutputs(NamedTuple, Generic[Value]):
+    output_gradient: Value | None
+    output_roi_gradient: Value | None
+
+def roi_align_grad(
+    input: Given[Value],
+    input_gradient: Given[Value],
+    roi: Given[Value],
+    batch_indices: Given[Value],
+    reduction_function: ReduceFunction | str,
+    interpolation_mode: InterpolationMode | str,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    batch_size: Any,
+    image_height: Any,
+    image_width: Any,
+    compute_output_gradient: Any,
+    compute_output_roi_gradient: Any,
+) -> RoiAlignGradOutputs[Value]:
+    """Computes the gradients of ROI_ALIGN1, given the gradient of its output."""
+
+def roi_pooling(
+    input: Given[Value],
+    roi: Given[Value],
+    spatial_scale: float,
+    pooled_size: Size2D,
+) -> Value:
+    """Pools each region of a picture to a fixed size, by the largest element."""
+
 def round(
     input: Given[Value],
     rounding_mode: RoundingMode | str = "HALVES_TO_NEAREST_EVEN",
 ) -> Value:
     """Rounds each element to a whole number of the same type."""
+
+def scatter_elements(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    axis: int,
+) -> Value:
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+def scatter_nd(
+    input: Given[Value],
+    indices: Given[Value],
+    updates: Given[Value],
+    input_dimension_count: int,
+    indices_dimension_count: int,
+) -> Value:
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
 
 def sign(
     a: Given[Value],
@@ -872,6 +1441,35 @@ def tile(
     repeats: Integers | int,
 ) -> Value:
     """Repeats a tensor along each dimension."""
+
+class TopKOutputs(NamedTuple, Generic[Value]):
+    value: Value
+    index: Value
+
+def top_k(
+    input: Given[Value],
+    axis: int,
+    k: int,
+    axis_direction: AxisDirection | str,
+) -> TopKOutputs[Value]:
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
+
+def unfold(
+    input: Given[Value],
+    window_sizes: Integers | int,
+    strides: Integers | int,
+    dilations: Integers | int,
+    start_padding: Integers | int,
+    end_padding: Integers | int,
+) -> Value:
+    """Copies the elements of each window into one column."""
+
+def upsample_2d(
+    input: Given[Value],
+    scale_size: Size2D,
+    interpolation_mode: InterpolationMode | str,
+) -> Value:
+    """Enlarges the last two dimensions by whole factors."""
 
 def value_scale_2d(
     input: Given[Value],

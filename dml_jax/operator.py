@@ -268,9 +268,12 @@ class Operator(Descriptor, Bindable):
 
     @classmethod
     def _pairs_in_place(cls) -> dict[str, tuple[str, ...]]:
-        """Return the inputs that each output may lie on: those of its type and sizes."""
-        alike: dict[str, set[str]] = {}
-        for aspect in ("DataType", "Sizes"):
+        """Return the inputs that each output may lie on: those of its sizes, and its type if any.
+
+        Exactly the same bytes are demanded when memory is bound, and so elements of one width.
+        """
+        alike: dict[str, dict[str, set[str]]] = {"DataType": {}, "Sizes": {}}
+        for aspect, partners in alike.items():
             groups = []
             for record in cls.constraints:
                 if aspect in record.get("of", ()) and "except" not in record:
@@ -278,16 +281,15 @@ class Operator(Descriptor, Bindable):
                 elif aspect == "DataType" and "type" in record and "levels" not in record:
                     groups.append({record["type"], record["is"].removesuffix(".DataType")})
             for f in cls.fields:
-                partners = set().union(*(g for g in groups if f.c_name in g), {f.c_name})
-                alike[f.c_name] = alike.get(f.c_name, partners) & partners
+                partners[f.c_name] = set().union(*(g for g in groups if f.c_name in g), {f.c_name})
         inputs = [f for f in cls.fields if f.tensor and not f.tensor.output]
-        return {
-            f.name: tuple(
-                i.name for i in inputs if not cls.constraints or i.c_name in alike[f.c_name]
-            )
-            for f in cls.fields
-            if f.tensor and f.tensor.output
-        }
+        pairs: dict[str, tuple[str, ...]] = {}
+        for f in cls.outputs_of():
+            of_size = [i for i in inputs if i.c_name in alike["Sizes"][f.c_name]]
+            of_type = [i for i in of_size if i.c_name in alike["DataType"][f.c_name]]
+            chosen = (of_type or of_size) if cls.constraints else inputs
+            pairs[f.name] = tuple(i.name for i in chosen)
+        return pairs
 
     # What an operator may declare.
 

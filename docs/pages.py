@@ -526,10 +526,12 @@ def snippet(example: Example) -> str:
             lines += (f"...     {line}" for line in numbers.splitlines())
             lines.append(f"... ){tail}")
     call = f"op({', '.join(names)})"
-    many = any(f.is_array for f in op.fields if f.tensor and f.tensor.output)
-    results: Any = [y.tolist() for y in outputs]
-    lines.append(f">>> [y.tolist() for y in {call}]" if many else f">>> {call}.tolist()")
-    shown = results if many else results[0]
+    is_rounded = any(y.dtype.kind == "f" and (y * 1024 % 1 != 0).any() for y in outputs)
+    rounded = ".round(4)" if is_rounded else ""  # the last digits are the backend's
+    results: Any = [(y.round(4) if is_rounded else y).tolist() for y in outputs]
+    listed = f"[y{rounded}.tolist() for y in {call}]"
+    lines.append(f">>> {listed if op.returns_tuple else f'{call}{rounded}.tolist()'}")
+    shown = results if op.returns_tuple else results[0]
     lines += pprint.pformat(shown, width=80, compact=True).splitlines()
     return "\n".join(["```pycon", *lines, "```"])
 

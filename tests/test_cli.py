@@ -341,7 +341,7 @@ def test_the_catalogue_is_the_documentation(name: str):
     """Each level of each type: the ranks of all rows of the page up to it."""
     shown, facts = values("operators", name), DOCUMENTED[name]
     assert shown["introduced"] == facts["introduced"]
-    assert shown["in_place"] == facts["in_place"]
+    assert any(shown["in_place"].values()) == facts["in_place"]
     assert [f["c_name"] for f in shown["fields"]] == [
         f["name"] for f in facts["fields"] if not f["name"].endswith("Count")
     ]

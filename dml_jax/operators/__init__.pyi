@@ -6,14 +6,20 @@ from typing import Any, Self, overload
 import jax
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import ScaleBias
+from dml_jax.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DepthSpaceOrder,
+    InterpolationMode,
     IsInfinityMode,
+    MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     RandomGeneratorType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
     TensorDataType,
@@ -52,7 +58,18 @@ __all__ = [
     "AdamOptimizer",
     "Argmax",
     "Argmin",
+    "AveragePooling",
+    "AveragePooling1",
+    "AveragePoolingGrad",
+    "BatchNormalization",
+    "BatchNormalizationGrad",
+    "BatchNormalizationTraining",
+    "BatchNormalizationTrainingGrad",
     "Cast",
+    "Convolution",
+    "ConvolutionInteger",
+    "CumulativeProduct",
+    "CumulativeSummation",
     "DepthToSpace",
     "DepthToSpace1",
     "Dequantize",
@@ -126,13 +143,56 @@ __all__ = [
     "ElementWiseThreshold",
     "FillValueConstant",
     "FillValueSequence",
+    "Fold",
+    "Gather",
+    "GatherElements",
+    "GatherNd",
+    "GatherNd1",
+    "Gemm",
+    "Gru",
     "Join",
+    "LocalResponseNormalization",
+    "LocalResponseNormalizationGrad",
+    "LpNormalization",
+    "LpPooling",
+    "LpPooling1",
+    "Lstm",
+    "MatrixMultiplyInteger",
+    "MatrixMultiplyIntegerToFloat",
+    "MaxPooling",
+    "MaxPooling1",
+    "MaxPooling2",
+    "MaxPoolingGrad",
+    "MaxUnpooling",
+    "MeanVarianceNormalization",
+    "MeanVarianceNormalization1",
+    "MeanVarianceNormalization2",
+    "MultiheadAttention",
+    "MultiheadAttention1",
+    "NonzeroCoordinates",
+    "OneHot",
     "Padding",
     "Padding1",
     "Quantize",
+    "QuantizedLinearAveragePooling",
+    "QuantizedLinearConvolution",
+    "QuantizedLinearMatrixMultiply",
     "RandomGenerator",
     "Reduce",
+    "Resample",
+    "Resample1",
+    "Resample2",
+    "Resample3",
+    "ResampleGrad",
+    "ResampleGrad1",
     "ReverseSubsequences",
+    "Rnn",
+    "RoiAlign",
+    "RoiAlign1",
+    "RoiAlignGrad",
+    "RoiPooling",
+    "Scatter",
+    "ScatterNd",
     "Slice",
     "Slice1",
     "SliceGrad",
@@ -140,6 +200,10 @@ __all__ = [
     "SpaceToDepth1",
     "Split",
     "Tile",
+    "TopK",
+    "TopK1",
+    "Unfold",
+    "Upsample2d",
     "ValueScale2d",
 ]
 
@@ -1335,6 +1399,110 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Convolution(Operator, op="CONVOLUTION"):
+    """Convolves a tensor with a filter, adds a bias to each channel, and applies an activation."""
+
+    input_tensor: TensorDesc
+    filter_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    mode: ConvolutionMode
+    direction: ConvolutionDirection
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    group_count: int
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        filter_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        mode: ConvolutionMode | str,
+        direction: ConvolutionDirection | str,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_padding: Integers,
+        group_count: int,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        filter_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        mode: ConvolutionMode | str,
+        direction: ConvolutionDirection | str,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_padding: Integers,
+        group_count: int,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Gemm(Operator, op="GEMM"):
+    """Multiplies matrices, adds a third one, and applies an activation."""
+
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    c_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    trans_a: MatrixTransform
+    trans_b: MatrixTransform
+    alpha: float
+    beta: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        c_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        trans_a: MatrixTransform | str,
+        trans_b: MatrixTransform | str,
+        alpha: float,
+        beta: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        b_tensor: TensorDesc,
+        c_tensor: TensorDesc | None = None,
+        trans_a: MatrixTransform | str,
+        trans_b: MatrixTransform | str,
+        alpha: float,
+        beta: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class Reduce(Operator, op="REDUCE"):
     """Combines the elements along `axes` into one; the rank is kept."""
 
@@ -1419,6 +1587,279 @@ class Argmax(Operator, op="ARGMAX"):
         input_tensor: TensorDesc,
         axes: Integers,
         axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AveragePooling(Operator, op="AVERAGE_POOLING"):
+    """Averages the elements of each window."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class AveragePooling1(Operator, op="AVERAGE_POOLING1"):
+    """Averages the elements of each window, which dilations may spread."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LpPooling(Operator, op="LP_POOLING"):
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    p: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        p: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        p: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LpPooling1(Operator, op="LP_POOLING1"):
+    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    p: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        p: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        p: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPooling(Operator, op="MAX_POOLING"):
+    """Finds the largest element of each window."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPooling1(Operator, op="MAX_POOLING1"):
+    """Finds the largest element of each window, and its index."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_indices_tensor: TensorDesc | None
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_indices_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class RoiPooling(Operator, op="ROI_POOLING"):
+    """Pools each region of a picture to a fixed size, by the largest element."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    output_tensor: TensorDesc
+    spatial_scale: float
+    pooled_size: Size2D
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        spatial_scale: float,
+        pooled_size: Size2D,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        spatial_scale: float,
+        pooled_size: Size2D,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -1651,6 +2092,71 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class Upsample2d(Operator, op="UPSAMPLE_2D"):
+    """Enlarges the last two dimensions by whole factors."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_size: Size2D
+    interpolation_mode: InterpolationMode
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_size: Size2D,
+        interpolation_mode: InterpolationMode | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_size: Size2D,
+        interpolation_mode: InterpolationMode | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Gather(Operator, op="GATHER"):
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE."""
 
@@ -1733,6 +2239,488 @@ class Tile(Operator, op="TILE"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK(Operator, op="TOP_K"):
+    """Takes the largest elements of each line along an axis, the largest first, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class BatchNormalization(Operator, op="BATCH_NORMALIZATION"):
+    """Normalizes elements by a mean and a variance that it is given."""
+
+    input_tensor: TensorDesc
+    mean_tensor: TensorDesc
+    variance_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    bias_tensor: TensorDesc
+    output_tensor: TensorDesc
+    spatial: bool
+    epsilon: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        bias_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        spatial: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        bias_tensor: TensorDesc,
+        spatial: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class BatchNormalizationGrad(Operator, op="BATCH_NORMALIZATION_GRAD"):
+    """Computes the gradients of BATCH_NORMALIZATION, whose mean and variance are constants."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    mean_tensor: TensorDesc
+    variance_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    output_scale_gradient_tensor: TensorDesc
+    output_bias_gradient_tensor: TensorDesc
+    epsilon: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        output_scale_gradient_tensor: TensorDesc,
+        output_bias_gradient_tensor: TensorDesc,
+        epsilon: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        epsilon: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class BatchNormalizationTrainingGrad(Operator, op="BATCH_NORMALIZATION_TRAINING_GRAD"):
+    """Computes the gradients of BATCH_NORMALIZATION_TRAINING, whose statistics are the input's."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    mean_tensor: TensorDesc
+    variance_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    output_scale_gradient_tensor: TensorDesc
+    output_bias_gradient_tensor: TensorDesc
+    epsilon: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        output_scale_gradient_tensor: TensorDesc,
+        output_bias_gradient_tensor: TensorDesc,
+        epsilon: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        mean_tensor: TensorDesc,
+        variance_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        epsilon: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MeanVarianceNormalization(Operator, op="MEAN_VARIANCE_NORMALIZATION"):
+    """Normalizes each image, or each channel of it, by its mean and variance."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    cross_channel: bool
+    normalize_variance: bool
+    epsilon: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        cross_channel: bool,
+        normalize_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        cross_channel: bool,
+        normalize_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LocalResponseNormalization(Operator, op="LOCAL_RESPONSE_NORMALIZATION"):
+    """Divides each element by a power of the sum of the squares around it."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    cross_channel: bool
+    local_size: int
+    alpha: float
+    beta: float
+    bias: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LocalResponseNormalizationGrad(Operator, op="LOCAL_RESPONSE_NORMALIZATION_GRAD"):
+    """Computes the gradient of LOCAL_RESPONSE_NORMALIZATION."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    cross_channel: bool
+    local_size: int
+    alpha: float
+    beta: float
+    bias: float
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class LpNormalization(Operator, op="LP_NORMALIZATION"):
+    """Divides each element by the norm of the elements along an axis."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    epsilon: float
+    p: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        epsilon: float,
+        p: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        epsilon: float,
+        p: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Rnn(Operator, op="RNN"):
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Lstm(Operator, op="LSTM"):
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    cell_mem_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    peephole_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    output_cell_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    clip_threshold: float
+    use_clip_threshold: bool
+    couple_input_forget: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        output_cell_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        cell_mem_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        peephole_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Gru(Operator, op="GRU"):
+    """Runs gated recurrent units: gates decide how much of the last output stays."""
+
+    input_tensor: TensorDesc
+    weight_tensor: TensorDesc
+    recurrence_tensor: TensorDesc
+    bias_tensor: TensorDesc | None
+    hidden_init_tensor: TensorDesc | None
+    sequence_lengths_tensor: TensorDesc | None
+    output_sequence_tensor: TensorDesc | None
+    output_single_tensor: TensorDesc | None
+    activation_descs: tuple[FusedActivation, ...]
+    direction: RecurrentNetworkDirection
+    linear_before_reset: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        output_sequence_tensor: TensorDesc | None = None,
+        output_single_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        weight_tensor: TensorDesc,
+        recurrence_tensor: TensorDesc,
+        bias_tensor: TensorDesc | None = None,
+        hidden_init_tensor: TensorDesc | None = None,
+        sequence_lengths_tensor: TensorDesc | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator]],
+        direction: RecurrentNetworkDirection | str,
+        linear_before_reset: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class ElementWiseSign(Operator, op="ELEMENT_WISE_SIGN"):
@@ -2068,6 +3056,34 @@ class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
+    """Writes each element at an index of an output that is 0 elsewhere."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     """Makes matrices with one number along a diagonal, and 0 elsewhere."""
 
@@ -2087,6 +3103,102 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
         *,
         offset: int,
         value: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Scatter(Operator, op="SCATTER"):
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class OneHot(Operator, op="ONE_HOT"):
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+
+    indices_tensor: TensorDesc
+    values_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        indices_tensor: TensorDesc,
+        values_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample(Operator, op="RESAMPLE"):
+    """Resamples a tensor between the centres of its elements."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2323,6 +3435,74 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_sum: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_sum: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_product: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        axis_direction: AxisDirection | str,
+        has_exclusive_product: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     """Reverses the first elements of each line along an axis."""
 
@@ -2352,6 +3532,147 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherElements(Operator, op="GATHER_ELEMENTS"):
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        axis: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd(Operator, op="GATHER_ND"):
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ScatterNd(Operator, op="SCATTER_ND"):
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPooling2(Operator, op="MAX_POOLING2"):
+    """Finds the largest element of each window, which dilations may spread, and its index."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    output_indices_tensor: TensorDesc | None
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        output_indices_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Slice1(Operator, op="SLICE1"):
@@ -2385,6 +3706,42 @@ class Slice1(Operator, op="SLICE1"):
     ) -> Self: ...
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class TopK1(Operator, op="TOP_K1"):
+    """Takes the first elements of each line, sorted along an axis, and their indices."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_value_tensor: TensorDesc,
+        output_index_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
@@ -2441,6 +3798,279 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
         input_tensor: TensorDesc,
         block_size: int,
         order: DepthSpaceOrder | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MeanVarianceNormalization1(Operator, op="MEAN_VARIANCE_NORMALIZATION1"):
+    """Normalizes elements by the mean and the variance over `axes`."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    normalize_variance: bool
+    epsilon: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        axes: Integers,
+        normalize_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        axes: Integers,
+        normalize_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample1(Operator, op="RESAMPLE1"):
+    """Resamples a tensor on a grid with offsets."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MatrixMultiplyInteger(Operator, op="MATRIX_MULTIPLY_INTEGER"):
+    """Multiplies matrices of 8-bit integers to INT32."""
+
+    a_tensor: TensorDesc
+    a_zero_point_tensor: TensorDesc | None
+    b_tensor: TensorDesc
+    b_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class QuantizedLinearMatrixMultiply(Operator, op="QUANTIZED_LINEAR_MATRIX_MULTIPLY"):
+    """Multiplies matrices of quantized numbers, and quantizes the product."""
+
+    a_tensor: TensorDesc
+    a_scale_tensor: TensorDesc
+    a_zero_point_tensor: TensorDesc | None
+    b_tensor: TensorDesc
+    b_scale_tensor: TensorDesc
+    b_zero_point_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ConvolutionInteger(Operator, op="CONVOLUTION_INTEGER"):
+    """Convolves integers of 8 bits to INT32."""
+
+    input_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    filter_tensor: TensorDesc
+    filter_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    group_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class QuantizedLinearConvolution(Operator, op="QUANTIZED_LINEAR_CONVOLUTION"):
+    """Convolves two quantized tensors, and quantizes the result."""
+
+    input_tensor: TensorDesc
+    input_scale_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    filter_tensor: TensorDesc
+    filter_scale_tensor: TensorDesc
+    filter_zero_point_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    group_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_scale_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        filter_tensor: TensorDesc,
+        filter_scale_tensor: TensorDesc,
+        filter_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        group_count: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
@@ -2612,6 +4242,89 @@ class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class AveragePoolingGrad(Operator, op="AVERAGE_POOLING_GRAD"):
+    """Computes the gradient of the input of AVERAGE_POOLING from that of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MaxPoolingGrad(Operator, op="MAX_POOLING_GRAD"):
+    """Computes the gradient of the input of MAX_POOLING2 from that of its output."""
+
+    input_tensor: TensorDesc
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_gradient_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     """Makes random UINT32 numbers, evenly distributed, from a counter and a key."""
 
@@ -2637,6 +4350,70 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
+    """Finds the elements that are not zero: their number, and the coordinates of each."""
+
+    input_tensor: TensorDesc
+    output_count_tensor: TensorDesc
+    output_coordinates_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_count_tensor: TensorDesc,
+        output_coordinates_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ResampleGrad(Operator, op="RESAMPLE_GRAD"):
+    """Computes the gradient of RESAMPLE1, given the gradient of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class SliceGrad(Operator, op="SLICE_GRAD"):
@@ -2726,6 +4503,156 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class RoiAlign(Operator, op="ROI_ALIGN"):
+    """Samples each region of a picture, at the centres of a grid."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class RoiAlign1(Operator, op="ROI_ALIGN1"):
+    """Samples each region of a picture, on a grid with offsets."""
+
+    input_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class GatherNd1(Operator, op="GATHER_ND1"):
+    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class DynamicQuantizeLinear(Operator, op="DYNAMIC_QUANTIZE_LINEAR"):
     """Quantizes a tensor with one scale and one zero point, which follow from its range."""
 
@@ -2801,6 +4728,190 @@ class ElementWiseQuantizedLinearAdd(Operator, op="ELEMENT_WISE_QUANTIZED_LINEAR_
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
+class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
+    """Computes the gradients of ROI_ALIGN1, given the gradient of its output."""
+
+    input_tensor: TensorDesc | None
+    input_gradient_tensor: TensorDesc
+    roi_tensor: TensorDesc
+    batch_indices_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc | None
+    output_roi_gradient_tensor: TensorDesc | None
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc | None = None,
+        input_gradient_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc | None = None,
+        output_roi_gradient_tensor: TensorDesc | None = None,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc | None = None,
+        input_gradient_tensor: TensorDesc,
+        roi_tensor: TensorDesc,
+        batch_indices_tensor: TensorDesc,
+        reduction_function: ReduceFunction | str,
+        interpolation_mode: InterpolationMode | str,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class BatchNormalizationTraining(Operator, op="BATCH_NORMALIZATION_TRAINING"):
+    """Normalizes elements by their own mean and variance."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc
+    bias_tensor: TensorDesc
+    fused_add_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_mean_tensor: TensorDesc
+    output_variance_tensor: TensorDesc
+    epsilon: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        bias_tensor: TensorDesc,
+        fused_add_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_mean_tensor: TensorDesc,
+        output_variance_tensor: TensorDesc,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc,
+        bias_tensor: TensorDesc,
+        fused_add_tensor: TensorDesc | None = None,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> tuple[jax.Array, ...]: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample2(Operator, op="RESAMPLE2"):
+    """Resamples a tensor, where NEAREST_NEIGHBOR rounds up or down."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class ResampleGrad1(Operator, op="RESAMPLE_GRAD1"):
+    """Computes the gradient of RESAMPLE2, given the gradient of its output."""
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(
+        self,
+        *,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_gradient_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
 class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     """Writes one number on a band of diagonals of matrices."""
 
@@ -2836,6 +4947,292 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     @overload
     def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
     @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
+    """Weights values by how well each query agrees with their keys, head by head."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class QuantizedLinearAveragePooling(Operator, op="QUANTIZED_LINEAR_AVERAGE_POOLING"):
+    """Averages the quantized elements of each window, and quantizes the mean."""
+
+    input_tensor: TensorDesc
+    input_scale_tensor: TensorDesc
+    input_zero_point_tensor: TensorDesc | None
+    output_scale_tensor: TensorDesc
+    output_zero_point_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    include_padding: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        input_scale_tensor: TensorDesc,
+        input_zero_point_tensor: TensorDesc | None = None,
+        output_scale_tensor: TensorDesc,
+        output_zero_point_tensor: TensorDesc | None = None,
+        strides: Integers,
+        window_size: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        dilations: Integers,
+        include_padding: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MatrixMultiplyIntegerToFloat(Operator, op="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
+    """Multiplies matrices of quantized numbers to floats, and adds a bias."""
+
+    a_tensor: TensorDesc
+    a_scale_tensor: TensorDesc
+    a_zero_point_tensor: TensorDesc | None
+    b_tensor: TensorDesc
+    b_scale_tensor: TensorDesc
+    b_zero_point_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    def __init__(
+        self,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        a_tensor: TensorDesc,
+        a_scale_tensor: TensorDesc,
+        a_zero_point_tensor: TensorDesc | None = None,
+        b_tensor: TensorDesc,
+        b_scale_tensor: TensorDesc,
+        b_zero_point_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MeanVarianceNormalization2(Operator, op="MEAN_VARIANCE_NORMALIZATION2"):
+    """Normalizes elements by the mean and the variance over `axes`, or by one of these."""
+
+    input_tensor: TensorDesc
+    scale_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    axes: tuple[int, ...]
+    use_mean: bool
+    use_variance: bool
+    epsilon: float
+    fused_activation: FusedActivation | None
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        axes: Integers,
+        use_mean: bool,
+        use_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        scale_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        axes: Integers,
+        use_mean: bool,
+        use_variance: bool,
+        epsilon: float,
+        fused_activation: FusedActivation | type[Operator] | None = None,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
+    """Weights values by how well each query agrees with their keys, which query heads may share."""
+
+    query_tensor: TensorDesc | None
+    key_tensor: TensorDesc | None
+    value_tensor: TensorDesc | None
+    stacked_query_key_tensor: TensorDesc | None
+    stacked_key_value_tensor: TensorDesc | None
+    stacked_query_key_value_tensor: TensorDesc | None
+    bias_tensor: TensorDesc | None
+    mask_tensor: TensorDesc | None
+    relative_position_bias_tensor: TensorDesc | None
+    past_key_tensor: TensorDesc | None
+    past_value_tensor: TensorDesc | None
+    past_sequence_lengths_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    output_present_key_tensor: TensorDesc | None
+    output_present_value_tensor: TensorDesc | None
+    scale: float
+    mask_filter_value: float
+    query_head_count: int
+    key_value_head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(
+        self,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        output_tensor: TensorDesc,
+        output_present_key_tensor: TensorDesc | None = None,
+        output_present_value_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        query_tensor: TensorDesc | None = None,
+        key_tensor: TensorDesc | None = None,
+        value_tensor: TensorDesc | None = None,
+        stacked_query_key_tensor: TensorDesc | None = None,
+        stacked_key_value_tensor: TensorDesc | None = None,
+        stacked_query_key_value_tensor: TensorDesc | None = None,
+        bias_tensor: TensorDesc | None = None,
+        mask_tensor: TensorDesc | None = None,
+        relative_position_bias_tensor: TensorDesc | None = None,
+        past_key_tensor: TensorDesc | None = None,
+        past_value_tensor: TensorDesc | None = None,
+        past_sequence_lengths_tensor: TensorDesc | None = None,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType | str,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Quantize(Operator, op="QUANTIZE"):
@@ -3613,6 +6010,129 @@ class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Resample3(Operator, op="RESAMPLE3"):
+    """Resamples a tensor, and averages neighbours where it becomes smaller."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    antialiased: bool
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        antialiased: bool,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        interpolation_mode: InterpolationMode | str,
+        rounding_direction: AxisDirection | str,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        antialiased: bool,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Fold(Operator, op="FOLD"):
+    """Adds the columns that UNFOLD makes at the places of their windows."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Self: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike) -> jax.Array: ...
+    @overload
+    def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
+
+class Unfold(Operator, op="UNFOLD"):
+    """Copies the elements of each window into one column."""
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(
+        self,
+        *,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
+    ) -> None: ...
+    @classmethod
+    def infer(
+        cls,
+        *,
+        input_tensor: TensorDesc,
+        window_sizes: Integers,
+        strides: Integers,
+        dilations: Integers,
+        start_padding: Integers,
+        end_padding: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,

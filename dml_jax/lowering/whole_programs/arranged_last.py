@@ -95,7 +95,8 @@ def _applied(platform: str, eqn: Any, xs: Sequence[_Value]) -> Sequence[_Value]:
     first = next((x for x in pending if not _is_number(x)), None)
     if pending and all(map(_is_number, xs)):
         first = pending[0]
-    if first is not None and maps_elements(eqn) and eqn.outvars[0].aval.shape == first.shape:
+    is_alike = first is not None and all(jnp.shape(x) in ((), first.shape) for x in xs)
+    if first is not None and is_alike and maps_elements(eqn):
         return [_elementwise(platform, eqn, first, xs)]
     return bound(eqn, [_array(x) for x in xs])
 
@@ -152,7 +153,7 @@ def _before(x: _Value, shape: Sequence[int]) -> jax.Array:
 def _apart(x: _Value, like: Pending, sizes: Sequence[int]) -> jax.Array:
     if isinstance(x, Pending) and x.axes == like.axes:
         return x.apart()
-    return _array(x).reshape(sizes)
+    return jnp.broadcast_to(_array(x), like.shape).reshape(sizes)  # sizes of 1 spread
 
 
 def _array(x: _Value) -> jax.Array:

@@ -1,0 +1,52 @@
+"""What a user of JAX would write for recurrent networks of one forward pass, without biases."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def _scanned(cell: Callable[..., Any], count: int) -> Callable[[Any], Callable[..., Any]]:
+    """Return the expression of a cell with `count` states."""
+
+    def expression(op: Any) -> Callable[..., Any]:
+        def call(x: jax.Array, weight: jax.Array, recurrence: jax.Array) -> Any:
+            w, r = weight[0, 0], recurrence[0, 0]
+            first = (jnp.zeros((x.shape[2], r.shape[1]), x.dtype),) * count
+
+            def step(states: Any, part: jax.Array) -> Any:
+                states = cell(part, r, *states)
+                return states, states[0]
+
+            last, outputs = lax.scan(step, first, x[0] @ w.T)
+            return outputs[:, None], *(state[None, None] for state in last)
+
+        return call
+
+    return expression
+
+
+def _rnn(part: Any, r: Any, h: Any) -> Any:
+    return (jnp.tanh(part + h @ r.T),)
+
+
+def _lstm(part: Any, r: Any, h: Any, c: Any) -> Any:
+    i, o, f, new = jnp.split(part + h @ r.T, 4, -1)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(new)
+    return jax.nn.sigmoid(o) * jnp.tanh(c), c
+
+
+def _gru(part: Any, r: Any, h: Any) -> Any:
+    k = h.shape[-1]
+    z, reset = jnp.split(jax.nn.sigmoid(part[:, : 2 * k] + h @ r[: 2 * k].T), 2, -1)
+    new = jnp.tanh(part[:, 2 * k :] + (reset * h) @ r[2 * k :].T)
+    return ((1 - z) * new + z * h,)
+
+
+EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "RNN": _scanned(_rnn, 1),
+    "LSTM": _scanned(_lstm, 2),
+    "GRU": _scanned(_gru, 1),
+}

@@ -1,0 +1,48 @@
+"""Running sums and products, and top-k, as a user of JAX writes them."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _cumulative(function: Any, exclusive: str, identity: int) -> Any:
+    def expression(op: Any) -> Any:
+        axis, is_exclusive = op.axis, getattr(op, exclusive)
+
+        def turned(x: Any) -> Any:
+            return jnp.flip(x, axis) if op.axis_direction.name == "DECREASING" else x
+
+        def of(x: Any) -> Any:
+            x = turned(x)
+            if is_exclusive:
+                first = jnp.full_like(lax.slice_in_dim(x, 0, 1, axis=axis), identity)
+                x = jnp.concatenate([first, lax.slice_in_dim(x, 0, -1, axis=axis)], axis)
+            return turned(function(x, axis, dtype=x.dtype))
+
+        return of
+
+    return expression
+
+
+def _top_k(op: Any) -> Any:
+    increasing = getattr(op, "axis_direction", None) is not None and (
+        op.axis_direction.name == "INCREASING"
+    )
+
+    def of(x: Any) -> Any:
+        lines = jnp.moveaxis(x, op.axis, -1)
+        values, index = lax.top_k(-lines if increasing else lines, op.k)
+        values = -values if increasing else values
+        index = index.astype(op.output_index_tensor.dtype)
+        return jnp.moveaxis(values, -1, op.axis), jnp.moveaxis(index, -1, op.axis)
+
+    return of
+
+
+EXPRESSIONS = {
+    "CUMULATIVE_SUMMATION": _cumulative(jnp.cumsum, "has_exclusive_sum", 0),
+    "CUMULATIVE_PRODUCT": _cumulative(jnp.cumprod, "has_exclusive_product", 1),
+    "TOP_K": _top_k,
+    "TOP_K1": _top_k,
+}

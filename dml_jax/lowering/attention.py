@@ -1,0 +1,127 @@
+"""Attention of several heads; letters name sizes.
+
+B batches, S queries, L new keys, P past keys, T keys in all, N heads of keys and values, G times as
+many heads of queries, D elements of a query or key, E of a value.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.lowering.mapping import precision, widened
+from dml_jax.lowering.softmax import softmax
+
+Parts = tuple[jax.Array, jax.Array, jax.Array]
+
+
+def separated(
+    plain: Sequence[jax.Array | None],
+    stacked: Sequence[jax.Array | None],
+    heads: int,
+    key_heads: int,
+) -> Parts:
+    """Return queries [B, S, G*N, D], keys [B, L, N, D] and values [B, L, N, E].
+
+    Args:
+        plain: queries, keys and values, [..., B, S, heads * D] each; None where they are stacked.
+        stacked: queries and keys, keys and values, or all three: one array [B, S, heads, 2, D] or
+            [B, S, heads, 3, D], and None for the others.
+        heads: the number of heads of the queries.
+        key_heads: that of the keys and values.
+    """
+    parts = [
+        x if x is None else x.reshape(*x.shape[-3:-1], count, -1)
+        for x, count in zip(plain, (heads, key_heads, key_heads), strict=True)
+    ]
+    for whole, places in zip(stacked, ((0, 1), (1, 2), (0, 1, 2)), strict=True):
+        if whole is not None:
+            for k, place in enumerate(places):
+                parts[place] = whole[:, :, :, k]
+    q, k, v = parts
+    assert q is not None and k is not None and v is not None
+    return q, k, v
+
+
+def biased(parts: Parts, bias: jax.Array | None) -> Parts:
+    """Return queries, keys and values plus their parts of `bias`, one after the other in it."""
+    if bias is None:
+        return parts
+    added, start = [], 0
+    for x in parts:
+        count = x.shape[2] * x.shape[3]
+        added.append(x + bias.reshape(-1)[start : start + count].reshape(1, 1, *x.shape[2:]))
+        start += count
+    return added[0], added[1], added[2]
+
+
+def appended(past: jax.Array | None, new: jax.Array) -> jax.Array:
+    """Return `past` [..., B, N, P, D] and `new` [B, L, N, D] behind it, as [B, N, T, D]."""
+    new = new.transpose(0, 2, 1, 3)
+    return new if past is None else jnp.concatenate([past.reshape(past.shape[-4:]), new], 2)
+
+
+def placed(past: jax.Array, new: jax.Array, starts: jax.Array, size: int) -> jax.Array:
+    """Return `past` [..., B, N, P, D] with `new` [B, L, N, D] over it from `starts` [B] on.
+
+    The result is [B, N, `size`, D]: what lies beyond is left out, and elements that neither has
+    are 0.
+    """
+    past = past.reshape(past.shape[-4:])
+    zero = past.dtype.type(0)
+    past = lax.pad(past, zero, [(0, 0, 0), (0, 0, 0), (0, size - past.shape[2], 0), (0, 0, 0)])
+    new = new.transpose(0, 2, 1, 3)
+    index = (jnp.arange(size, dtype=jnp.int32)[None] - starts[:, None])[:, None, :, None]
+    is_new = (index >= 0) & (index < new.shape[2])
+    moved = jnp.take_along_axis(new, jnp.clip(index, 0, new.shape[2] - 1), 2)
+    return jnp.where(is_new, moved, past)
+
+
+def causal(starts: jax.Array, queries: int, new: int, keys: int) -> jax.Array:
+    """Return which of `keys` each query may see, [B, 1, `queries`, `keys`].
+
+    Query i of batch b stands at position `starts[b] + i`, and sees the keys up to there, of which
+    `new` are new.
+    """
+    key = jnp.arange(keys, dtype=jnp.int32)[None, None, None]
+    query = jnp.arange(queries, dtype=jnp.int32)[None, None, :, None]
+    return key <= starts[:, None, None, None] + jnp.minimum(query, new - 1)
+
+
+def between(starts: jax.Array | None, ends: jax.Array, keys: int) -> jax.Array:
+    """Return which of `keys` lie in [start, end) of their batch, [B, 1, 1, `keys`]."""
+    key = jnp.arange(keys, dtype=jnp.int32)[None, None, None]
+    is_below = key < ends[:, None, None, None]
+    return is_below if starts is None else is_below & (key >= starts[:, None, None, None])
+
+
+def attend(
+    parts: Parts,
+    scale: float,
+    added: Sequence[jax.Array],
+    seen: Sequence[jax.Array],
+    filtered: float,
+) -> jax.Array:
+    """Return the values, weighted by how well queries and keys agree, [B, S, G*N*E] in FLOAT32.
+
+    Args:
+        parts: queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E].
+        scale: multiplies the products of queries and keys.
+        added: is added to these, [B, G*N, S, T] or 1 in some dimensions.
+        seen: false where a product becomes `filtered`, likewise.
+        filtered: the product of what is not seen.
+    """
+    q, k, v = map(widened, parts)
+    (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
+    rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
+    batch, exact = ((0, 1), (0, 1)), precision()
+    scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
+    scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
+    for array in added:
+        scores = scores + widened(array)
+    for is_seen in seen:
+        scores = jnp.where(is_seen, scores, scores.dtype.type(filtered))
+    weights = softmax(scores).reshape(b, n, heads // n * s, t)
+    out = lax.dot_general(weights, v, (((3,), (2,)), batch), precision=exact)
+    return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)

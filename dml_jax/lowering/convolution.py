@@ -1,0 +1,314 @@
+"""Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering import quantization
+from dml_jax.lowering.mapping import precision, widened
+from dml_jax.lowering.windows import Window, unfold
+
+# An output element of a group that adds at most so many products is a chain of multiply-adds.
+FEW_PRODUCTS = 80
+# From so many windows on, a CPU convolves faster with the channels last.
+MANY_WINDOWS = 8192
+# So many products of two numbers of 9 bits have a sum that FLOAT32 holds exactly.
+EXACT_PRODUCTS = 256
+
+
+def convolution(
+    x: jax.Array,
+    w: jax.Array,
+    bias: jax.Array | None,
+    window: Window,
+    groups: int,
+    is_mirrored: bool,
+    activation: Callable[[jax.Array], jax.Array] | None = None,
+) -> jax.Array:
+    """Return `activation(x * w + bias)`, where `*` convolves, summed in FLOAT32, rounded once.
+
+    Args:
+        x: {N, groups * C, spatial...}.
+        w: the filter, {groups * P, C, spatial...}.
+        bias: {1, groups * P, 1...}.
+        window: of the filter's sizes.
+        groups: how many parts of the channels are convolved apart.
+        is_mirrored: whether the last element of the filter meets the first one of the window.
+        activation: a function of floats.
+    """
+    w = lax.rev(widened(w), range(2, x.ndim)) if is_mirrored else widened(w)
+    return _finished(_correlation(widened(x), w, window, groups), bias, activation, x.dtype)
+
+
+def transposed(
+    x: jax.Array,
+    w: jax.Array,
+    bias: jax.Array | None,
+    window: Window,
+    groups: int,
+    is_mirrored: bool,
+    sizes: Sequence[int],
+    output_padding: Sequence[int],
+    activation: Callable[[jax.Array], jax.Array] | None = None,
+) -> jax.Array:
+    """Return the transpose of `convolution`: `y[i * stride + k * dilation - start] += x[i] * w[k]`.
+
+    Args:
+        x: {N, groups * C, spatial...}.
+        w: the filter, {groups * C, P, spatial...}.
+        bias: {1, groups * P, 1...}.
+        window: of the filter's sizes.
+        groups: how many parts of the channels are convolved apart.
+        is_mirrored: as for `convolution`.
+        sizes: the spatial sizes of the result, output padding included.
+        output_padding: the zeros behind each spatial dimension, which bias and activation follow.
+        activation: a function of floats.
+    """
+    w = widened(w) if is_mirrored else lax.rev(widened(w), range(2, x.ndim))
+    parts = w.reshape(groups, -1, *w.shape[1:])
+    w = parts.swapaxes(1, 2).reshape(-1, parts.shape[1], *w.shape[2:])
+    start, end = [], []
+    lists = (x.shape[2:], sizes, output_padding, *window[:4])
+    for n, size, padding, k, stride, dilation, cut in zip(*lists, strict=True):
+        start.append((k - 1) * dilation - cut)
+        end.append(size - padding - (n - 1) * stride - 1 + cut)
+    inner = Window(window.sizes, (1,) * len(sizes), window.dilations, start, end)
+    y = _correlation(widened(x), w, inner, groups, window.strides)
+    zero = y.dtype.type(0)
+    y = lax.pad(y, zero, [(0, 0, 0), (0, 0, 0), *((0, p, 0) for p in output_padding)])
+    return _finished(y, bias, activation, x.dtype)
+
+
+def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
+    """Return a sum with bias and activation, rounded."""
+    if bias is not None:
+        y = y + widened(bias)
+    if activation is not None:
+        y = activation(y)
+    return lax.convert_element_type(y, dtype)
+
+
+def _correlation(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return the correlation in the form that suits these shapes.
+
+    Args:
+        x: {N, groups * C, spatial...}; `inside[d] - 1` zeros go between elements of dimension d.
+        w: {groups * P, C, spatial...}.
+        window: of the sizes of `w`, over `x` with its zeros.
+        groups: how many parts of the channels are convolved apart.
+        inside: the steps of the elements of `x`; None is 1.
+    """
+    products = math.prod(w.shape[1:])
+    if groups > 1 and products <= FEW_PRODUCTS:
+        return by_shifts(x, w, window, groups, inside)
+    if groups == 1 and inside is None and products == w.shape[1]:
+        return by_product(x, w, window)
+    if len(window.sizes) < 3 and not _gains_by_order(x, window, groups, inside):
+        return plain(x, w, window, groups, inside)
+    return lax.platform_dependent(
+        x,
+        w,
+        cpu=lambda x, w: on_cpu(x, w, window, groups, inside),
+        default=lambda x, w: plain(x, w, window, groups, inside),
+    )
+
+
+def on_cpu(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return the correlation in the form that a CPU is fast at."""
+    if len(window.sizes) == 3:
+        return by_planes(x, w, window, groups, inside)
+    if _gains_by_order(x, window, groups, inside):
+        return channels_last(x, w, window, inside)
+    return plain(x, w, window, groups, inside)
+
+
+def _gains_by_order(
+    x: jax.Array, window: Window, groups: int, inside: Sequence[int] | None
+) -> bool:
+    """Return whether a CPU convolves faster with the channels last."""
+    spread = inside or [1] * len(window.sizes)
+    counts = window.counts([(n - 1) * s + 1 for n, s in zip(x.shape[2:], spread, strict=True)])
+    return groups == 1 and x.shape[0] * math.prod(counts) >= MANY_WINDOWS
+
+
+def plain(
+    x: jax.Array,
+    w: jax.Array,
+    window: Window,
+    groups: int,
+    inside: Sequence[int] | None = None,
+    layout: Any = None,
+) -> jax.Array:
+    """Return the correlation, by `jax.lax`."""
+    return lax.conv_general_dilated(
+        x,
+        w,
+        window.strides,
+        window.padding,
+        inside,
+        window.dilations,
+        layout,
+        groups,
+        precision=precision(),
+    )
+
+
+def channels_last(
+    x: jax.Array, w: jax.Array, window: Window, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` of one group, computed with the channels behind the spatial dimensions."""
+    spatial = tuple(range(1, x.ndim - 1))
+    last = (0, x.ndim - 1, *spatial)
+    layout = lax.ConvDimensionNumbers(last, (x.ndim - 1, x.ndim - 2, *range(x.ndim - 2)), last)
+    y = plain(
+        jnp.moveaxis(x, 1, -1), w.transpose(*range(2, x.ndim), 1, 0), window, 1, inside, layout
+    )
+    return jnp.moveaxis(y, -1, 1)
+
+
+def by_planes(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` of 3 spatial dimensions, with the filter's depth as channels of planes."""
+    deep, flat = (Window(*(part[k] for part in window)) for k in (slice(1), slice(1, 3)))
+    zeros = [(0, 0, 0)] * 5
+    zeros[2] = (deep.start[0], deep.end[0], inside[0] - 1 if inside else 0)
+    padded = lax.pad(x, x.dtype.type(0), zeros)
+    counts = deep.unpadded.counts(padded.shape[2:3])
+    taps = [deep.at(padded, offset, counts)[:, :, :, None] for offset in deep.offsets]
+    stacked = lax.concatenate(taps, 3).transpose(0, 2, 1, 3, 4, 5)
+    planes = stacked.reshape(-1, x.shape[1] * deep.sizes[0], *x.shape[3:])
+    y = on_cpu(planes, w.reshape(w.shape[0], -1, *w.shape[3:]), flat, groups, inside and inside[1:])
+    return jnp.moveaxis(y.reshape(x.shape[0], counts[0], *y.shape[1:]), 1, 2)
+
+
+def by_shifts(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` as one multiply-add for each channel and place of the window."""
+    spread = inside or [1] * len(window.sizes)
+    edges = [(a, b, s - 1) for (a, b), s in zip(window.padding, spread, strict=True)]
+    padded = lax.pad(x, x.dtype.type(0), [(0, 0, 0), (0, 0, 0), *edges])
+    counts = window.unpadded.counts(padded.shape[2:])
+    batch, channels, outputs = x.shape[0], w.shape[1], w.shape[0] // groups
+    taps = w.reshape(1, groups, outputs, channels, -1, *[1] * len(counts))
+    total = None
+    for c in range(channels):
+        of_channel = padded[:, c::channels]
+        for k, offset in enumerate(window.offsets):
+            shifted = window.at(of_channel, offset, counts)
+            product = shifted[:, :, None] * taps[:, :, :, c, k]
+            total = product if total is None else total + product
+    assert total is not None
+    return total.reshape(batch, groups * outputs, *counts)
+
+
+def by_product(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    """Return `plain` of one group and a window of one element, as a product of matrices."""
+    counts = window.counts(x.shape[2:])
+    moved = window.at(window.padded(x, 0), [0] * len(counts), counts)
+    matrix = jnp.broadcast_to(w.reshape(w.shape[:2]), (x.shape[0], *w.shape[:2]))
+    y = _products(matrix, moved.reshape(*moved.shape[:2], -1))
+    return y.reshape(x.shape[0], w.shape[0], *counts)
+
+
+def _products(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return the matrix products of the last two dimensions."""
+    batch = tuple(range(a.ndim - 2))
+    contracted = ((a.ndim - 1,), (a.ndim - 2,))
+    return lax.dot_general(a, b, (contracted, (batch, batch)), precision=precision())
+
+
+def integer_convolution(
+    x: jax.Array,
+    x_zero: jax.Array | None,
+    w: jax.Array,
+    w_zero: jax.Array | None,
+    window: Window,
+    groups: int,
+) -> jax.Array:
+    """Return the sum of `(x - x_zero) * (w - w_zero)` as INT32, which wraps.
+
+    Args:
+        x: {N, groups * C, spatial...} of 8 bits; padding has the difference 0.
+        w: {groups * P, C, spatial...} of 8 bits.
+        x_zero: one element; None is 0.
+        w_zero: one element, or one for each output channel; None is 0.
+        window: of the sizes of `w`.
+        groups: how many parts of the channels are convolved apart.
+    """
+    x, w = _difference(x, x_zero, 1), _difference(w, w_zero, 0)
+    if groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS:
+        return by_shifts(x, w, window, groups)
+    return by_exact_products(x, w, window, groups)
+
+
+def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of INT32 of 9 bits, as products of FLOAT32 matrices.
+
+    Each product has so few terms that its sum is exact. (A GPU has no convolution of integers, and
+    that of a CPU is slow.)
+    """
+    terms = math.prod(w.shape[1:])
+    parts = -(-terms // EXACT_PRODUCTS)
+    rest = parts * EXACT_PRODUCTS - terms if parts > 1 else 0
+
+    def apart(matrix: jax.Array, axis: int) -> jax.Array:
+        edges = [(0, rest if d == axis else 0, 0) for d in range(matrix.ndim)]
+        padded = lax.pad(matrix.astype(np.float32), np.float32(0), edges)
+        length = padded.shape[axis] // parts
+        return padded.reshape(*padded.shape[:axis], parts, length, *padded.shape[axis + 1 :])
+
+    columns = unfold(x, window)
+    columns = apart(columns.reshape(x.shape[0], groups, terms, columns.shape[2]), 2)
+    rows = jnp.swapaxes(apart(w.reshape(groups, -1, terms), 2), 1, 2)  # {groups, parts, P, terms}
+    rows = jnp.broadcast_to(rows, (x.shape[0], *rows.shape))
+    sums = _products(rows, columns).astype(np.int32).sum(2, dtype=np.int32)
+    return sums.reshape(x.shape[0], w.shape[0], *window.counts(x.shape[2:]))
+
+
+def _difference(x: jax.Array, zero: jax.Array | None, axis: int) -> jax.Array:
+    """Return `x - zero` as INT32; several zeros go along an axis."""
+    x = lax.convert_element_type(x, np.int32)
+    return x if zero is None else x - _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+
+
+def _along(v: jax.Array, axis: int, rank: int) -> jax.Array:
+    """Return the elements of `v` along an axis of an array of this rank."""
+    return v.reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def quantized(
+    total: jax.Array,
+    bias: jax.Array | None,
+    x_scale: jax.Array,
+    w_scale: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    dtype: Any,
+) -> jax.Array:
+    """Return `(total + bias) * x_scale * w_scale`, quantized.
+
+    Args:
+        total: what `integer_convolution` returns.
+        bias: {1, channels, 1...}, INT32.
+        x_scale: FLOAT32, one element.
+        w_scale: FLOAT32, one element, or one for each channel.
+        scale: FLOAT32, one element, of the result.
+        zero: the integer of the result that stands for 0, one element; None is 0.
+        dtype: the result's type.
+    """
+    total = total if bias is None else total + bias
+    factor = _along(x_scale, 1, total.ndim) * _along(w_scale, 1, total.ndim)
+    zero = None if zero is None else _along(zero, 1, total.ndim)
+    real = lax.convert_element_type(total, np.float32) * factor
+    return quantization.quantize(real, _along(scale, 1, total.ndim), zero, dtype)

@@ -1,0 +1,127 @@
+"""Products of matrices: of floats in full precision, of integers exactly."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.mapping import precision, widened
+
+Activation = Callable[[jax.Array], jax.Array]
+
+
+def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool]) -> jax.Array:
+    """Return the products of the matrices in the last two axes of `a` and `b`.
+
+    Args:
+        a: matrices of the batch in the other axes.
+        b: matrices of the same batch.
+        dtype: the type of the sums and of the result.
+        transposed: whether the matrices of `a`, and of `b`, are transposed first.
+    """
+    batch = tuple(range(a.ndim - 2))
+    summed = (
+        (a.ndim - 2 if transposed[0] else a.ndim - 1,),
+        (b.ndim - 1 if transposed[1] else b.ndim - 2,),
+    )
+    dimensions = summed, (batch, batch)
+    return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
+
+
+def gemm(
+    a: jax.Array,
+    b: jax.Array,
+    c: jax.Array | None,
+    transposed: tuple[bool, bool],
+    alpha: float,
+    beta: float,
+    activation: Activation | None,
+) -> jax.Array:
+    """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once."""
+    y = product(a, b, np.float32, transposed) * np.float32(alpha)
+    if c is not None:
+        y = y + widened(c) * np.float32(beta)
+    return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
+
+
+def of_rows(x: jax.Array, rank: int) -> jax.Array:
+    """Return one parameter, or one for each row, as it stands beside matrices of `rank` axes."""
+    return x.reshape((1,) * (rank - 2) + (-1, 1))
+
+
+def of_columns(x: jax.Array, rank: int) -> jax.Array:
+    """Return one parameter, or one for each column, as it stands beside matrices."""
+    return x.reshape((1,) * (rank - 1) + (-1,))
+
+
+def integer_product(
+    a: jax.Array,
+    a_zero: jax.Array | None,
+    b: jax.Array,
+    b_zero: jax.Array | None,
+    dtype: Any,
+) -> jax.Array:
+    """Return `(a - a_zero) @ (b - b_zero)` as INT32 or FLOAT32.
+
+    Args:
+        a: integers of at most 32 bits.
+        a_zero: one integer, or one for each row of `a`; None is 0.
+        b: integers of as many bits.
+        b_zero: one integer, or one for each column of `b`; None is 0.
+        dtype: the type of the result.
+
+    Sums of 8-bit integers are INT32, of wider ones INT64; they wrap.
+    """
+    of_a, of_b = (lambda x: of_rows(x, a.ndim)), (lambda x: of_columns(x, b.ndim))
+    if a.dtype.itemsize == 1:
+        total = _product_of_bytes(a, _zero(a_zero, a, of_a), b, _zero(b_zero, b, of_b))
+        return lax.convert_element_type(total, dtype)
+    with jax.enable_x64(True):
+        left, right = lax.convert_element_type(a, np.int64), lax.convert_element_type(b, np.int64)
+        if a_zero is not None:
+            left = left - of_a(lax.convert_element_type(a_zero, np.int64))
+        if b_zero is not None:
+            right = right - of_b(lax.convert_element_type(b_zero, np.int64))
+        return lax.convert_element_type(product(left, right, np.int64, (False, False)), dtype)
+
+
+def _signed(x: jax.Array) -> jax.Array:
+    """Return INT8 as it is, and UINT8 as INT8, with 128 taken off each element."""
+    return x if x.dtype == np.int8 else lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
+
+
+def _zero(zero: jax.Array | None, x: jax.Array, placed: Activation) -> Any:
+    """Return what stands for 0 in `_signed(x)`, as INT32, where `zero` stands for 0 in `x`."""
+    if zero is None:
+        return jnp.int32(0 if x.dtype == np.int8 else -128)
+    return lax.convert_element_type(placed(_signed(zero)), np.int32)
+
+
+def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> jax.Array:
+    """Return `(_signed(a) - a_zero) @ (_signed(b) - b_zero)`, which wraps.
+
+    The terms of the zero points are added afterwards, because XLA multiplies INT8 faster than
+    differences, which take more bits.
+    """
+    left, right = _signed(a), _signed(b)
+    rows = jnp.sum(left, -1, np.int32, keepdims=True)
+    columns = jnp.sum(right, -2, np.int32, keepdims=True)
+    ends = a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero
+    return product(left, right, np.int32, (False, False)) - ends
+
+
+def real_product(
+    a: jax.Array,
+    a_scale: jax.Array,
+    a_zero: jax.Array | None,
+    b: jax.Array,
+    b_scale: jax.Array,
+    b_zero: jax.Array | None,
+) -> jax.Array:
+    """Return the FLOAT32 product of the real numbers that integers stand for."""
+    steps = integer_product(a, a_zero, b, b_zero, jnp.float32)
+    scale = of_rows(widened(a_scale), a.ndim) * of_columns(widened(b_scale), b.ndim)
+    return steps * scale

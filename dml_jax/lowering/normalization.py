@@ -1,0 +1,182 @@
+"""Normalizations, and their gradients: of FLOAT32, with the sums in FLOAT32."""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Activation = Callable[[jax.Array], jax.Array]
+Three = tuple[jax.Array, jax.Array, jax.Array]
+
+
+def activated(y: jax.Array, activation: Activation | None) -> jax.Array:
+    """Return `activation(y)`; None leaves `y`."""
+    return y if activation is None else activation(y)
+
+
+def statistics(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+    """Return the mean and the population variance of the elements over `axes`, by two passes."""
+    mean = jnp.mean(x, axes, keepdims=True)
+    return mean, jnp.mean(jnp.square(x - mean), axes, keepdims=True)
+
+
+def axes_of_ones(x: jax.Array) -> tuple[int, ...]:
+    """Return the axes of size 1."""
+    return tuple(axis for axis, size in enumerate(x.shape) if size == 1)
+
+
+def inverse_deviation(variance: jax.Array, epsilon: float) -> jax.Array:
+    """Return `1 / sqrt(variance + epsilon)`."""
+    return 1 / jnp.sqrt(variance + np.float32(epsilon))
+
+
+def mean_variance(
+    x: jax.Array,
+    scale: jax.Array | None,
+    bias: jax.Array | None,
+    axes: Sequence[int],
+    uses: tuple[bool, bool],
+    epsilon: float,
+) -> jax.Array:
+    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`.
+
+    Args:
+        x: the elements.
+        scale: of the sizes of `x`, or 1 in some dimensions, as `bias`; None is 1.
+        bias: None is 0.
+        axes: the dimensions over which mean and variance are taken.
+        uses: whether the mean is subtracted, and whether the rest is divided. The variance is about
+            0 where the mean is not used.
+        epsilon: is added to the variance.
+    """
+    uses_mean, uses_variance = uses
+    if uses_mean:
+        x = x - jnp.mean(x, axes, keepdims=True)
+    if uses_variance:
+        variance = jnp.mean(jnp.square(x), axes, keepdims=True)
+        x = x * inverse_deviation(variance, epsilon)
+    x = x if scale is None else x * scale
+    return x if bias is None else x + bias
+
+
+def batch(
+    x: jax.Array,
+    mean: jax.Array,
+    variance: jax.Array,
+    scale: jax.Array,
+    bias: jax.Array,
+    epsilon: float,
+) -> jax.Array:
+    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`."""
+    return (x - mean) * inverse_deviation(variance, epsilon) * scale + bias
+
+
+def batch_gradient(
+    x: jax.Array,
+    dy: jax.Array,
+    mean: jax.Array,
+    variance: jax.Array,
+    scale: jax.Array,
+    epsilon: float,
+) -> Three:
+    """Return the gradients of `batch` for `x`, `scale` and `bias`; the statistics are constants."""
+    axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
+    slope = jnp.sum(dy * (x - mean), axes, keepdims=True) * inverse
+    return dy * (scale * inverse), slope, jnp.sum(dy, axes, keepdims=True)
+
+
+def batch_training_gradient(
+    x: jax.Array,
+    dy: jax.Array,
+    mean: jax.Array,
+    variance: jax.Array,
+    scale: jax.Array,
+    epsilon: float,
+) -> Three:
+    """Return the gradients of `batch` with the statistics of `x`, for `x`, `scale` and `bias`."""
+    axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
+    centred = x - jnp.mean(x, axes, keepdims=True)
+    along = jnp.mean(dy * centred, axes, keepdims=True) * jnp.square(inverse)
+    rest = dy - jnp.mean(dy, axes, keepdims=True) - centred * along
+    _, of_scale, of_bias = batch_gradient(x, dy, mean, variance, scale, epsilon)
+    return rest * (scale * inverse), of_scale, of_bias
+
+
+def window_sum(x: jax.Array, axes: Sequence[int], size: int, mirrored: bool = False) -> jax.Array:
+    """Return the sum over `size` neighbours along each of `axes`, the element itself among them.
+
+    A window of even size has one more element behind its middle than before it; a mirrored one has
+    one more before. Elements outside of `x` are 0.
+    """
+    for axis in axes:
+        n = x.shape[axis]
+        before, behind = min((size - 1) // 2, n - 1), min(size // 2, n - 1)
+        padding = (behind, before) if mirrored else (before, behind)
+        window = [1 + before + behind if d == axis else 1 for d in range(x.ndim)]
+        around = [padding if d == axis else (0, 0) for d in range(x.ndim)]
+        x = lax.reduce_window(x, np.float32(0), lax.add, window, [1] * x.ndim, around)
+    return x
+
+
+def local_response(
+    x: jax.Array, axes: Sequence[int], size: int, alpha: float, beta: float, bias: float
+) -> jax.Array:
+    """Return `x / (bias + alpha / size * s) ** beta`, with s the sum of squares in the window.
+
+    Args:
+        x: the elements.
+        axes: the dimensions of the window.
+        size: the window's size in each of them.
+        alpha: the factor of the mean of squares.
+        beta: the power.
+        bias: is added before the power is taken.
+    """
+    return x / lax.pow(_base(x, axes, size, alpha, bias), np.float32(beta))
+
+
+def _base(x: jax.Array, axes: Sequence[int], size: int, alpha: float, bias: float) -> jax.Array:
+    squares = window_sum(jnp.square(x), axes, size)
+    return np.float32(bias) + np.float32(alpha / size) * squares
+
+
+def local_response_gradient(
+    x: jax.Array,
+    dy: jax.Array,
+    axes: Sequence[int],
+    size: int,
+    alpha: float,
+    beta: float,
+    bias: float,
+) -> jax.Array:
+    """Return the gradient of `local_response` for `x`, where `dy` is that of its result."""
+    base = _base(x, axes, size, alpha, bias)
+    direct = dy / lax.pow(base, np.float32(beta))
+    around = window_sum(direct * x / base, axes, size, mirrored=True)
+    return direct - np.float32(2 * alpha * beta / size) * x * around
+
+
+def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
+    """Return `x / max(norm, epsilon)`, with the norm over `axis`; 0 where the norm is 0.
+
+    Args:
+        x: the elements.
+        axis: the dimension of the norm.
+        power: 1 for the sum of magnitudes, 2 for the root of the sum of squares.
+        epsilon: the least divisor.
+
+    Elements far from 1 are brought near it by a power of 2, so that all squares are normal floats.
+    """
+    top = lax.stop_gradient(jnp.max(jnp.abs(x), axis, keepdims=True))
+    step = jnp.where(top < 2.0**-50, np.float32(2.0**90), np.float32(1))
+    step = jnp.where(top > 2.0**50, np.float32(2.0**-90), step)
+    x = x * step
+    if power == 1:
+        norm = jnp.sum(x * lax.sign(x), axis, keepdims=True)
+    else:
+        squares = jnp.sum(jnp.square(x), axis, keepdims=True)
+        norm = jnp.sqrt(jnp.where(squares == 0, np.float32(1), squares))
+        norm = jnp.where(squares == 0, np.float32(0), norm)
+    divisor = jnp.maximum(norm, np.float32(epsilon) * step)
+    return x / jnp.where(divisor == 0, np.float32(1), divisor)

@@ -1,0 +1,167 @@
+"""Functions of the elements of each window of an array {N, C, spatial...}."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering import quantization
+from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.windows import Window
+
+
+def average(x: jax.Array, window: Window, include_padding: bool) -> jax.Array:
+    """Return the mean of each window: of all its elements, or of those in the input alone.
+
+    FLOAT16 is summed in FLOAT32. A window without elements has 0.
+    """
+    total = window.fold(lax.add, window.padded(widened(x), 0))
+    count = _count(x.shape[2:], window, include_padding, total.dtype)
+    return lax.convert_element_type(total / count, x.dtype)
+
+
+def _count(sizes: Sequence[int], window: Window, include_padding: bool, dtype: Any) -> jax.Array:
+    """Return by how many elements a window's sum is divided; 1 where there are none."""
+    if include_padding:
+        return jnp.asarray(math.prod(window.sizes), dtype)
+    return jnp.maximum(window.elements(sizes, dtype), dtype.type(1))
+
+
+def average_grad(
+    gradient: jax.Array, window: Window, include_padding: bool, shape: Sequence[int]
+) -> jax.Array:
+    """Return the gradient of the input of `average`, which has this shape."""
+    wide = widened(gradient)
+    x = jax.ShapeDtypeStruct(tuple(shape), wide.dtype)
+    (y,) = jax.linear_transpose(lambda x: average(x, window, include_padding), x)(wide)
+    return lax.convert_element_type(y, gradient.dtype)
+
+
+def lp(x: jax.Array, window: Window, p: int) -> jax.Array:
+    """Return `sum(|x|^p)^(1/p)` of each window; its derivative is 0 where it is 0."""
+    y = widened(x)
+    sizes = y * lax.stop_gradient(lax.sign(y))  # the derivative of |x| at 0 is 0
+    total = window.fold(lax.add, window.padded(lax.integer_pow(sizes, p), 0))
+    if p > 1:
+        is_plain = (total > 0) & (total < np.inf)
+        safe = jnp.where(is_plain, total, total.dtype.type(1))
+        root = lax.sqrt(safe) if p == 2 else _root(safe, p)
+        total = jnp.where(is_plain, root, lax.stop_gradient(total))
+    return lax.convert_element_type(total, x.dtype)
+
+
+def _root(x: jax.Array, p: int) -> jax.Array:
+    """Return `x^(1/p)` of positive floats; a step of Newton's mends what 1/p is rounded by."""
+    guess = lax.pow(x, x.dtype.type(1 / p))
+    return guess * (1 + (x / lax.integer_pow(guess, p) - 1) / p)
+
+
+# Stands for the place of padding.
+_NOWHERE = np.uint32(2**32 - 1)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def maximum(x: jax.Array, window: Window) -> jax.Array:
+    """Return the largest element of each window, or NaN where it has one.
+
+    A window without elements has the lowest value.
+    """
+    return window.fold(lax.max, window.padded(x, _lowest(x)))
+
+
+@maximum.defjvp
+def _(window: Window, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
+    chosen = lambda x: maximum_with_index(x, window, np.uint32)[0]  # noqa: E731
+    return jax.jvp(chosen, primals, tangents)
+
+
+def _lowest(x: jax.Array) -> Any:
+    return -np.inf if is_float(x) else np.iinfo(x.dtype).min
+
+
+def maximum_with_index(
+    x: jax.Array, window: Window, index_type: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Return the largest element of each window, and its row-major index in `x`.
+
+    The first of equal elements, or the first NaN. A window without elements has the lowest value
+    and index 0.
+    """
+    plane = math.prod(x.shape[2:])
+    values = window.padded(widened(x), _lowest(x))
+    places = lax.iota(np.uint32, plane).reshape(1, 1, *x.shape[2:])
+    places = jnp.broadcast_to(window.padded(places, _NOWHERE), values.shape)
+
+    def larger(first: Any, second: Any) -> tuple[jax.Array, jax.Array]:
+        (v, i), (w, j) = first, second
+        wins = (v == v) & ~(w <= v) if is_float(v) else w > v
+        if window.is_padded:
+            wins = wins | (i == _NOWHERE)
+        return lax.select(wins, w, v), lax.select(wins, j, i)
+
+    values, places = window.fold(larger, (values, places))
+    lines = lax.iota(index_type, math.prod(x.shape[:2])) * np.dtype(index_type).type(plane)
+    index = lines.reshape(*x.shape[:2], *[1] * (x.ndim - 2)) + places.astype(index_type)
+    index = jnp.where(places == _NOWHERE, np.dtype(index_type).type(0), index)
+    return lax.convert_element_type(values, x.dtype), index
+
+
+def maximum_grad(x: jax.Array, gradient: jax.Array, window: Window) -> jax.Array:
+    """Return the gradient of the input of `maximum`, summed in FLOAT32."""
+    _, back = jax.vjp(lambda x: maximum(x, window), widened(x))
+    return lax.convert_element_type(back(widened(gradient))[0], x.dtype)
+
+
+def unpooled(x: jax.Array, indices: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """Return zeros of this shape with each element of `x` at its row-major index.
+
+    The last of several elements with one index is written, and none whose index lies outside.
+    """
+    count = math.prod(shape)
+    places = jnp.minimum(indices.reshape(-1), indices.dtype.type(count)).astype(np.uint32)
+    order = lax.iota(np.int32, x.size)
+    writer = jnp.full(count, np.int32(-1)).at[places].max(order, mode="drop")
+    written = x.reshape(-1)[jnp.maximum(writer, np.int32(0))]
+    return jnp.where(writer < 0, x.dtype.type(0), written).reshape(shape)
+
+
+def quantized_average(
+    x: jax.Array,
+    x_scale: jax.Array,
+    x_zero: jax.Array | None,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    window: Window,
+    include_padding: bool,
+    dtype: Any,
+) -> jax.Array:
+    """Return the mean of each window of dequantized elements, quantized.
+
+    Args:
+        x: integers of 8 bits.
+        x_scale: FLOAT32 of one element, or one for each channel; so are the next three.
+        x_zero: the integer of `x` that stands for 0; None is 0.
+        scale: the scale of the result.
+        zero: the integer of the result that stands for 0; None is 0.
+        window: the window.
+        include_padding: whether padding counts as elements that are 0.
+        dtype: the result's type.
+
+    The sum is one of integers; it is scaled, then divided, in FLOAT32.
+    """
+
+    def along(v: jax.Array) -> jax.Array:
+        return v.reshape(1, -1, *[1] * (x.ndim - 2))
+
+    steps = lax.convert_element_type(x, np.int32)
+    if x_zero is not None:
+        steps = steps - along(lax.convert_element_type(x_zero, np.int32))
+    total = window.fold(lax.add, window.padded(steps, 0)).astype(np.float32) * along(x_scale)
+    count = _count(x.shape[2:], window, include_padding, total.dtype)
+    mean = quantization.divide(total, count)
+    return quantization.quantize(mean, along(scale), None if zero is None else along(zero), dtype)

@@ -1,0 +1,361 @@
+"""Regions of pictures, read at samples between the elements, or pooled.
+
+Pictures have the order [N, H, W, C], so that a sample reads the channels of one place, and results
+the order [R, Y, X, C] of regions, rows, columns and channels. Arrays of places have four dimensions
+too, of size 1 where places are equal.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.resampling import nearest
+
+_MOST_STEPS = 64  # of a loop of static length; a longer one ends where the data say
+_FAR = 2.0**20  # beyond every picture
+
+
+@dataclass(frozen=True)
+class Aligning:
+    """How regions are sampled.
+
+    Attributes:
+        sizes: the number of output rows and columns.
+        scales: the factors of the y and x coordinates of regions.
+        input_offset: what is subtracted from the place of a sample.
+        output_offset: what is subtracted from its number.
+        least: the smallest number of samples of an output, along each axis.
+        most: the largest one.
+        to_corners: whether the first and the last sample of a region lie on its corners.
+        is_linear: whether samples interpolate; else they read the nearest element.
+        is_max: whether outputs are the largest of their samples; else their average.
+        outside: the value of samples outside of the picture.
+    """
+
+    sizes: tuple[int, int]
+    scales: tuple[float, float]
+    input_offset: float
+    output_offset: float
+    least: int
+    most: int
+    to_corners: bool
+    is_linear: bool
+    is_max: bool
+    outside: float = 0.0
+
+    def bounds(self, x: jax.Array) -> tuple[int, int]:
+        """Return how many samples of an output can lie inside `x` at most, along y and x.
+
+        Where there are more than `least`, they are at least half an element apart.
+        """
+        inside = (max(self.least, 2 * size + 6) for size in x.shape[1:3])
+        rows, columns = (min(self.most, count) for count in inside)
+        return rows, columns
+
+    def is_short(self, x: jax.Array) -> bool:
+        """Return whether a loop over the samples of an output may have a static length."""
+        rows, columns = self.bounds(x)
+        return rows * columns <= _MOST_STEPS
+
+
+class _Samples:
+    """The samples along one axis: 0 is y, 1 is x.
+
+    Attributes:
+        count: the number of samples of an output, by region.
+        steps: the number of samples of an output that have to be read.
+    """
+
+    def __init__(self, how: Aligning, axis: int, x: jax.Array, rois: jax.Array):
+        start, end = (rois[:, 1 - axis + k] * np.float32(how.scales[axis]) for k in (0, 2))
+        self.how, self.size, bound = how, x.shape[1 + axis], how.bounds(x)[axis]
+        self.start, self.extent = (a.reshape(-1, 1, 1, 1) for a in (start, end - start))
+        along = [1, 1, 1, 1]
+        along[1 + axis] = outputs = how.sizes[axis]
+        fixed = lax.stop_gradient(self.extent)
+        wanted = jnp.where(fixed > 0, jnp.ceil(fixed / np.float32(outputs)), np.float32(1))
+        self.count = jnp.clip(wanted, np.float32(how.least), np.float32(how.most))
+        whole = self.count * np.float32(outputs)
+        self.parts = jnp.maximum(whole - 1, np.float32(1)) if how.to_corners else whole
+        self.number = np.arange(outputs, dtype=np.float32).reshape(along) * self.count
+        self.first = np.float32(0)
+        if how.most > bound:  # samples before the picture are passed over
+            here, there = (lax.stop_gradient(self.place(np.float32(k))) for k in (0, 1))
+            skipped = jnp.floor((-1 - here) / (there - here)) - 1
+            behind = jnp.maximum(self.count - np.float32(bound), np.float32(0))
+            self.first = jnp.where(skipped > 0, jnp.minimum(skipped, behind), np.float32(0))
+        most = jnp.minimum(jnp.max(self.count, initial=1), np.float32(bound))
+        self.steps = most.astype(np.int32)
+
+    def place(self, sample: Any) -> jax.Array:
+        """Return the place of a sample of each output.
+
+        A product before a quotient keeps places exact that are simple fractions.
+        """
+        number = self.number + sample - np.float32(self.how.output_offset)
+        return number * self.extent / self.parts + (self.start - np.float32(self.how.input_offset))
+
+    def at(self, step: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the place of a step of each output, and whether it is a sample that lies inside.
+
+        A place outside is 0.
+        """
+        sample = self.first + step.astype(np.float32)
+        place = self.place(sample)
+        inside = (sample < self.count) & (place >= -1) & (place <= self.size)
+        return jnp.where(inside, place, np.float32(0)), inside
+
+    def inside(self) -> jax.Array:
+        """Return how many samples of each output lie inside, along this axis."""
+
+        def body(step: Any, total: Any) -> Any:
+            return total + self.at(step)[1].astype(np.float32)
+
+        return lax.fori_loop(0, self.steps, body, jnp.zeros(self.number.shape, np.float32))
+
+
+class _Grid:
+    """The samples along both axes, of which a step is a pair."""
+
+    def __init__(self, how: Aligning, x: jax.Array, rois: jax.Array):
+        self.y, self.x = (_Samples(how, axis, x, rois) for axis in (0, 1))
+        self.columns = how.bounds(x)[1] if how.is_short(x) else self.x.steps
+        self.steps: Any = self.y.steps * self.x.steps
+        if how.is_short(x):
+            self.steps = int(np.prod(how.bounds(x)))
+        self.count = self.y.count * self.x.count
+
+    def missing(self) -> jax.Array:
+        """Return how many samples of each output lie outside."""
+        return self.count - self.y.inside() * self.x.inside()
+
+    def at(self, step: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        """Return the places along y and x of a step, and whether they lie inside."""
+        (y, is_y), (x, is_x) = self.y.at(step // self.columns), self.x.at(step % self.columns)
+        return (y, x), is_y & is_x
+
+
+def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) -> jax.Array:
+    """Return the elements of rows `y` and columns `z`: all channels of each, or one each."""
+    places = jnp.broadcast_arrays(batch.reshape(-1, 1, 1, 1), *(a.astype(np.int32) for a in (y, z)))
+    if by_channel:
+        index = (*places, np.arange(x.shape[3], dtype=np.int32))
+    else:
+        index = tuple(place[..., 0] for place in places)
+    return x.at[index].get(mode="promise_in_bounds")
+
+
+def _sampled(
+    x: jax.Array, batch: jax.Array, places: Any, how: Aligning, by_channel: bool = False
+) -> jax.Array:
+    """Return what `x` has at places between its elements; beyond an edge, what it has there."""
+    taps = []
+    for place, size in zip(places, x.shape[1:3], strict=True):
+        end = np.float32(size - 1)
+        place = jnp.where(place >= 0, jnp.where(place < end, place, end), np.float32(0))
+        fixed = lax.stop_gradient(place)
+        low = jnp.floor(fixed) if how.is_linear else nearest(fixed, jnp)
+        taps.append((low, jnp.minimum(low + 1, end), place - low))
+    (top, bottom, v), (left, right, w) = taps
+    at = functools.partial(_gathered, x, batch, by_channel=by_channel)
+    if not how.is_linear:
+        return at(top, left)
+    upper = _mean(at(top, left), at(top, right), w)
+    return _mean(upper, _mean(at(bottom, left), at(bottom, right), w), v)
+
+
+def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
+    """Return `a * (1 - weight) + b * weight`; an infinite `b` of weight 0 is not read."""
+    seen = jnp.where((weight == 0) & ~jnp.isfinite(b), lax.full_like(b, 0), b)
+    return a * (1 - weight) + seen * weight
+
+
+def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+    """Return the sums over the samples of each output that lie inside."""
+    initial = jnp.zeros((rois.shape[0], *how.sizes, x.shape[3]), x.dtype)
+    return lax.fori_loop(
+        0,
+        _Grid(how, x, lax.stop_gradient(rois)).steps,
+        lambda step, total: total + _term(x, rois, batch, how, step),
+        initial,
+    )
+
+
+def _term(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, step: Any) -> jax.Array:
+    """Return the samples of one step, 0 where they lie outside."""
+    places, inside = _Grid(how, x, rois).at(step)
+    return jnp.where(inside, _sampled(x, batch, places, how), np.float32(0))
+
+
+def _sums_gradient(
+    x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, dy: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return the gradients of the picture and of the regions, where `dy` is that of `_sums`."""
+
+    def body(step: Any, total: Any) -> Any:
+        _, back = jax.vjp(lambda x, rois: _term(x, rois, batch, how, step), x, rois)
+        return jax.tree.map(jnp.add, total, back(dy))
+
+    steps = _Grid(how, x, lax.stop_gradient(rois)).steps
+    return lax.fori_loop(0, steps, body, (jnp.zeros_like(x), jnp.zeros_like(rois)))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _long_sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+    """Return what `_sums` does, by a loop whose length the data say."""
+    return _sums(x, rois, batch, how)
+
+
+def _long_sums_forward(x: Any, rois: Any, batch: Any, how: Aligning) -> Any:
+    return _sums(x, rois, batch, how), (x, rois, batch)
+
+
+def _long_sums_backward(how: Aligning, kept: Any, dy: Any) -> Any:
+    return (*_sums_gradient(*kept, how, dy), None)
+
+
+_long_sums.defvjp(_long_sums_forward, _long_sums_backward)
+
+
+def _largest(steps: Any, candidates: Callable[[Any], Any], shape: tuple[int, ...]) -> jax.Array:
+    """Return the step with the largest value of each output, the first of equals, or -1.
+
+    Args:
+        steps: the number of steps.
+        candidates: returns the values of a step, and which of them count. NaN is the largest.
+        shape: the shape of the outputs.
+    """
+
+    def body(step: Any, kept: Any) -> Any:
+        best, chosen = kept
+        value, counts = candidates(step)
+        is_more = (value > best) | ((value != value) & (best == best)) | (chosen < 0)
+        is_best = counts & is_more
+        step = jnp.int32(step)
+        return jnp.where(is_best, value, best), jnp.where(is_best, step, chosen)
+
+    initial = jnp.zeros(shape, np.float32), jnp.full(shape, -1, np.int32)
+    return lax.fori_loop(0, steps, body, initial)[1]
+
+
+def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+    """Return the largest sample of each output that lies inside; without any, `how.outside`."""
+    fixed, fixed_rois = lax.stop_gradient((x, rois))
+    grid = _Grid(how, fixed, fixed_rois)
+
+    def candidates(step: Any) -> Any:
+        places, inside = grid.at(step)
+        return _sampled(fixed, batch, places, how), inside
+
+    shape = (rois.shape[0], *how.sizes, x.shape[3])
+    step = _largest(grid.steps, candidates, shape)
+    places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
+    value = _sampled(x, batch, jnp.broadcast_arrays(*places), how, by_channel=True)
+    return jnp.where(step < 0, np.float32(how.outside), value)
+
+
+def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any, Any]:
+    """Return the picture as [N, H, W, C], the regions as [R, 4], and their pictures as [R]."""
+    last = batch.dtype.type(x.shape[0] - 1)
+    picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
+    return widened(x).transpose(0, 2, 3, 1), widened(rois).reshape(-1, rois.shape[-1]), picture
+
+
+def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+    """Return what `x` [N, C, H, W] has in regions, as [R, C, Y, X].
+
+    Args:
+        x: the pictures.
+        rois: the left, top, right and bottom of each region, [..., R, 4].
+        batch: the picture of each region, [..., R].
+        how: how regions are sampled.
+    """
+    picture, rois, batch = _prepared(x, rois, batch)
+    fixed = _Grid(how, picture, lax.stop_gradient(rois))
+    missing = fixed.missing()
+    outside = np.float32(how.outside)
+    if how.is_max:
+        y = _maxima(picture, rois, batch, how)
+        y = jnp.where((missing > 0) & (y < outside), outside, y)
+    else:
+        sums = _sums if how.is_short(picture) else _long_sums
+        rest = jnp.where(missing > 0, outside * missing, np.float32(0))
+        y = (sums(picture, rois, batch, how) + rest) / fixed.count
+    return y.transpose(0, 3, 1, 2).astype(x.dtype)
+
+
+def align_gradient(
+    x: jax.Array, dy: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning
+) -> tuple[jax.Array, jax.Array]:
+    """Return the gradients of `x` and of `rois`, where `dy` is that of `align`.
+
+    Samples outside of the picture have the value 0 and no gradient.
+    """
+    picture, regions, batch = _prepared(x, rois, batch)
+    slope = widened(dy).transpose(0, 2, 3, 1)
+    if how.is_max:
+        missing = _Grid(how, picture, lax.stop_gradient(regions)).missing()
+        value, back = jax.vjp(lambda x, rois: _maxima(x, rois, batch, how), picture, regions)
+        dx, drois = back(jnp.where((missing > 0) & (value < 0), np.float32(0), slope))
+    else:
+        slope = slope / _Grid(how, picture, lax.stop_gradient(regions)).count
+        dx, drois = _sums_gradient(picture, regions, batch, how, slope)
+    return dx.transpose(0, 3, 1, 2).astype(x.dtype), drois.reshape(rois.shape).astype(rois.dtype)
+
+
+def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) -> jax.Array:
+    """Return the largest elements of the bins of regions, as [R, C, Y, X]; 0 of an empty bin.
+
+    Args:
+        x: the pictures, [N, C, H, W].
+        rois: the picture, left, top, right and bottom of each region, [..., R, 5].
+        scale: the factor of coordinates, which are rounded then, halves away from zero.
+        sizes: the number of bins along y and x.
+    """
+    regions = lax.stop_gradient(widened(rois)).reshape(-1, 5)
+    batch = _whole(jnp.trunc(regions[:, 0]), 0, x.shape[0] - 1)
+    picture, _, _ = _prepared(x, regions, batch)
+    places = lax.round(regions[:, 1:] * np.float32(scale), lax.RoundingMethod.AWAY_FROM_ZERO)
+    whole = _whole(places, -_FAR, _FAR)
+    bins = []
+    for axis, count in enumerate(sizes):
+        start, end = (whole[:, 1 - axis + k].reshape(-1, 1, 1, 1) for k in (0, 2))
+        along = [1, 1, 1, 1]
+        along[1 + axis] = count
+        part = np.arange(count, dtype=np.int32).reshape(along)
+        each, more = jnp.divmod(jnp.maximum(end - start + 1, np.int32(1)), np.int32(count))
+        limits = (
+            start + part * each + part * more // np.int32(count),
+            start + (part + 1) * each - (-(part + 1) * more) // np.int32(count),
+        )
+        size = np.int32(picture.shape[1 + axis])
+        bins.append([jnp.clip(limit, np.int32(0), size) for limit in limits])
+    (top, bottom), (left, right) = bins
+    columns = jnp.max(right - left, initial=1)
+
+    def read(x: jax.Array, step: Any, by_channel: bool) -> tuple[jax.Array, jax.Array]:
+        y, z = top + step // columns, left + step % columns
+        ends = (np.int32(n - 1) for n in picture.shape[1:3])
+        y_inside, z_inside = (jnp.minimum(a, end) for a, end in zip((y, z), ends, strict=True))
+        return _gathered(x, batch, y_inside, z_inside, by_channel), (y < bottom) & (z < right)
+
+    steps = jnp.max(bottom - top, initial=0) * columns
+    fixed = lax.stop_gradient(picture)
+    shape = (regions.shape[0], *sizes, x.shape[1])
+    step = _largest(steps, lambda step: read(fixed, step, by_channel=False), shape)
+    value, _ = read(picture, jnp.maximum(step, np.int32(0)), by_channel=True)
+    value = jnp.where(step < 0, np.float32(0), value)
+    return value.transpose(0, 3, 1, 2).astype(x.dtype)
+
+
+def _whole(x: jax.Array, low: float, high: float) -> jax.Array:
+    """Return floats as INT32 within limits, NaN as 0."""
+    fits = jnp.clip(x, np.float32(low), np.float32(high))
+    return jnp.where(x == x, fits, np.float32(0)).astype(np.int32)

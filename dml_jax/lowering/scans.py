@@ -1,0 +1,158 @@
+"""Running sums and products along an axis, and the first elements of sorted lines."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.interpreters import batching
+
+from dml_jax.lowering.devices.placement import (
+    by_platform,
+    on_one_device,
+    placed_primitive,
+    platforms_of,
+)
+from dml_jax.lowering.mapping import is_float, widened
+
+Combine = Callable[[jax.Array, jax.Array], jax.Array]
+
+# A CPU takes a step along the axis for all lines at once. Where lines are few, a step is of pieces.
+FEW_LINES, PIECE = 64, 32
+
+
+def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
+    """Return the sums of the elements up to each one along `axis`.
+
+    `reverse` begins at the end of the axis, `exclusive` leaves the element itself out.
+    """
+    return _cumulative(x, axis, reverse, exclusive, lax.add, lax.cumsum)
+
+
+def cumulative_product(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
+    """Return the products of the elements up to each one, as `cumulative_sum` returns sums."""
+    return _cumulative(x, axis, reverse, exclusive, lax.mul, lax.cumprod)
+
+
+def _cumulative(
+    x: jax.Array,
+    axis: int,
+    reverse: bool,
+    exclusive: bool,
+    combine: Combine,
+    whole: Callable[..., jax.Array],
+) -> jax.Array:
+    y = lax.rev(widened(x), [axis] if reverse else [])
+    if exclusive:
+        y = _padded(y, axis, 1, -1, _identity(y, combine))
+    steps = functools.partial(_by_steps, axis=axis, combine=combine)
+    y = lax.platform_dependent(y, cpu=steps, default=functools.partial(whole, axis=axis))
+    return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
+
+
+def _identity(x: jax.Array, combine: Combine) -> jax.Array:
+    return jnp.asarray(0 if combine is lax.add else 1, x.dtype)
+
+
+def _padded(x: jax.Array, axis: int, before: int, behind: int, value: jax.Array) -> jax.Array:
+    widths = [(before, behind, 0) if d == axis else (0, 0, 0) for d in range(x.ndim)]
+    return lax.pad(x, value, widths)
+
+
+def _by_steps(x: jax.Array, axis: int, combine: Combine) -> jax.Array:
+    """Return what lax.cumsum does, by one step for each place of the axis, or of its pieces."""
+    size, identity = x.shape[axis], _identity(x, combine)
+    if size <= 2 * PIECE or x.size // size >= FEW_LINES:
+        lines = jnp.moveaxis(x, axis, 0)
+
+        def step(carry: jax.Array, line: jax.Array) -> tuple[jax.Array, jax.Array]:
+            made = combine(carry, line)
+            return made, made
+
+        _, made = lax.scan(step, jnp.full_like(lines[0], identity), lines)
+        return jnp.moveaxis(made, 0, axis)
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    count = math.ceil(size / PIECE)
+    pieces = _padded(x, axis, 0, count * PIECE - size, identity)
+    pieces = _by_steps(pieces.reshape(*before, count, PIECE, *behind), axis + 1, combine)
+    ends = _padded(lax.index_in_dim(pieces, -1, axis + 1, False), axis, 1, -1, identity)
+    starts = jnp.expand_dims(_by_steps(ends, axis, combine), axis + 1)
+    made = combine(jnp.broadcast_to(starts, pieces.shape), pieces)
+    return lax.slice_in_dim(made.reshape(*before, -1, *behind), 0, size, axis=axis)
+
+
+def top_k(
+    x: jax.Array, axis: int, k: int, increasing: bool, index_type: np.dtype
+) -> tuple[jax.Array, jax.Array]:
+    """Return the first `k` elements of each line along `axis`, sorted, and their indices.
+
+    `increasing` has the smallest first, or else the largest. NaN is before all numbers, and equal
+    elements stay in the order of their indices.
+    """
+    keys = jnp.moveaxis(_keys(x, increasing), axis, -1)
+    index = jnp.moveaxis(_first.bind(keys, k=k), -1, axis)
+    values = jnp.take_along_axis(x, index, axis, mode="promise_in_bounds")
+    return values, lax.convert_element_type(index, index_type)
+
+
+def _keys(x: jax.Array, increasing: bool) -> jax.Array:
+    """Return integers of 32 or 64 bits that decrease in the order in which elements come."""
+    size = max(x.dtype.itemsize, 4)
+    signed = jnp.dtype(f"int{8 * size}")
+    if not is_float(x):
+        if x.dtype == jnp.dtype(f"uint{8 * size}"):
+            keys = lax.bitcast_convert_type(x, signed) ^ signed.type(np.iinfo(signed).min)
+        else:
+            keys = lax.convert_element_type(x, signed)
+        return ~keys if increasing else keys
+    y = widened(x)
+    bits = lax.bitcast_convert_type(y, signed)
+    keys = _folded(bits)
+    keys = jnp.where(keys == signed.type(-1), signed.type(0), keys)  # -0
+    keys = ~keys if increasing else keys
+    most = np.iinfo(signed).max
+    infinity = np.array(np.inf, y.dtype).view(signed)
+    return jnp.where((bits & signed.type(most)) > infinity, signed.type(most), keys)
+
+
+def _folded(bits: jax.Array) -> jax.Array:
+    """Return the bits of floats as integers in the floats' order; of these integers, the bits."""
+    limits = np.iinfo(bits.dtype)
+    shift = bits.dtype.type(limits.bits - 1)
+    return bits ^ (lax.shift_right_arithmetic(bits, jnp.full_like(bits, shift)) & limits.max)
+
+
+def _by_sort(keys: jax.Array, k: int) -> jax.Array:
+    places = lax.broadcasted_iota(jnp.int32, keys.shape, keys.ndim - 1)
+    return lax.sort((~keys, places), num_keys=1, is_stable=True)[1][..., :k]
+
+
+def _by_floats(keys: jax.Array, k: int) -> jax.Array:
+    """Return what `_by_sort` does, from the FLOAT32 of which XLA's CPU compares the bits."""
+    return lax.top_k(lax.bitcast_convert_type(_folded(keys), jnp.float32), k)[1]
+
+
+def _form(ctx: Any, k: int) -> Callable[[jax.Array], jax.Array]:
+    """Return the function for a program: on one CPU, XLA's own top-k, which takes FLOAT32 only.
+
+    XLA does not divide it among devices, as it divides a sort.
+    """
+    is_short = on_one_device(ctx.module_context) and ctx.avals_in[0].dtype.itemsize == 4
+    forms = {"cpu": functools.partial(_by_floats, k=k)} if is_short else {}
+    return by_platform(platforms_of(ctx), forms, functools.partial(_by_sort, k=k))
+
+
+def _batched(xs: Any, dims: Any, k: int) -> tuple[jax.Array, int]:
+    return _first.bind(jnp.moveaxis(xs[0], dims[0], 0), k=k), 0
+
+
+# The places of the `k` largest keys along the last axis; the first of equal ones comes first.
+_first = placed_primitive("first_places", _form)
+_first.def_abstract_eval(
+    lambda keys, k: keys.update(shape=(*keys.shape[:-1], k), dtype=np.dtype(np.int32))
+)
+batching.primitive_batchers[_first] = _batched

@@ -1,0 +1,149 @@
+"""Windows that slide over the spatial dimensions of an array {N, C, spatial...}."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Parts = TypeVar("Parts")
+
+# A longer window is folded half by half, so that a program does not grow with its size.
+FEW = 8
+
+
+class Window(NamedTuple):
+    """A window: one number for each spatial dimension in every list.
+
+    Attributes:
+        sizes: the elements that the window reads.
+        strides: the steps from one window to the next.
+        dilations: the steps from one element of a window to the next.
+        start, end: the elements of padding before and behind the input.
+    """
+
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    start: Sequence[int]
+    end: Sequence[int]
+
+    @property
+    def padding(self) -> list[tuple[int, int]]:
+        """The padding before and behind each spatial dimension."""
+        return list(zip(self.start, self.end, strict=True))
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(self.start) or any(self.end)
+
+    @property
+    def unpadded(self) -> "Window":
+        """The window without padding, for an input that is padded already."""
+        zeros = (0,) * len(self.sizes)
+        return self._replace(start=zeros, end=zeros)
+
+    @property
+    def offsets(self) -> Iterator[tuple[int, ...]]:
+        """The places of the window's elements from its first one, row-major."""
+        steps = zip(self.sizes, self.dilations, strict=True)
+        return itertools.product(*(range(0, size * step, step) for size, step in steps))
+
+    def counts(self, sizes: Sequence[int]) -> list[int]:
+        """Return how many windows there are in each dimension of an input of spatial `sizes`."""
+        parts = zip(sizes, *self, strict=True)
+        return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in parts]
+
+    def padded(self, x: jax.Array, value: jax.typing.ArrayLike) -> jax.Array:
+        """Return `x` with `value` for the padding."""
+        if not self.is_padded:
+            return x
+        edges = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in self.padding)]
+        return lax.pad(x, jnp.asarray(value, x.dtype), edges)
+
+    def at(self, x: jax.Array, offset: Sequence[int], counts: Sequence[int]) -> jax.Array:
+        """Return the element of each window that lies at `offset`; `x` is padded."""
+        for d, step in enumerate(offset):
+            x = _every(x, d + 2, step, self.strides[d], counts[d])
+        return x
+
+    def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts) -> Parts:
+        """Return the elements of each window combined, in their row-major order.
+
+        Args:
+            combine: an associative function of two elements; an element may be several arrays.
+            parts: the padded array, or several of the same sizes.
+        """
+        arrays = jax.tree.leaves(parts)
+        counts = self.unpadded.counts(arrays[0].shape[2:])
+        for d in reversed(range(len(counts))):
+            parts = _folded(
+                combine, parts, d + 2, self.sizes[d], self.dilations[d], self.strides[d], counts[d]
+            )
+        return parts
+
+    def elements(self, sizes: Sequence[int], dtype: np.dtype) -> jax.Array:
+        """Return how many elements of each window lie in an input of spatial `sizes`."""
+        rank = 2 + len(sizes)
+        total = jnp.ones([1] * rank, dtype)
+        for d, count in enumerate(self.counts(sizes)):
+            first = np.arange(count)[:, None] * self.strides[d] - self.start[d]
+            places = first + np.arange(self.sizes[d]) * self.dilations[d]
+            inside = ((places >= 0) & (places < sizes[d])).sum(1).astype(dtype)
+            total = total * inside.reshape([-1 if axis == d + 2 else 1 for axis in range(rank)])
+        return total
+
+
+def _every(x: jax.Array, axis: int, first: int, stride: int, count: int) -> jax.Array:
+    """Return `count` elements of an axis, from `first` on, each `stride` behind the one before."""
+    return lax.slice_in_dim(x, first, first + (count - 1) * stride + 1, stride, axis)
+
+
+def _folded(
+    combine: Callable[[Parts, Parts], Parts],
+    parts: Parts,
+    axis: int,
+    size: int,
+    dilation: int,
+    stride: int,
+    count: int,
+) -> Parts:
+    """Return windows along one axis combined."""
+
+    def at(parts: Parts, first: int) -> Parts:
+        return jax.tree.map(lambda x: _every(x, axis, first, stride, count), parts)
+
+    if size <= FEW:
+        return reduce(combine, (at(parts, k * dilation) for k in range(size)))
+    half = size // 2
+    places = (count - 1) * stride + 1 + half * dilation
+    halves = _folded(combine, parts, axis, half, dilation, 1, places)
+    whole = combine(at(halves, 0), at(halves, half * dilation))
+    return combine(whole, at(parts, (size - 1) * dilation)) if size % 2 else whole
+
+
+def unfold(x: jax.Array, window: Window) -> jax.Array:
+    """Return {N, C * window elements, windows}: each column has the elements of one window."""
+    counts = window.counts(x.shape[2:])
+    x = window.padded(x, 0)
+    rank = len(counts)
+    for d, count in enumerate(counts):  # {N, C, spatial..., elements of earlier dimensions...}
+        taps = range(0, window.sizes[d] * window.dilations[d], window.dilations[d])
+        slices = [_every(x, d + 2, first, window.strides[d], count) for first in taps]
+        x = lax.concatenate([s[..., None] for s in slices], x.ndim)
+    order = [0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)]
+    channels = x.shape[1] * math.prod(window.sizes)
+    return x.transpose(order).reshape(x.shape[0], channels, math.prod(counts))
+
+
+def fold(x: jax.Array, window: Window, shape: Sequence[int]) -> jax.Array:
+    """Return an array of `shape` with the columns that `unfold` makes added at their places."""
+    whole = jax.ShapeDtypeStruct(tuple(shape), x.dtype)
+    (y,) = jax.linear_transpose(lambda y: unfold(y, window), whole)(x)
+    return y

@@ -1,0 +1,201 @@
+"""Attention of several heads: MULTIHEAD_ATTENTION and its version with grouped heads."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dml_jax.errors import NOTHING, DmlError, Expect, Fault
+from dml_jax.lowering import attention
+from dml_jax.lowering.mapping import widened
+from dml_jax.operator import Operator, rule
+from dml_jax.tensor import TensorDesc
+
+
+class _Attention(Operator):
+    """Weights values by how well each query agrees with their keys, head by head.
+
+    `score[i, j] = scale * sum(query[i, d] * key[j, d] for every d)`, plus the relative position
+    bias, masked
+
+    `output[i] = sum(softmax(score[i])[j] * value[j] for every j)`
+
+    Letters name sizes: B batches, S queries, L new keys, P past keys, T keys in all, H heads of
+    queries, N heads of keys and values, D elements of a query or key, E of a value. Queries, keys
+    and values come in one of four ways:
+
+    - query_tensor, key_tensor, value_tensor
+    - query_tensor, stacked_key_value_tensor, with E equal to D
+    - stacked_query_key_tensor, value_tensor, with L equal to S and N equal to H
+    - stacked_query_key_value_tensor, with both
+
+    Choices: a mask of BOOLEAN adds `mask_filter_value`, other masks put it in place of the score;
+    the two differ where no key of a query is left. BOOLEAN masks where the element is 0, and
+    nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
+    after them are of packed sequences, which tensors of B batches are not. The bias is in the
+    present keys and values. Everything is computed in FLOAT32; outputs are rounded once.
+
+    Gradient: through the softmax to all floats; none to a key that a mask replaces.
+
+    Fields:
+        query_tensor: [B, S, H*D]; this, the keys, values, masks, bias and output may have more
+            dimensions of size 1 before these.
+        key_tensor: [B, L, N*D].
+        value_tensor: [B, L, N*E].
+        stacked_query_key_tensor: [B, S, H, 2, D].
+        stacked_key_value_tensor: [B, L, N, 2, D].
+        stacked_query_key_value_tensor: [B, S, H, 3, D].
+        bias_tensor: is added to queries, keys and values, [H*D + N*D + N*E], in this order.
+        mask_tensor: what a query may see, as `mask_type` says.
+        relative_position_bias_tensor: is added to the scores, [B, H, S, T].
+        past_key_tensor: keys before the new ones, [B, N, P, D]; with past_value_tensor only.
+        past_value_tensor: values before the new ones, [B, N, P, E].
+        output_tensor: [B, S, H*E].
+        output_present_key_tensor: past keys and the new ones behind them, [B, N, T, D].
+        output_present_value_tensor: past values and the new ones behind them, [B, N, T, E].
+        scale: usually 1 / sqrt(D).
+        mask_filter_value: a large negative number, usually -10000.
+        mask_type: how the mask is read. NONE: there is no mask. KEY_SEQUENCE_LENGTH, [B]: the
+            number of keys. KEY_SEQUENCE_END_START, [2, B]: behind the last key, then the first key.
+            KEY_QUERY_SEQUENCE_LENGTH_START_END, [3*B + 2]: the number of keys, then offsets.
+            BOOLEAN, [B, H, S, T]: 0 where the key is hidden.
+    """
+
+    @property
+    def head_counts(self) -> tuple[int, int]:
+        """The numbers of heads of queries, and of keys and values."""
+        raise NotImplementedError
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe an attention of 4 heads over a sequence of as many elements as asked."""
+        heads, size = 4, 4 * 2 ** min(elements.bit_length() // 4, 4)
+        shape = (1, max(elements // (heads * size), 1), heads * size)
+        counts = [f.name for f in cls.fields if f.name.endswith("head_count")]
+        with suppress(DmlError):
+            tensor = TensorDesc(data_type, shape)
+            fields: dict[str, Any] = dict.fromkeys(("query_tensor", "key_tensor"), tensor)
+            fields |= {"value_tensor": tensor, "mask_type": "NONE", "mask_filter_value": -10000.0}
+            fields |= {"scale": 1 / math.sqrt(size), **dict.fromkeys(counts, heads)}
+            return [cls.infer(**fields, outputs=())]
+        return []
+
+    def masks(self, mask: jax.Array | None, keys: int) -> tuple[list[jax.Array], list[jax.Array]]:
+        """Return what a mask of `keys` adds to the scores, and which keys it leaves."""
+        if mask is None:
+            return [], []
+        batches, kind = self.output_tensor.sizes[-3], self.mask_type.suffix
+        if kind == "BOOLEAN":
+            filtered = jnp.float32(self.mask_filter_value)
+            return [jnp.where(mask == 0, filtered, jnp.float32(0)).reshape(mask.shape[-4:])], []
+        ends, starts = mask.reshape(-1)[:batches], None
+        if kind == "KEY_SEQUENCE_END_START":
+            starts = mask.reshape(-1)[batches:]
+        return [], [attention.between(starts, ends, keys)]
+
+    def lower(self, *arrays):
+        wide = [x if x is None else widened(x) for x in arrays]
+        plain, stacked, (bias, mask, position, past_key, past_value, *rest) = (
+            wide[:3],
+            wide[3:6],
+            wide[6:],
+        )
+        parts = attention.separated(plain, stacked, *self.head_counts)
+        q, k, v = attention.biased(parts, bias)
+        seen = []
+        if rest and rest[0] is not None:
+            size, new = self.present_size, k.shape[1]
+            starts = jnp.clip(rest[0].reshape(-1), -new, size)
+            seen = [attention.causal(starts, q.shape[1], new, size)]
+            k, v = (
+                attention.placed(past, x, starts, size)
+                for past, x in ((past_key, k), (past_value, v))
+            )
+        else:
+            k, v = attention.appended(past_key, k), attention.appended(past_value, v)
+        added, left = self.masks(mask, k.shape[2])
+        if position is not None:
+            added.insert(0, position.reshape(position.shape[-4:]))
+        out = attention.attend((q, k, v), self.scale, added, seen + left, self.mask_filter_value)
+        made = zip((out, k, v), self.outputs_of(), strict=True)
+        tensors = [(x, getattr(self, f.name)) for x, f in made]
+        return tuple(
+            x if t is None else lax.convert_element_type(x.reshape(t.sizes), t.dtype)
+            for x, t in tensors
+        )
+
+
+class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
+    """Weights values by how well each query agrees with their keys, head by head.
+
+    Fields:
+        head_count: H, the number of heads, which is N too.
+    """
+
+    arguments = ("query_head_count", "key_value_head_count")
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with the one number of heads."""
+        count, other = (arguments.pop(name) for name in cls.arguments)
+        if count != other:
+            text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
+            raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
+        return {**arguments, "head_count": count}
+
+    @property
+    def head_counts(self) -> tuple[int, int]:
+        return self.head_count, self.head_count
+
+
+class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
+    """Weights values by how well each query agrees with their keys, which query heads may share.
+
+    Query head h reads the keys and values of head `h // (H / N)`.
+
+    Choices: with past_sequence_lengths_tensor the past tensors are buffers, of which as many keys
+    are valid as the length says. New keys and values follow these in the present tensors, which
+    may be longer than the past ones; what does not fit is left out. Query i stands at position
+    `length + i`, and `mask_filter_value` takes the place of its score with each later key. The past
+    tensors have to be given then: a function cannot read what an output holds before.
+
+    Fields:
+        past_sequence_lengths_tensor: the number of valid past keys, [B].
+        query_head_count: H, a multiple of N.
+        key_value_head_count: N.
+    """
+
+    @property
+    def head_counts(self) -> tuple[int, int]:
+        return self.query_head_count, self.key_value_head_count
+
+    @property
+    def present_size(self) -> int:
+        """T, the number of keys in the present tensors: that of the past ones where none is."""
+        present = self.output_present_key_tensor or self.output_present_value_tensor
+        return (present or self.past_key_tensor).sizes[-2]
+
+    @rule("past_sequence_lengths_tensor", "past_key_tensor", "mask_type")
+    def has_a_past(self, expect: Expect) -> None:
+        is_there = self.past_key_tensor is not None or self.past_sequence_lengths_tensor is None
+        expect(is_there, "PastKeyTensor", "be given (PastSequenceLengthsTensor is)", NOTHING)
+
+    def expected_sizes(self) -> dict[str, Sequence[int | None]]:
+        """Return the sizes of what goes by T, where the lengths of the past are given."""
+        if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
+            return {}
+        names = ["relative_position_bias_tensor"]
+        names += ["mask_tensor"] * (self.mask_type.suffix == "BOOLEAN")
+        sizes: dict[str, Sequence[int | None]] = {}
+        for name in names:
+            tensor = getattr(self, name)
+            if tensor is not None:
+                b, s, _ = self.output_tensor.sizes[-3:]
+                whole = (b, self.query_head_count, s, self.present_size)
+                ones = max(tensor.dimension_count - 4, 0)
+                sizes[name] = (*[1] * ones, *whole)
+        return sizes

@@ -1,0 +1,298 @@
+"""Operators that read or write elements where index tensors say."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from dml_jax.errors import DmlError, Fault
+from dml_jax.lowering import indexing
+from dml_jax.operator import Operator
+from dml_jax.tensor import TensorDesc
+
+
+def _of_rank(sizes: Sequence[int], rank: int) -> list[int]:
+    """Return sizes with as many ones in front as give the rank; leading ones go where too many."""
+    sizes = list(sizes)
+    while len(sizes) > rank and sizes[0] == 1:
+        del sizes[0]
+    return [1] * (rank - len(sizes)) + sizes
+
+
+def _without_leading(x: jax.Array, count: int) -> jax.Array:
+    """Return an array with its last `count` dimensions; those before have the size 1."""
+    return x.reshape(x.shape[x.ndim - count :])
+
+
+class _Indexed(Operator):
+    """Reads or writes elements where an index tensor says.
+
+    Choices: a negative index counts from the end.
+
+    Fields:
+        indices_tensor: the indices.
+        input_dimension_count: the number of the input's dimensions, from the last one, that count;
+            those before have the size 1.
+        indices_dimension_count: the number of dimensions of the indices, from the last one, that
+            count; those before have the size 1.
+    """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe reading or writing as many rows of 64 elements as the tensor has."""
+        rows, columns = max(elements // 64, 1), min(64, elements)
+        tensor = TensorDesc(data_type, [rows, columns])
+        is_by_element = cls.short_name in ("GATHER_ELEMENTS", "SCATTER")
+        indices = TensorDesc("INT32", tensor.sizes if is_by_element else [rows, 1])
+        own = {"indices_tensor": indices, "updates_tensor": tensor, "index_dimensions": 2}
+        own |= {"input_dimension_count": 2, "indices_dimension_count": 2}
+        own |= {"axis": 0, "batch_dimension_count": 0, "input_tensor": tensor}
+        if cls.short_name == "GATHER":
+            own |= {"index_dimensions": 1, "indices_tensor": TensorDesc("INT32", [1, rows])}
+        names = [f.name for f in cls.fields]
+        return cls._accepted([{name: own[name] for name in names if name in own}])
+
+    def domain(self, field: str) -> tuple[float, float]:
+        """Return the range of typical elements: indices are those of the first dimension."""
+        is_index = field == "indices_tensor"
+        return (0, self.input_tensor.sizes[0] - 1) if is_index else (0.0, 1.0)
+
+
+class _Gather(_Indexed):
+    """Reads elements where an index tensor says.
+
+    Choices: an index that is still out of range is clamped to it.
+
+    Gradient: the output's, added up at the elements that were read.
+
+    Fields:
+        input_tensor: the tensor to read.
+        output_tensor: the elements; of the input's type and rank, with ones in front.
+    """
+
+    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
+        if "output_tensor" in self.__dict__:
+            return {}  # a record checks them
+        return {"output_tensor": _of_rank(self._sizes, self.input_tensor.dimension_count)}
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        """Return the output's sizes, of any rank."""
+        raise NotImplementedError
+
+
+class Gather(_Gather, op="GATHER"):
+    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`.
+
+    i stands for the coordinates in the last `index_dimensions` dimensions of the indices, a and b
+    for those before and behind `axis`.
+
+    Fields:
+        axis: the dimension of the input that indices name.
+        index_dimensions: the number of dimensions of the indices, from the last one, that count;
+            those before have the size 1. Choice: 0 and the rank are accepted.
+    """
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        input_, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        kept = indices[len(indices) - self.index_dimensions :]
+        return [*input_[: self.axis], *kept, *input_[self.axis + 1 :]]
+
+    def lower(self, x, indices):
+        indices = _without_leading(indices, self.index_dimensions)
+        return indexing.gather(x, indices, self.axis).reshape(self.output_tensor.sizes)
+
+
+class GatherElements(_Gather, op="GATHER_ELEMENTS"):
+    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`.
+
+    The index replaces the coordinate on `axis`.
+
+    Fields:
+        indices_tensor: the indices; of the input's sizes, but along `axis`.
+        output_tensor: the elements; of the indices' sizes.
+        axis: the dimension of the input that indices name.
+    """
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        return self.indices_tensor.sizes
+
+    def lower(self, x, indices):
+        return indexing.gather_elements(x, indices, self.axis)
+
+
+class _GatherNd(_Gather):
+    """Reads slices, each at a list of indices."""
+
+    batch_dimension_count = 0
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        input_, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        first = len(input_) - self.input_dimension_count + self.batch_dimension_count
+        kept = indices[len(indices) - self.indices_dimension_count : -1]
+        return [*kept, *input_[first + indices[-1] :]]
+
+    def lower(self, x, indices):
+        x = _without_leading(x, self.input_dimension_count)
+        indices = _without_leading(indices, self.indices_dimension_count)
+        read = indexing.gather_nd(x, indices, self.batch_dimension_count)
+        return read.reshape(self.output_tensor.sizes)
+
+
+class GatherNd(_GatherNd, op="GATHER_ND"):
+    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`.
+
+    The last dimension of the indices names as many of the input's first dimensions; i stands for
+    the coordinates before it, b for those that are not named.
+    """
+
+    arguments = ("batch_dimension_count",)
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments without the count of batch dimensions, which is 0."""
+        count = arguments.pop("batch_dimension_count")
+        if count != 0 or isinstance(count, bool):
+            raise DmlError([Fault(cls.c_name, "batch_dimension_count", "be 0", count)])
+        return arguments
+
+
+class GatherNd1(_GatherNd, op="GATHER_ND1"):
+    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`.
+
+    n stands for the coordinates in the batch dimensions, i for the others of the indices before the
+    last dimension, which names as many dimensions of the input behind the batch dimensions; b for
+    those that are not named.
+
+    Fields:
+        batch_dimension_count: the number of first dimensions that input and indices share.
+    """
+
+
+class _Scatter(_Indexed):
+    """Writes elements where an index tensor says.
+
+    Choices: an index that is still out of range writes nothing. Of several that name one place, the
+    last in row-major order of the indices writes, on every platform.
+
+    Gradient: the output's, for the input where nothing was written, for each update where it was
+    written.
+
+    Fields:
+        input_tensor: the tensor.
+        output_tensor: the input with the updates in it.
+    """
+
+
+class Scatter(_Scatter, op="SCATTER"):
+    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`.
+
+    The index replaces the coordinate on `axis`. All other elements are the input's. The operator's
+    other name is SCATTER_ELEMENTS.
+
+    Fields:
+        indices_tensor: the indices; of the input's sizes, but along `axis`.
+        updates_tensor: the elements to write; of the indices' sizes.
+        axis: the dimension of the output that indices name.
+    """
+
+    def lower(self, x, indices, updates):
+        return indexing.scatter_elements(x, indices, updates, self.axis)
+
+
+class ScatterNd(_Scatter, op="SCATTER_ND"):
+    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`.
+
+    The last dimension of the indices names as many of the input's first dimensions; i stands for
+    the coordinates before it, b for those that are not named. All other elements are the input's.
+
+    Fields:
+        updates_tensor: the slices to write.
+    """
+
+    def lower(self, x, indices, updates):
+        sizes = self.output_tensor.sizes
+        x = _without_leading(x, self.input_dimension_count)
+        indices = _without_leading(indices, self.indices_dimension_count)
+        updates = updates.reshape(*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+        return indexing.scatter_nd(x, indices, updates).reshape(sizes)
+
+
+class OneHot(_Indexed, op="ONE_HOT"):
+    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`.
+
+    `off` and `on` are the first two elements of the values, in row-major order; each index is that
+    of the line along `axis`.
+
+    Choices: a line whose index is still out of range is `off` everywhere.
+
+    Gradient: for each of the two values, the sum of the output's over its copies.
+
+    Fields:
+        indices_tensor: an index for each line; of the size 1 along `axis`.
+        values_tensor: `off` and `on`, at least; of the output's type.
+        output_tensor: the lines; of any size along `axis`, and of the indices' in all others.
+        axis: the dimension of a line.
+    """
+
+    arguments = ("output_length",)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        lines, size = max(elements // 64, 1), min(64, elements)
+        indices, values = TensorDesc("INT32", [lines, 1]), TensorDesc(data_type, [1, 2])
+        fields = {"indices_tensor": indices, "values_tensor": values, "axis": 1}
+        return cls._accepted([{**fields, "output_sizes": [lines, size]}])
+
+    def domain(self, field: str) -> tuple[float, float]:
+        is_index = field == "indices_tensor"
+        return (0, self.output_tensor.sizes[self.axis] - 1) if is_index else (0.0, 1.0)
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Any:
+        """Return the operator whose lines have `output_length` elements."""
+        length, axis = fields.pop("output_length"), fields["axis"]
+        sizes = list(fields["indices_tensor"].sizes)
+        if isinstance(axis, int) and 0 <= axis < len(sizes):  # or else the axis is refused
+            sizes[axis] = length
+        return cls.infer(**fields, output_sizes=sizes)
+
+    def lower(self, indices, values):
+        return indexing.one_hot(indices, values, self.output_tensor.sizes[self.axis], self.axis)
+
+
+class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
+    """Finds the elements that are not zero: their number, and the coordinates of each.
+
+    `coordinates[r]` is where the element r of those that are not zero lies, in row-major order.
+
+    Choices: NaN and subnormal numbers are not zero, -0 is; rows past the number are 0.
+
+    Gradient: none; the outputs are integers.
+
+    Fields:
+        input_tensor: the tensor.
+        output_count_tensor: the number of elements that are not zero; of one element.
+        output_coordinates_tensor: a row for each element of the input, with its coordinates in the
+            last dimensions; leading dimensions of the size 1 may be left out of it.
+    """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        return cls._accepted([{"input_tensor": TensorDesc(data_type, [elements])}])
+
+    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
+        if "output_coordinates_tensor" in self.__dict__:
+            return {}  # a record checks them
+        tensor = self.input_tensor
+        rows = [math.prod(tensor.sizes), tensor.dimension_count]
+        return {"output_count_tensor": [1], "output_coordinates_tensor": rows}
+
+    def lower(self, x):
+        sizes = self.output_coordinates_tensor.sizes
+        count, coordinates = indexing.nonzero(x, sizes[-1])
+        return count.reshape(self.output_count_tensor.sizes), coordinates.reshape(sizes)

@@ -1,0 +1,152 @@
+"""Operators that multiply matrices: GEMM, and the products of integers."""
+
+import math
+from typing import Any, ClassVar
+
+from jax import lax
+
+from dml_jax.enums import MatrixTransform
+from dml_jax.errors import Expect
+from dml_jax.lowering import matrix, quantization
+from dml_jax.lowering.mapping import widened
+from dml_jax.operator import Operator, rule
+from dml_jax.tensor import TensorDesc
+
+
+class _Product(Operator):
+    """Multiplies matrices.
+
+    Fields:
+        a_tensor: the left matrices, {.., M, K}: the last two dimensions are a matrix, and the
+            leading ones, at most two, count matrices.
+        b_tensor: the right matrices, {.., K, N}; as many as of `a_tensor`.
+        output_tensor: the products, {.., M, N}.
+        a_scale_tensor, b_scale_tensor: what a step of the integers stands for; the sizes are those
+            of the zero points.
+        a_zero_point_tensor: the integer that stands for 0 in `a_tensor`, of its type: one, or one
+            for each row ({.., 1, M, 1}, or {M}). None is 0.
+        b_zero_point_tensor: the integer that stands for 0 in `b_tensor`, of its type: one, or one
+            for each column ({.., 1, N}). None is 0.
+    """
+
+    typical_attributes: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        side = max(math.isqrt(elements), 1)
+        tensors: dict[str, Any] = {}
+        for f in cls.fields:
+            if f.name in ("a_tensor", "b_tensor"):
+                tensors[f.name] = TensorDesc(data_type, (1, 1, side, side))
+            elif f.name.endswith("scale_tensor"):
+                tensors[f.name] = TensorDesc("FLOAT32", (1, 1, 1, 1))
+        return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
+
+
+class Gemm(_Product, op="GEMM"):
+    """Multiplies matrices, adds a third one, and applies an activation.
+
+    `output = activation(alpha * op_a(a) @ op_b(b) + beta * c)`, where `op_a` and `op_b` transpose
+    the last two dimensions or do nothing.
+
+    Choices: products and sums of FLOAT16 are those of FLOAT32, which is rounded once, behind the
+    activation. FLOAT32 is multiplied in full precision on every device, unless
+    `jax_default_matmul_precision` is set. The order of the sum is free. A `beta` of 0 times NaN or
+    infinity is NaN. A fused ACTIVATION_SOFTMAX takes a single matrix.
+
+    Gradient: `alpha * dy @ op_b(b).T` for `a_tensor`, `alpha * op_a(a).T @ dy` for `b_tensor`, and
+    `beta * dy` for `c_tensor`, with `dy` behind the activation's gradient.
+
+    Fields:
+        a_tensor: the left matrices, {.., M, K}, or {.., K, M} with TRANSPOSE.
+        b_tensor: the right matrices, {.., K, N}, or {.., N, K} with TRANSPOSE.
+        c_tensor: what is added, of the output's sizes; strides of 0 broadcast. None is 0.
+        trans_a, trans_b: TRANSPOSE exchanges the last two dimensions of the matrices, NONE leaves
+            them.
+        alpha: the factor of the product.
+        beta: the factor of `c_tensor`.
+        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
+            leaves the sum.
+    """
+
+    typical_attributes = tuple(
+        {"trans_a": "NONE", "trans_b": trans_b, "alpha": 1, "beta": 1}
+        for trans_b in ("NONE", "TRANSPOSE")
+    )
+
+    @rule("output_tensor", "fused_activation")
+    def axes_are_of_the_output(self, expect: Expect) -> None:
+        if self.fused_activation is not None:
+            rank = self.output_tensor.dimension_count
+            for k, axis in enumerate(self.fused_activation.attributes.get("axes", ())):
+                text = f"be in [0, {rank - 1}] (OutputTensor.DimensionCount is {rank})"
+                expect(axis < rank, f"FusedActivation.Axes[{k}]", text, axis)
+
+    def lower(self, a, b, c):
+        transposed = tuple(t == MatrixTransform.TRANSPOSE for t in (self.trans_a, self.trans_b))
+        return matrix.gemm(a, b, c, transposed, self.alpha, self.beta, self.fused_activation)
+
+
+class MatrixMultiplyInteger(_Product, op="MATRIX_MULTIPLY_INTEGER"):
+    """Multiplies matrices of 8-bit integers to INT32.
+
+    `output[m, n] = sum((a[m, k] - a_zero_point[m]) * (b[k, n] - b_zero_point[n]))` over all k.
+
+    Choice: the sum wraps modulo 2^32.
+
+    Gradient: none, since the tensors are integers.
+    """
+
+    def lower(self, a, a_zero, b, b_zero):
+        return matrix.integer_product(a, a_zero, b, b_zero, self.output_tensor.dtype)
+
+
+class QuantizedLinearMatrixMultiply(_Product, op="QUANTIZED_LINEAR_MATRIX_MULTIPLY"):
+    """Multiplies matrices of quantized numbers, and quantizes the product.
+
+    `output[m, n] = clamp(round(real[m, n] / output_scale[m]) + output_zero_point[m], least,
+    largest)`, with the least and the largest number of the output's type, and with
+    `real[m, n] = a_scale[m] * b_scale[n] * sum((a[m, k] - a_zero_point[m]) * (b[k, n] -
+    b_zero_point[n]))` over all k.
+
+    Choices: the sum is an INT32 and wraps; it is scaled in FLOAT32, and divided by the output's
+    scale; halves round to even before the zero point is added; infinities saturate; NaN gives 0.
+
+    Gradient: none, since the output is an integer.
+
+    Fields:
+        output_scale_tensor: what a step of the output stands for: one number, or one for each row.
+        output_zero_point_tensor: the integer that stands for 0 in the output, of its type; None is
+            0.
+    """
+
+    def lower(self, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
+        real = matrix.real_product(a, a_scale, a_zero, b, b_scale, b_zero)
+        zero = None if zero is None else matrix.of_rows(zero, a.ndim)
+        scale = matrix.of_rows(scale, a.ndim)
+        return quantization.quantize(real, scale, zero, self.output_tensor.dtype)
+
+
+class MatrixMultiplyIntegerToFloat(_Product, op="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
+    """Multiplies matrices of quantized numbers to floats, and adds a bias.
+
+    `output[m, n] = bias[m, n] + a_scale[m] * b_scale[n] * sum((a[m, k] - a_zero_point[m]) *
+    (b[k, n] - b_zero_point[n]))` over all k.
+
+    Choices: the sum of 8-bit integers is an INT32, of wider ones an INT64, and wraps; it is scaled
+    in FLOAT32, and rounded to FLOAT16 once, behind the bias; a backend may contract product and
+    bias into one rounding; a bias that is left out is 0.
+
+    Gradient: the output's for the bias; its products with the rest of the formula, summed, for the
+    scales.
+
+    Fields:
+        a_scale_tensor, b_scale_tensor: what a step of the integers stands for, of the output's
+            type; the sizes are those of the zero points.
+        bias_tensor: what is added, of the output's type and sizes; strides of 0 broadcast.
+    """
+
+    def lower(self, a, a_scale, a_zero, b, b_scale, b_zero, bias):
+        real = matrix.real_product(a, a_scale, a_zero, b, b_scale, b_zero)
+        total = real if bias is None else real + widened(bias)
+        return lax.convert_element_type(total, self.output_tensor.dtype)

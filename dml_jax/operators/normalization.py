@@ -1,0 +1,350 @@
+"""Operators that normalize elements by the statistics of others."""
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jax import lax
+
+from dml_jax.errors import DmlError, Fault, items_of
+from dml_jax.lowering import normalization
+from dml_jax.lowering.mapping import widened
+from dml_jax.operator import Operator, typical_sizes
+from dml_jax.tensor import TensorDesc
+
+_WHOLE = ("input_tensor", "input_gradient_tensor")
+
+
+class _Normalizing(Operator):
+    """Normalizes elements.
+
+    Choices: FLOAT16 is computed in FLOAT32, and rounded once.
+
+    Fields:
+        input_tensor: the tensor to normalize.
+        output_tensor: of the input's type and sizes.
+        epsilon: is added to the variance, so that it is not 0; 0.00001 is usual.
+        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
+            leaves the result.
+    """
+
+    typical_attributes: ClassVar[tuple[dict[str, Any], ...]] = ({"epsilon": 1e-5},)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        sizes = typical_sizes(elements)
+        whole, channels = (TensorDesc(data_type, s) for s in (sizes, (1, sizes[1], 1, 1)))
+        tensors = {
+            f.name: whole if f.name in _WHOLE else channels
+            for f in cls.fields
+            if f.tensor and not f.tensor.output and f.name != "fused_add_tensor"
+        }
+        return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
+
+    def lower(self, *arrays):
+        results = self.normalized(*(x if x is None else widened(x) for x in arrays))
+        dtype = self.input_tensor.dtype
+        return jax.tree.map(lambda y: lax.convert_element_type(y, dtype), results)
+
+    def normalized(self, *arrays: Any, **_: Any) -> Any:
+        """Return the outputs, in FLOAT32, of inputs in FLOAT32."""
+        raise NotImplementedError
+
+
+class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
+    """Normalizes elements by a mean and a variance that it is given.
+
+    `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`
+
+    Choice: a variance below -epsilon gives NaN.
+
+    Gradient: `dy * scale / sqrt(variance + epsilon)` for the input, with `dy` behind the
+    activation's gradient, and likewise for the other tensors.
+
+    Fields:
+        mean_tensor, variance_tensor, scale_tensor, bias_tensor: of the input's type and number of
+            dimensions; each size is the input's, or 1, which repeats the element.
+        spatial: has no effect. Below feature level 4_0, false needs a mean and a variance for each
+            element of the last two dimensions.
+    """
+
+    typical_attributes = ({"epsilon": 1e-5, "spatial": True},)
+
+    def normalized(self, x, mean, variance, scale, bias):
+        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        return normalization.activated(y, self.fused_activation)
+
+
+class _BatchGradient(_Normalizing):
+    """Computes gradients of a batch normalization.
+
+    Fields:
+        input_tensor: the input of the normalization.
+        input_gradient_tensor: the gradient of the normalization's output, of the input's sizes.
+        mean_tensor, variance_tensor, scale_tensor: of equal sizes; each size is the input's, or 1,
+            which repeats the element.
+        output_gradient_tensor: the gradient of the input, of its sizes.
+        output_scale_gradient_tensor: the gradient of the scale, of its sizes.
+        output_bias_gradient_tensor: the gradient of the bias, of the sizes of the scale.
+    """
+
+
+class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
+    """Computes the gradients of BATCH_NORMALIZATION, whose mean and variance are constants.
+
+    With `inverse = 1 / sqrt(variance + epsilon)`, and with sums over the dimensions in which the
+    mean has size 1, `output_gradient = dy * scale * inverse`,
+    `output_scale_gradient = sum(dy * (x - mean) * inverse)` and
+    `output_bias_gradient = sum(dy)`.
+
+    Gradient: JAX's own of these formulas.
+    """
+
+    def normalized(self, x, dy, mean, variance, scale):
+        return normalization.batch_gradient(x, dy, mean, variance, scale, self.epsilon)
+
+
+class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"):
+    """Normalizes elements by their own mean and variance.
+
+    `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias + fused_add)`,
+    with the mean and the variance over the dimensions in which the scale has size 1.
+
+    Choices: the variance is the population's: the mean of `(input - mean) ** 2`. A `fused_add` that
+    is left out is 0.
+
+    Gradient: BATCH_NORMALIZATION_TRAINING_GRAD for input, scale and bias, with `dy` behind the
+    activation's gradient; `dy` for `fused_add`.
+
+    Fields:
+        scale_tensor, bias_tensor: of equal sizes; each size is the input's, or 1.
+        fused_add_tensor: what is added before the activation, of the input's sizes.
+        output_mean_tensor, output_variance_tensor: the statistics, of the sizes of the scale.
+    """
+
+    def normalized(self, x, scale, bias, add):
+        mean, variance = normalization.statistics(x, normalization.axes_of_ones(scale))
+        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        y = y if add is None else y + add
+        return normalization.activated(y, self.fused_activation), mean, variance
+
+
+class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRAINING_GRAD"):
+    """Computes the gradients of BATCH_NORMALIZATION_TRAINING, whose statistics are the input's.
+
+    With `inverse = 1 / sqrt(variance + epsilon)`, and with sums and means over the dimensions in
+    which `mean_tensor` has size 1, `output_gradient = scale * inverse * (dy - mean(dy) -
+    (x - mean(x)) * mean(dy * (x - mean(x))) * inverse ** 2)`,
+    `output_scale_gradient = sum(dy * (x - mean_tensor) * inverse)` and
+    `output_bias_gradient = sum(dy)`.
+
+    Choice: the mean is computed again for the input's gradient, and is `mean_tensor` for the
+    scale's.
+
+    Gradient: JAX's own of these formulas.
+    """
+
+    def normalized(self, x, dy, mean, variance, scale):
+        return normalization.batch_training_gradient(x, dy, mean, variance, scale, self.epsilon)
+
+
+class _MeanVariance(_Normalizing):
+    """Normalizes elements by the mean and the variance over some dimensions.
+
+    Choices: the variance is the population's: the mean of `(input - mean) ** 2`. A scale that is
+    left out is 1, a bias that is left out 0, each by itself. Squares beyond FLOAT32 make the
+    variance infinite.
+
+    Gradient: with `n` for the normalized elements and `g = scale * dy` behind the activation's
+    gradient, `(g - mean(g) - n * mean(g * n)) / sqrt(variance + epsilon)` for the input;
+    `sum(dy * n)` for the scale; `sum(dy)` for the bias.
+
+    Fields:
+        scale_tensor, bias_tensor: each size is the input's, or 1, which repeats the element. Below
+            feature level 5_2, both are given or neither.
+        axes: the dimensions over which mean and variance are taken; one or more, each once.
+        normalize_variance: false leaves out the division by the deviation.
+    """
+
+    arguments = ("normalize_variance", "normalize_mean")
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments without `normalize_mean`, which must be true."""
+        uses_mean = arguments.pop("normalize_mean")
+        if uses_mean not in (True, 1):
+            rule = "be true below MEAN_VARIANCE_NORMALIZATION2"
+            raise DmlError([Fault(cls.c_name, "normalize_mean", rule, uses_mean)])
+        return arguments
+
+    @property
+    def uses(self) -> tuple[bool, bool]:
+        """Whether the mean is subtracted, and whether the rest is divided by the deviation."""
+        return True, self.normalize_variance
+
+    def normalized(self, x, scale, bias):
+        y = normalization.mean_variance(x, scale, bias, self.axes, self.uses, self.epsilon)
+        return normalization.activated(y, self.fused_activation)
+
+
+class MeanVarianceNormalization(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION"):
+    """Normalizes each image, or each channel of it, by its mean and variance.
+
+    `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
+    division where `normalize_variance` is false.
+
+    Choice: `epsilon` is added to the variance, as on the newest page.
+
+    Fields:
+        input_tensor: {N, C, H, W}.
+        cross_channel: true takes mean and variance over C, H and W, false over H and W.
+    """
+
+    arguments = ("axes", *_MeanVariance.arguments)
+    typical_attributes = tuple(
+        {"epsilon": 1e-5, "normalize_variance": True, "cross_channel": cross}
+        for cross in (False, True)
+    )
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with `cross_channel` in place of `axes`."""
+        arguments, axes = super().call_of(arguments), arguments.pop("axes")
+        listed = items_of([axes] if isinstance(axes, (int, np.integer)) else axes)
+        named = sorted(a + 4 if isinstance(a, int) and a < 0 else a for a in listed)
+        if named not in ([1, 2, 3], [2, 3]):
+            raise DmlError([Fault(cls.c_name, "axes", "be [2, 3] or [1, 2, 3]", axes)])
+        return {**arguments, "cross_channel": named == [1, 2, 3]}
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The dimensions over which mean and variance are taken."""
+        return (1, 2, 3) if self.cross_channel else (2, 3)
+
+
+class MeanVarianceNormalization1(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION1"):
+    """Normalizes elements by the mean and the variance over `axes`.
+
+    `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
+    division where `normalize_variance` is false.
+    """
+
+    typical_attributes = tuple(
+        {"epsilon": 1e-5, "normalize_variance": True, "axes": axes} for axes in ([2, 3], [3])
+    )
+
+
+class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2"):
+    """Normalizes elements by the mean and the variance over `axes`, or by one of these.
+
+    `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`, without the
+    division where `use_variance` is false.
+
+    Choices: where `use_mean` is false, the mean is 0, in the variance too, which is then the mean
+    of squares; with `use_variance` this is the normalization by the root of the mean square (RMS).
+    With neither, the input is only scaled and shifted. The same activations as with
+    MEAN_VARIANCE_NORMALIZATION1 may be fused.
+
+    Fields:
+        use_mean: whether the mean is subtracted.
+        use_variance: whether elements are divided by the deviation.
+    """
+
+    arguments = ()
+    typical_attributes = tuple(
+        {"epsilon": 1e-5, "use_mean": use_mean, "use_variance": True, "axes": axes}
+        for use_mean, axes in ((True, [2, 3]), (True, [3]), (False, [3]))
+    )
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments."""
+        return arguments
+
+    @property
+    def uses(self) -> tuple[bool, bool]:
+        """Whether the mean is subtracted, and whether the rest is divided by the deviation."""
+        return self.use_mean, self.use_variance
+
+
+class _LocalResponse(_Normalizing):
+    """Normalizes elements by their neighbours.
+
+    Choices: `local_size` divides the sum within a channel too, where the window has
+    `local_size ** 2` elements; a window of even size has one more element behind its middle than
+    before it; elements outside of the tensor are 0.
+
+    Fields:
+        input_tensor: {N, C, H, W}.
+        cross_channel: true has a window over the channels, false one over H and W.
+        local_size: the window's size in each of its dimensions.
+        alpha: the factor of the sum; 0.0001 is usual.
+        beta: the power; 0.75 is usual.
+        bias: is added before the power is taken; 1 is usual.
+    """
+
+    typical_attributes = tuple(
+        {"cross_channel": cross, "local_size": 5, "alpha": 1e-4, "beta": 0.75, "bias": 1}
+        for cross in (True, False)
+    )
+
+    @property
+    def window(self) -> tuple[Any, ...]:
+        """The dimensions of the window, and all numbers of the formula."""
+        axes = (1,) if self.cross_channel else (2, 3)
+        return axes, self.local_size, self.alpha, self.beta, self.bias
+
+
+class LocalResponseNormalization(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION"):
+    """Divides each element by a power of the sum of the squares around it.
+
+    `output = input / (bias + alpha / local_size * sum(input ** 2)) ** beta`, with the sum over a
+    window around the element.
+
+    Gradient: LOCAL_RESPONSE_NORMALIZATION_GRAD.
+    """
+
+    def normalized(self, x):
+        return normalization.local_response(x, *self.window)
+
+
+class LocalResponseNormalizationGrad(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION_GRAD"):
+    """Computes the gradient of LOCAL_RESPONSE_NORMALIZATION.
+
+    With `base = bias + alpha / local_size * sum(x ** 2)`, `output_gradient = dy * base ** -beta -
+    2 * alpha * beta / local_size * x * sum(dy * x * base ** (-beta - 1))`, with the second sum over
+    the elements whose window has this one.
+
+    Gradient: JAX's own of this formula.
+
+    Fields:
+        input_tensor: {N, C, H, W}, the input of the normalization.
+        input_gradient_tensor: the gradient of the normalization's output.
+        output_gradient_tensor: the gradient of the input.
+    """
+
+    def normalized(self, x, dy):
+        return normalization.local_response_gradient(x, dy, *self.window)
+
+
+class LpNormalization(_Normalizing, op="LP_NORMALIZATION"):
+    """Divides each element by the norm of the elements along an axis.
+
+    `output = input / max(norm, epsilon)`, where the norm is `sum(abs(input))` for `p` 1, and
+    `sqrt(sum(input ** 2))` for `p` 2.
+
+    Choices: `epsilon` is the least divisor; where the norm and `epsilon` are 0, the output is 0;
+    squares that are beyond FLOAT32 do no harm.
+
+    Gradient: JAX's own of this formula; `dy / epsilon` where the norm is below `epsilon`.
+
+    Fields:
+        axis: the dimension of the norm.
+        epsilon: the least divisor; 0.00001 is usual.
+        p: which norm: 1 or 2.
+    """
+
+    typical_attributes = tuple({"axis": 1, "epsilon": 1e-5, "p": p} for p in (2, 1))
+
+    def normalized(self, x):
+        return normalization.unit(x, self.axis, self.p, self.epsilon)

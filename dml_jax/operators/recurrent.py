@@ -1,0 +1,227 @@
+"""Recurrent networks: RNN, LSTM, GRU."""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.lowering import recurrent
+from dml_jax.lowering.activations import identity
+from dml_jax.lowering.mapping import widened
+from dml_jax.operator import Operator, rule
+from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
+from dml_jax.tensor import TensorDesc
+
+_OPTIONS = "be Both, Sequence or Single: the outputs to make"
+
+
+class Recurrent(Operator):
+    """Reads sequences step by step; letters name sizes.
+
+    S steps, N sequences, I inputs, K hidden units, D directions (2 of BIDIRECTIONAL, else 1).
+
+    Choices: a sequence that is shorter than S has output 0 beyond its end, where its states stay as
+    they are: its backward pass begins at its last step, and its last states are those of its last
+    step in the order of the pass. A length above S is S; a sequence of length 0 keeps its first
+    states. Bias, first states and peepholes that are left out are 0. Everything is computed in
+    FLOAT32, the states of FLOAT16 too; outputs are rounded once.
+
+    Gradient: back through the steps of each sequence; 0 for inputs beyond its end.
+
+    Fields:
+        input_tensor: the sequences, [1, S, N, I].
+        weight_tensor: what multiplies the inputs, [1, D, G*K, I] for G gates.
+        recurrence_tensor: what multiplies the output of the step before, [1, D, G*K, K].
+        bias_tensor: what is added, [1, 1, D, 2*G*K]: first beside the weights, then beside the
+            recurrences.
+        hidden_init_tensor: the output before the first step, [1, D, N, K].
+        sequence_lengths_tensor: the number of steps of each sequence, [1, 1, 1, N].
+        output_sequence_tensor: the output of each step, [S, D, N, K], by the time of the input.
+        output_single_tensor: the output of the last step of each pass, [1, D, N, K].
+        activation_descs: the activations of the forward pass, then of the backward pass.
+        direction: FORWARD, BACKWARD, or BIDIRECTIONAL: both passes, forward first.
+    """
+
+    gate_count: ClassVar[int]
+
+    def functions(self) -> list[recurrent.Function]:
+        """Return the activations f, g, ... as functions of all directions."""
+        directions = self.weight_tensor.sizes[1]
+        each = len(self.activation_descs) // directions
+        return [recurrent.by_direction(self.activation_descs[k::each]) for k in range(each)]
+
+    def run(
+        self,
+        step: Callable[..., recurrent.States],
+        x: jax.Array,
+        weight: jax.Array,
+        bias: jax.Array | None,
+        states: Iterable[jax.Array | None],
+        lengths: jax.Array | None,
+    ) -> tuple[jax.Array, ...]:
+        """Return the outputs of a step over time: the sequence, then the last states.
+
+        Args:
+            step: makes the states of the gates' parts and the states before.
+            x: the input tensor.
+            weight: the weight tensor.
+            bias: what is added to the gates, [D, G*K].
+            states: the tensor of each state before the first step; None is 0.
+            lengths: the tensor of lengths.
+        """
+        _, directions, rows, _ = weight.shape
+        sizes = (directions, x.shape[2], rows // self.gate_count)
+        first = tuple(jnp.zeros(sizes, jnp.float32) if s is None else widened(s)[0] for s in states)
+        backward = {"FORWARD": [False], "BACKWARD": [True]}.get(
+            self.direction.suffix, [False, True]
+        )
+        steps = None if lengths is None else lengths.reshape(-1)
+        weights = widened(weight)[0]
+        sequence, last = recurrent.passes(
+            step, widened(x)[0], weights, bias, first, steps, backward
+        )
+        made = (sequence, *(state[None] for state in last))
+        return tuple(lax.convert_element_type(array, x.dtype) for array in made)
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe passes over sequences whose weights have about as many elements as asked."""
+        units = max(math.isqrt(elements // cls.gate_count), 1)
+        rows = cls.gate_count * units
+        sizes = {"input": (8, 4, units), "weight": (1, rows, units), "recurrence": (1, rows, units)}
+        activations = [ActivationSigmoid, ActivationTanh, ActivationTanh]
+        count = {1: slice(1, 2), 3: slice(2), 4: slice(3)}[cls.gate_count]
+        fields: dict[str, Any] = {"activation_descs": activations[count], "direction": "FORWARD"}
+        attributes = ("clip_threshold", "use_clip_threshold", "couple_input_forget")
+        names = {*attributes, "linear_before_reset"} & {f.name for f in cls.fields}
+        with suppress(DmlError):
+            for name, shape in sizes.items():
+                fields[f"{name}_tensor"] = TensorDesc(data_type, (1, *shape))
+            return cls._accepted([fields | dict.fromkeys(names, 0)])
+        return []
+
+
+def _summed(bias: jax.Array | None) -> jax.Array | None:
+    """Return both halves of a bias tensor added up, [D, G*K]."""
+    return None if bias is None else sum(jnp.split(widened(bias)[0, 0], 2, -1))
+
+
+class Rnn(Recurrent, op="RNN"):
+    """Runs a simple recurrent network: each step activates a sum of its input and its last output.
+
+    `H_t = f(X_t * W^T + H_(t-1) * R^T + Wb + Rb)`
+
+    Fields:
+        activation_descs: f of the forward pass, then f of the backward pass.
+    """
+
+    gate_count = 1
+
+    def lower(self, x, weight, recurrence, bias, h, lengths):
+        (f,) = self.functions()
+        step = recurrent.rnn(widened(recurrence)[0], f)
+        return self.run(step, x, weight, _summed(bias), [h], lengths)
+
+
+class Lstm(Recurrent, op="LSTM"):
+    """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out.
+
+    `i = f(X_t * Wi^T + H_(t-1) * Ri^T + Pi . C_(t-1) + Wbi + Rbi)`
+
+    `ft = f(X_t * Wf^T + H_(t-1) * Rf^T + Pf . C_(t-1) + Wbf + Rbf)`, or `1 - i` where
+    `couple_input_forget`
+
+    `c = g(X_t * Wc^T + H_(t-1) * Rc^T + Wbc + Rbc)`
+
+    `C_t = ft . C_(t-1) + i . c`
+
+    `o = f(X_t * Wo^T + H_(t-1) * Ro^T + Po . C_t + Wbo + Rbo)`
+
+    `H_t = o . h(C_t)`, with `.` of elements and `*` of matrices.
+
+    The gates lie in the order i, o, f, c.
+
+    Choices: the output gate's peephole reads C_t, as in ONNX; an older text of the page has
+    C_(t-1). The threshold limits what f and g take, not what h takes.
+
+    Fields:
+        cell_mem_init_tensor: the cell before the first step, [1, D, N, K].
+        peephole_tensor: Pi, Po and Pf, [1, 1, D, 3*K].
+        output_cell_single_tensor: the cell after the last step of each pass, [1, D, N, K].
+        activation_descs: f, g and h of the forward pass, then of the backward pass.
+        clip_threshold: what f and g take is limited to [-clip_threshold, clip_threshold]; 0 or
+            more where it is used.
+        use_clip_threshold: whether there is a limit.
+        couple_input_forget: whether the forget gate is `1 - i`.
+    """
+
+    gate_count = 4
+
+    @rule("clip_threshold", "use_clip_threshold")
+    def is_no_empty_range(self, expect: Expect) -> None:
+        holds = not self.use_clip_threshold or self.clip_threshold >= 0
+        text = "be at least 0 (UseClipThreshold is true)"
+        expect(holds, "ClipThreshold", text, self.clip_threshold)
+
+    def lower(self, x, weight, recurrence, bias, h, c, lengths, peephole):
+        limit = np.float32(self.clip_threshold)
+        step = recurrent.lstm(
+            widened(recurrence)[0],
+            None if peephole is None else widened(peephole)[0, 0],
+            self.functions(),
+            (lambda v: jnp.clip(v, -limit, limit)) if self.use_clip_threshold else identity,
+            self.couple_input_forget,
+        )
+        return self.run(step, x, weight, _summed(bias), [h, c], lengths)
+
+
+class Gru(Recurrent, op="GRU"):
+    """Runs gated recurrent units: gates decide how much of the last output stays.
+
+    `z = f(X_t * Wz^T + H_(t-1) * Rz^T + Wbz + Rbz)`
+
+    `r = f(X_t * Wr^T + H_(t-1) * Rr^T + Wbr + Rbr)`
+
+    `h = g(X_t * Wh^T + (r . H_(t-1)) * Rh^T + Wbh + Rbh)`, or where `linear_before_reset`
+    `h = g(X_t * Wh^T + r . (H_(t-1) * Rh^T + Rbh) + Wbh)`
+
+    `H_t = (1 - z) . h + z . H_(t-1)`, with `.` of elements and `*` of matrices.
+
+    The gates lie in the order z, r, h.
+
+    Fields:
+        activation_descs: f and g of the forward pass, then of the backward pass.
+        linear_before_reset: whether r multiplies after the product with Rh.
+    """
+
+    gate_count = 3
+    arguments = ("output_options",)
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with the outputs that `output_options` names."""
+        option = arguments.pop("output_options")
+        names = ["output_sequence_tensor", "output_single_tensor"]
+        options = {"BOTH": names, "SEQUENCE": names[:1], "SINGLE": names[1:]}
+        outputs = options.get(str(getattr(option, "name", option)).upper())
+        if outputs is None:
+            raise DmlError([Fault(cls.c_name, "output_options", _OPTIONS, option)])
+        return {**arguments, "outputs": frozenset(outputs)}
+
+    def lower(self, x, weight, recurrence, bias, h, lengths):
+        added, hidden = _summed(bias), None
+        if self.linear_before_reset:  # r multiplies the last of the biases too
+            units = weight.shape[2] // 3
+            hidden = jnp.zeros((weight.shape[1], units), jnp.float32)
+            if bias is not None:
+                inputs, recurrences = jnp.split(widened(bias)[0, 0], 2, -1)
+                hidden = recurrences[:, 2 * units :]
+                added = inputs + recurrences.at[:, 2 * units :].set(0)
+        step = recurrent.gru(widened(recurrence)[0], hidden, self.functions())
+        return self.run(step, x, weight, added, [h], lengths)

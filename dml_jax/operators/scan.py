@@ -1,0 +1,158 @@
+"""Operators that go along an axis: running sums and products, the first of sorted elements."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dml_jax.enums import AxisDirection, TensorDataType
+from dml_jax.errors import DmlError, Fault
+from dml_jax.lowering import scans
+from dml_jax.operator import Operator, typical_sizes
+from dml_jax.tensor import TensorDesc
+
+
+class _Cumulative(Operator):
+    """Combines each element along an axis with all before it.
+
+    Choices: FLOAT16 is computed in FLOAT32, and each element is rounded once; integers wrap modulo
+    2^n. In which order floats are combined is the platform's, so that the last digits of an
+    element, and whether a part of it overflows, may differ.
+
+    Fields:
+        input_tensor: the tensor.
+        output_tensor: of the input's type and sizes; may be the input's memory.
+        axis: the dimension to go along.
+        axis_direction: INCREASING from the first element on, DECREASING from the last.
+    """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe inclusive ones over the last and the first axis, and over one long line."""
+        exclusive = cls.fields[-1].name
+        tensor, line = typical_sizes(elements), [1, elements]
+        return cls._accepted(
+            {
+                "input_tensor": TensorDesc(data_type, sizes),
+                "axis": axis,
+                "axis_direction": AxisDirection.INCREASING,
+                exclusive: False,
+            }
+            for sizes, axis in ((tensor, 3), (tensor, 1), (line, 1))
+        )
+
+    @property
+    def _is_reversed(self) -> bool:
+        """Return whether the operator begins at the end of the axis."""
+        return self.axis_direction == AxisDirection.DECREASING
+
+
+class CumulativeSummation(_Cumulative, op="CUMULATIVE_SUMMATION"):
+    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line.
+
+    DECREASING has `i >= j` in place of `i <= j`.
+
+    Gradient: CUMULATIVE_SUMMATION of the output's, in the other direction.
+
+    Fields:
+        has_exclusive_sum: whether the element j itself is left out; the first sum is 0 then.
+    """
+
+    def lower(self, x):
+        return scans.cumulative_sum(x, self.axis, self._is_reversed, self.has_exclusive_sum)
+
+
+class CumulativeProduct(_Cumulative, op="CUMULATIVE_PRODUCT"):
+    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line.
+
+    DECREASING has `i >= j` in place of `i <= j`.
+
+    Gradient: for each element, the sum of the output's times the product of the other elements.
+
+    Fields:
+        has_exclusive_product: whether the element j itself is left out; the first product is 1
+            then.
+    """
+
+    def lower(self, x):
+        return scans.cumulative_product(x, self.axis, self._is_reversed, self.has_exclusive_product)
+
+
+class _TopK(Operator):
+    """Takes the first elements of sorted lines.
+
+    Choices: NaN comes before all numbers, in both directions; -0 and 0 are equal.
+
+    Gradient: the output's, at the elements that were taken.
+
+    Fields:
+        input_tensor: the tensor.
+        output_value_tensor: the elements; of the input's sizes, but `k` along `axis`.
+        output_index_tensor: where each element lies on `axis`, from 0, as UINT64 or UINT32.
+        axis: the dimension of the lines.
+        k: how many elements of each line to take. Choice: all are accepted.
+    """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe ten elements of square tensors, and of one long line."""
+        side = max(math.isqrt(elements), 1)
+        return cls._accepted(
+            {
+                "input_tensor": TensorDesc(data_type, [elements // size, size]),
+                "axis": 1,
+                "k": min(10, size),
+                **({"axis_direction": "DECREASING"} if cls.arguments == () else {}),
+            }
+            for size in (side, elements)
+        )
+
+    def default_data_types(self) -> Mapping[str, TensorDataType]:
+        """Return UINT32 for indices, as in DirectMLX."""
+        return {"output_index_tensor": TensorDataType.UINT32}
+
+    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
+        if "output_value_tensor" in self.__dict__:
+            return {}  # records check them
+        sizes = list(self.input_tensor.sizes)
+        sizes[self.axis] = self.k
+        return {"output_value_tensor": sizes, "output_index_tensor": sizes}
+
+    def lower(self, x):
+        index_type = self.output_index_tensor.dtype
+        return scans.top_k(x, self.axis, self.k, self._is_increasing, index_type)
+
+    @property
+    def _is_increasing(self) -> bool:
+        return self.axis_direction == AxisDirection.INCREASING
+
+
+class TopK(_TopK, op="TOP_K"):
+    """Takes the largest elements of each line along an axis, the largest first, and their indices.
+
+    Equal elements stay in the order of their indices.
+    """
+
+    arguments = ("axis_direction",)
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments without the direction, which is DECREASING."""
+        direction = arguments.pop("axis_direction")
+        if AxisDirection.of(direction) != AxisDirection.DECREASING:
+            raise DmlError([Fault(cls.c_name, "axis_direction", "be DECREASING", direction)])
+        return arguments
+
+    @property
+    def _is_increasing(self) -> bool:
+        return False
+
+
+class TopK1(_TopK, op="TOP_K1"):
+    """Takes the first elements of each line, sorted along an axis, and their indices.
+
+    Equal elements stay in the order of their indices, in both directions.
+
+    Fields:
+        axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING the
+            largest.
+    """

@@ -1,0 +1,177 @@
+"""Records of MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1: a loop over batches, heads, queries."""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax import TensorDesc
+from dml_jax.operator import Operator
+from records import Fields, Record, Rng, Types
+
+STACKINGS = {
+    "query_tensor": "q",
+    "key_tensor": "k",
+    "value_tensor": "v",
+    "stacked_query_key_tensor": "qk",
+    "stacked_key_value_tensor": "kv",
+    "stacked_query_key_value_tensor": "qkv",
+}
+WAYS = [
+    ["query_tensor", "key_tensor", "value_tensor"],
+    ["stacked_query_key_tensor", "value_tensor"],
+    ["query_tensor", "stacked_key_value_tensor"],
+    ["stacked_query_key_value_tensor"],
+]
+
+
+def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+    """Draw one of the four stackings, and any of the tensors that may be left out."""
+    way = WAYS[int(rng.integers(4))]
+    is_grouped = op_class.short_name.endswith("1")
+    b, s, length, n, d, e, p = (int(size) for size in rng.integers(1, 4, 7))
+    groups = int(rng.integers(1, 3)) if is_grouped and "stacked_query" not in str(way) else 1
+    heads = n * groups
+    length = s if "stacked_query" in str(way) else length
+    e = d if "_value_tensor" in way[-1] else e
+    has_past, has_lengths = rng.random() < 0.5, is_grouped and rng.random() < 0.5
+    has_past = has_past or has_lengths
+    room = int(rng.integers(0, 3)) if has_lengths else 0
+    keys = p + room if has_lengths else length + p * has_past
+    masks = ["NONE", "KEY_SEQUENCE_LENGTH", "KEY_SEQUENCE_END_START", "BOOLEAN"]
+    masks.append("KEY_QUERY_SEQUENCE_LENGTH_START_END")
+    mask = str(rng.choice(masks))
+    shapes: dict[str, Any] = {
+        "query_tensor": (b, s, heads * d),
+        "key_tensor": (b, length, n * d),
+        "value_tensor": (b, length, n * e),
+        "stacked_query_key_tensor": (b, s, heads, 2, d),
+        "stacked_key_value_tensor": (b, length, n, 2, d),
+        "stacked_query_key_value_tensor": (b, s, heads, 3, d),
+        "bias_tensor": (heads * d + n * (d + e),),
+        "mask_tensor": {
+            "KEY_SEQUENCE_LENGTH": (b,),
+            "KEY_SEQUENCE_END_START": (2, b),
+            "KEY_QUERY_SEQUENCE_LENGTH_START_END": (3 * b + 2,),
+        }.get(mask, (b, heads, s, keys)),
+        "relative_position_bias_tensor": (b, heads, s, keys),
+        "past_key_tensor": (b, n, p, d),
+        "past_value_tensor": (b, n, p, e),
+        "past_sequence_lengths_tensor": (b,),
+        "output_tensor": (b, s, heads * e),
+        "output_present_key_tensor": (b, n, keys, d),
+        "output_present_value_tensor": (b, n, keys, e),
+    }
+    given = {*way, "output_tensor"} | ({"mask_tensor"} if mask != "NONE" else set())
+    given |= {"past_key_tensor", "past_value_tensor"} if has_past else set()
+    given |= {"past_sequence_lengths_tensor"} if has_lengths else set()
+    given |= {"output_present_key_tensor"} if room else set()
+    drawn = {"bias_tensor", "relative_position_bias_tensor", "output_present_value_tensor"}
+    given |= {name for name in drawn if rng.random() < 0.5}
+    most = {"output_tensor": 2, "query_tensor": 2, "key_tensor": 2, "value_tensor": 2}
+    fields: Fields = {}
+    for f in op_class.fields:
+        if f.tensor:
+            ones = int(rng.integers(0, most.get(f.name, 1) + 1)) * ("stacked" not in f.name)
+            shape = [*[1] * ones, *shapes[f.name]]
+            fields[f.name] = TensorDesc(types[f.name], shape) if f.name in given else None
+    counts = {"query_head_count": heads, "key_value_head_count": n}
+    fields |= counts if is_grouped else {"head_count": heads}
+    filtered = -float(rng.choice([2, 10000]))
+    return fields | {"mask_type": mask, "scale": 0.5, "mask_filter_value": filtered}
+
+
+def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
+    """Return an attention of one query and one key, with ranks that all tensors have."""
+    names = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
+    counts = [f.name for f in op_class.fields if f.name.endswith("head_count")]
+    fields: Fields = {f.name: None for f in op_class.fields if f.tensor}
+    fields |= {name: TensorDesc(types[name], [1] * rank) for name in names}
+    fields |= {**dict.fromkeys(counts, 1), "mask_type": "NONE"}
+    return fields | {"scale": 1.0, "mask_filter_value": -10000.0}
+
+
+def attention(op: Any, *arrays: Any) -> list[Any]:
+    """Compute one weighted mean after the other."""
+    names = [f.name for f in op.fields if f.tensor and not f.tensor.output]
+    given = dict(zip(names, arrays, strict=True))
+    b, s, _ = op.output_tensor.sizes[-3:]
+    if op.short_name.endswith("1"):
+        heads, n = op.query_head_count, op.key_value_head_count
+    else:
+        heads = n = op.head_count
+    counts = {"q": heads, "k": n, "v": n}
+    parts: dict[str, Any] = {}
+    for name, letters in STACKINGS.items():
+        x = given[name]
+        if x is not None:
+            for k, letter in enumerate(letters):
+                if len(letters) > 1:
+                    part = x[:, :, :, k]
+                else:
+                    part = x.reshape(b, -1, counts[letter], x.shape[-1] // counts[letter])
+                parts[letter] = part.swapaxes(1, 2)
+    if given["bias_tensor"] is not None:
+        ends = np.cumsum([parts[letter].shape[1] * parts[letter].shape[3] for letter in "qk"])
+        for letter, bias in zip("qkv", np.split(given["bias_tensor"].ravel(), ends), strict=True):
+            parts[letter] = parts[letter] + bias.reshape(counts[letter], 1, -1)
+    lengths, present = given.get("past_sequence_lengths_tensor"), {}
+    new = parts["k"].shape[2]
+    for letter, name in (("k", "key"), ("v", "value")):
+        past = given[f"past_{name}_tensor"]
+        present[letter] = parts[letter]
+        if past is not None:
+            past = past.reshape(past.shape[-4:])
+            present[letter] = np.concatenate([past, parts[letter]], 2)
+        if lengths is not None:
+            tensor = op.output_present_key_tensor or op.output_present_value_tensor
+            size = (tensor or op.past_key_tensor).sizes[-2]
+            whole = np.zeros((b, n, size, past.shape[3]))
+            whole[:, :, : past.shape[2]] = past[:, :, :size]
+            for batch in range(b):
+                for i in range(new):
+                    at = int(lengths.ravel()[batch]) + i
+                    if 0 <= at < size:
+                        whole[batch, :, at] = parts[letter][batch, :, i]
+            present[letter] = whole
+    keys = present["k"].shape[2]
+    mask, kind = given["mask_tensor"], op.mask_type.suffix
+    flat = None if mask is None else mask.ravel().astype(int)
+    output = np.zeros((b, s, heads, present["v"].shape[3]))
+    for batch in range(b):
+        for h in range(heads):
+            of = h // (heads // n)
+            for i in range(s):
+                scores = op.scale * present["k"][batch, of] @ parts["q"][batch, h, i]
+                if given["relative_position_bias_tensor"] is not None:
+                    bias = given["relative_position_bias_tensor"]
+                    scores = scores + bias.reshape(b, heads, s, keys)[batch, h, i]
+                if kind == "BOOLEAN":
+                    hidden = mask.reshape(b, heads, s, keys)[batch, h, i] == 0
+                    scores = scores + np.where(hidden, np.float32(op.mask_filter_value), 0)
+                seen = np.ones(keys, bool)
+                if flat is not None and kind != "BOOLEAN":
+                    seen &= np.arange(keys) < flat[batch]
+                if kind == "KEY_SEQUENCE_END_START":
+                    seen &= np.arange(keys) >= flat[b + batch]
+                if lengths is not None:
+                    start = int(lengths.ravel()[batch])
+                    seen &= np.arange(keys) <= start + min(i, new - 1)
+                scores = np.where(seen, scores, np.float32(op.mask_filter_value))
+                weights = np.exp(scores - scores.max())
+                output[batch, i, h] = weights / weights.sum() @ present["v"][batch, of]
+    tensors = [op.output_tensor, op.output_present_key_tensor, op.output_present_value_tensor]
+    made = [output, present["k"], present["v"]]
+    return [x if t is None else x.reshape(t.sizes) for x, t in zip(made, tensors, strict=True)]
+
+
+PARTS: dict[str, Any] = {
+    "draw": draw,
+    "smallest": smallest,
+    "values": {"": (-2, 2), "mask_tensor": (0, 0.4), "past_sequence_lengths_tensor": (0, 0.6)},
+    "ulp": 256,
+    "unbroken": ("one_of",),  # the mask types are the whole enumeration
+}
+RECORDS = {
+    "MULTIHEAD_ATTENTION": Record(attention, **PARTS),
+    "MULTIHEAD_ATTENTION1": Record(attention, **PARTS),
+}

@@ -1,0 +1,144 @@
+"""MULTIHEAD_ATTENTION beside PyTorch, and what the registry does not draw."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dml_jax
+from dml_jax import DmlError
+
+B, S, L, H, N, D, E = 2, 5, 7, 4, 2, 8, 6
+SCALE = 1 / np.sqrt(D)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+Q, K, V = drawn(B, S, H * D), drawn(B, L, N * D), drawn(B, L, N * E)
+PAST: dict[str, Any] = {"past_key": drawn(B, N, 9, D), "past_value": drawn(B, N, 9, E)}
+
+
+def attend(mask_type: str = "NONE", filtered: float = -10000, **tensors: Any) -> Any:
+    given = {"query": Q, "key": K, "value": V, **tensors}
+    return dml_jax.multihead_attention(SCALE, filtered, H, N, mask_type, **given)
+
+
+def peer(k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    """Return PyTorch's attention of `Q` and of keys and values [B, N, T, ...]."""
+    torch = pytest.importorskip("torch")
+    q, k, v = map(torch.from_numpy, (Q.reshape(B, S, H, D).swapaxes(1, 2), k, v))
+    mask = None if mask is None else torch.from_numpy(mask)
+    out = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, mask, scale=SCALE, enable_gqa=True
+    )
+    return out.numpy().swapaxes(1, 2).reshape(B, S, -1)
+
+
+def heads(x: np.ndarray) -> np.ndarray:
+    return x.reshape(B, L, N, -1).swapaxes(1, 2)
+
+
+def test_as_pytorch():
+    """Grouped heads, a bias of positions, and both kinds of masks."""
+    np.testing.assert_allclose(attend().output, peer(heads(K), heads(V)), rtol=1e-4, atol=1e-5)
+    position = drawn(B, H, S, L)
+    answer = peer(heads(K), heads(V), position)
+    made = attend(relative_position_bias=position)
+    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
+    mask = np.random.default_rng(0).integers(0, 2, (B, H, S, L)).astype(np.int32)
+    mask[..., 0] = 1
+    made = attend("BOOLEAN", mask=mask)
+    answer = peer(heads(K), heads(V), mask.astype(bool))
+    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
+    ends, starts = np.array([4, 6], np.int32), np.array([1, 0], np.int32)
+    made = attend("KEY_SEQUENCE_END_START", mask=np.stack([ends, starts]))
+    place = np.arange(L)[None, None, None]
+    seen = (place < ends[:, None, None, None]) & (place >= starts[:, None, None, None])
+    answer = peer(heads(K), heads(V), np.broadcast_to(seen, (B, 1, S, L)).copy())
+    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
+
+
+def test_caches_grow():
+    made = attend(**PAST)
+    k = np.concatenate([PAST["past_key"], heads(K)], 2)
+    v = np.concatenate([PAST["past_value"], heads(V)], 2)
+    np.testing.assert_array_equal(made.present_key, k)
+    np.testing.assert_array_equal(made.present_value, v)
+    np.testing.assert_allclose(made.output, peer(k, v), rtol=1e-4, atol=1e-5)
+
+
+def test_caches_of_lengths_are_causal():
+    """New keys stand behind the valid ones of each batch, and no query sees later keys."""
+    lengths = np.array([3, 8], np.int32)
+    made = attend(**PAST, past_sequence_lengths=lengths, output_sizes=_present(16))
+    k, v = np.zeros((B, N, 16, D), np.float32), np.zeros((B, N, 16, E), np.float32)
+    k[:, :, :9], v[:, :, :9] = PAST["past_key"], PAST["past_value"]
+    for b, start in enumerate(lengths):
+        k[b, :, start : start + L] = heads(K)[b]
+        v[b, :, start : start + L] = heads(V)[b]
+    np.testing.assert_array_equal(made.present_key, k)
+    np.testing.assert_array_equal(made.present_value, v)
+    place, query = np.arange(16)[None, None, None], np.arange(S)[None, None, :, None]
+    seen = place <= lengths[:, None, None, None] + query
+    np.testing.assert_allclose(made.output, peer(k, v, seen), rtol=1e-4, atol=1e-5)
+
+
+def _present(size: int) -> Any:
+    return {
+        "output_present_key_tensor": (B, N, size, D),
+        "output_present_value_tensor": (B, N, size, E),
+    }
+
+
+def test_a_query_without_keys():
+    """A mask that is added keeps the weights, a mask that replaces makes them equal."""
+    kept = attend("BOOLEAN", mask=np.zeros((B, H, S, L), np.int32), filtered=-16)
+    np.testing.assert_allclose(kept.output, attend().output, rtol=1e-3, atol=1e-4)
+    mean = attend("KEY_SEQUENCE_LENGTH", mask=np.zeros(B, np.int32))
+    expected = np.repeat(V.reshape(B, L, N, E).mean(1), H // N, 1).reshape(B, 1, -1)
+    expected = np.broadcast_to(expected, (B, S, H * E))
+    np.testing.assert_allclose(mean.output, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_lengths_are_the_lengths_of_the_keys():
+    lengths = np.array([4, 6], np.int32)
+    packed = np.concatenate([lengths, [0, 5, 10, 0, 4, 10]]).astype(np.int32)
+    made = attend("KEY_QUERY_SEQUENCE_LENGTH_START_END", mask=packed)
+    plain = attend("KEY_SEQUENCE_LENGTH", mask=lengths)
+    np.testing.assert_array_equal(made.output, plain.output)
+
+
+def test_float16_is_rounded_once():
+    q, k, v = (jnp.asarray(x, jnp.float16) for x in (Q, K, V))
+    made = attend(query=q, key=k, value=v).output
+    wide = attend(query=q.astype(np.float32), key=k.astype(np.float32), value=v.astype(np.float32))
+    np.testing.assert_array_equal(made, wide.output.astype(np.float16))
+
+
+def test_the_lowest_version_is_made():
+    same = dml_jax.multihead_attention(SCALE, -10000, N, N, "NONE", Q[..., : N * D], K, V)
+    assert same.output.shape == (B, S, N * E)
+    assert dml_jax.MultiheadAttention.support.introduced < (
+        dml_jax.MultiheadAttention1.support.introduced
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"key": None}, "given.KeyTensor"),
+        ({"value": None}, "given.ValueTensor"),
+        ({"stacked_key_value": drawn(B, L, N, 2, D)}, "given.KeyTensor"),
+        ({"mask": np.ones(B, np.int32)}, "MaskType"),
+        ({"past_key": PAST["past_key"]}, "PastValueTensor to be given"),
+        ({"past_sequence_lengths": np.ones(B, np.int32)}, "PastKeyTensor to be given"),
+        ({"bias": drawn(9)}, r"BiasTensor.Sizes\[0\] to be 60"),
+        ({"relative_position_bias": drawn(B, H, S, L + 1)}, "RelativePositionBiasTensor.Sizes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str):
+    with pytest.raises(DmlError, match=message):
+        attend(**change)

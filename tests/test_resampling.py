@@ -1,0 +1,194 @@
+"""Resampling: ties, edges, weights, and its gradients."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from records import records
+
+import dml_jax
+from dml_jax import DmlError, OperatorNode, Size2D, TensorDesc, operators
+from dml_jax.operator import OPERATORS
+
+PAIRS = [("RESAMPLE1", "RESAMPLE_GRAD"), ("RESAMPLE2", "RESAMPLE_GRAD1")]
+
+
+def resample(version: str, x: Any, count: int, scale: float, **fields: Any) -> list[Any]:
+    """Return `x`, of one dimension, read at `count` places without offsets."""
+    array = np.asarray(x, np.float32) if isinstance(x, list) else x
+    op_class = OPERATORS[f"DML_OPERATOR_{version}"]
+    given: dict[str, Any] = {
+        "input_tensor": TensorDesc.of(array),
+        "interpolation_mode": "NEAREST_NEIGHBOR",
+        "rounding_direction": "DECREASING",
+        "scales": [scale],
+        "input_pixel_offsets": [0],
+        "output_pixel_offsets": [0],
+        "antialiased": False,
+        **fields,
+    }
+    names = {f.name for f in op_class.fields}
+    op = op_class.infer(**{n: v for n, v in given.items() if n in names}, output_sizes=[count])
+    return op(array).tolist()
+
+
+@pytest.mark.parametrize(("forward", "backward"), PAIRS)
+def test_gradients_are_those_of_the_forward_operator(forward: str, backward: str):
+    op_class, record = OPERATORS[f"DML_OPERATOR_{forward}"], records()[forward]
+    rng = np.random.default_rng(0)
+    types = {"input_tensor": "FLOAT32", "output_tensor": "FLOAT32"}
+    for _ in range(6):
+        op = record.operator(rng, op_class, types)
+        x, dy = (rng.random(t.sizes, np.float32) for t in (op.input_tensor, op.output_tensor))
+        rest = {f.name: getattr(op, f.name) for f in op.fields if not f.tensor}
+        gradient = OPERATORS[f"DML_OPERATOR_{backward}"](
+            input_gradient_tensor=op.output_tensor, output_gradient_tensor=op.input_tensor, **rest
+        )
+        (dx,) = jax.vjp(op, x)[1](jnp.asarray(dy))
+        np.testing.assert_allclose(gradient(dy), dx, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("RESAMPLE1", [1, 2, 2, 3, 3, 3]),
+        ("RESAMPLE2", [1, 1, 2, 2, 3, 3]),
+        ("RESAMPLE3", [1, 1, 2, 2, 3, 3]),
+    ],
+)
+def test_halves_of_nearest_neighbours(version: str, expected: list[int]):
+    """Where it has no direction, up; else to the side that it says."""
+    assert resample(version, [1, 2, 3], 6, 2) == expected
+    if version != "RESAMPLE1":
+        up = resample(version, [1, 2, 3], 6, 2, rounding_direction="INCREASING")
+        assert up == [1, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("direction", ["INCREASING", "DECREASING"])
+@pytest.mark.parametrize("factor", [3, 5, 7, 11, 49])
+def test_whole_places_are_whole_though_the_scale_is_a_float(direction: str, factor: int):
+    x = np.arange(10 * factor, dtype=np.float32)
+    scale = np.float32(1 / factor)
+    read = resample("RESAMPLE2", x, 10, float(scale), rounding_direction=direction)
+    assert read == x[::factor].tolist()
+
+
+def test_the_largest_scale_reads_the_first_element():
+    largest = float(np.finfo(np.float32).max)
+    for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
+        assert resample("RESAMPLE1", [5, 6], 3, largest, interpolation_mode=mode) == [5, 5, 5]
+
+
+def test_what_lies_beyond_the_edges():
+    """The edges repeat, and more of the input than the output holds is cropped."""
+    linear = {"interpolation_mode": "LINEAR"}
+    moved = resample("RESAMPLE1", [1, 2], 5, 1, **linear, output_pixel_offsets=[1.5])
+    assert moved == [1, 1, 1.5, 2, 2]
+    assert resample("RESAMPLE1", [1, 2, 3, 4], 2, 1, **linear) == [1, 2]
+
+
+def test_integers_round_half_to_even():
+    x = np.array([0, 1, 2, 3, 255], np.uint8)
+    expected = [0, 0, 1, 2, 2, 2, 3, 129, 255, 255]
+    assert resample("RESAMPLE2", x, 10, 2, interpolation_mode="LINEAR") == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_element_of_weight_0_is_not_read(value: float):
+    made = resample("RESAMPLE1", [1, value, 3], 3, 1, interpolation_mode="LINEAR")
+    np.testing.assert_array_equal(made, [1, value, 3])
+    twice = resample("RESAMPLE1", [1, value, 3], 6, 2, interpolation_mode="LINEAR")
+    np.testing.assert_array_equal(twice, [1, value, value, value, 3, 3])
+
+
+def test_antialiased():
+    """The numbers are those of ONNX's test resize_downsample_scales_linear_antialias."""
+    x = jnp.arange(1, 17, dtype=jnp.float32).reshape(1, 1, 4, 4)
+    y = dml_jax.resample(x, [1, 1, 2, 2], "LINEAR", scales=[1, 1, 0.6, 0.6], antialiased=True)
+    np.testing.assert_allclose(y[0, 0], [[2.875, 4.5], [9.375, 11.0]], rtol=1e-6)
+
+
+def test_antialiased_of_many_elements():
+    """Long sums too are averages with weights like a tent."""
+    x = np.random.default_rng(0).random(100).astype(np.float32)
+    fields = {"interpolation_mode": "LINEAR", "antialiased": True}
+    offsets = {"input_pixel_offsets": [0.5], "output_pixel_offsets": [-0.5]}
+    made = resample("RESAMPLE3", x, 10, 0.1, **fields, **offsets)
+    padded = np.pad(x.astype(np.float64), 10, mode="edge")
+    tent = 10 - abs(np.arange(20) - 9.5)
+    expected = [tent @ padded[10 * t + 5 : 10 * t + 25] / tent.sum() for t in range(10)]
+    np.testing.assert_allclose(made, expected, rtol=1e-6)
+
+
+def test_a_gradient_whose_elements_are_read_by_all(monkeypatch: pytest.MonkeyPatch):
+    """A table of places that would be too large gives way to JAX's own transpose."""
+    dy = np.arange(12, dtype=np.float32).reshape(3, 4)
+    call = {"mode": "NEAREST_NEIGHBOR", "scales": [1e30, 2], "output_sizes": [2, 2]}
+    answer = dml_jax.resample_grad(dy, **call)
+    monkeypatch.setattr("dml_jax.lowering.resampling._MOST_TAPS", 1)
+    jax.clear_caches()
+    assert np.asarray(dml_jax.resample_grad(dy, **call)).tolist() == np.asarray(answer).tolist()
+    assert np.asarray(answer).tolist() == [[27, 39], [0, 0]]
+
+
+def test_upsampling_by_nothing_is_refused():
+    x = np.zeros((1, 1, 2, 2), np.float32)
+    with pytest.raises(DmlError, match=r"ScaleSize\.Height to be in \[1, "):
+        dml_jax.upsample_2d(x, Size2D(width=1, height=0), "LINEAR")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("scales", [0.0], "above 0"),
+        ("scales", [float("nan")], "above 0"),
+        ("scales", [2**-17], "at least 1/65536"),
+        ("input_pixel_offsets", [float("nan")], "finite"),
+        ("output_pixel_offsets", [float("inf")], "finite"),
+    ],
+)
+def test_attributes_without_a_meaning_are_refused(field: str, value: Any, rule: str):
+    with pytest.raises(DmlError, match=rule):
+        resample(
+            "RESAMPLE3",
+            [1, 2],
+            2,
+            **{"scale": 1, "antialiased": True, "interpolation_mode": "LINEAR", field: value},
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"mode": "LINEAR"}, "RESAMPLE"),
+        ({"mode": "NEAREST_NEIGHBOR"}, "RESAMPLE2"),
+        ({"mode": "NEAREST_NEIGHBOR", "rounding_direction": None}, "RESAMPLE"),
+        ({"mode": "LINEAR", "input_pixel_offsets": [0, 0]}, "RESAMPLE1"),
+        ({"mode": "LINEAR", "antialiased": True}, "RESAMPLE3"),
+        ({"mode": "LINEAR", "antialiased": True, "rounding_direction": None}, "RESAMPLE3"),
+    ],
+)
+def test_the_function_makes_the_lowest_version(arguments: dict[str, Any], expected: str):
+    builder = dml_jax.GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 4]))
+    graph = builder.build(dml_jax.resample(x, [4, 2], **arguments))
+    (op,) = (node.operator for node in graph.nodes if isinstance(node, OperatorNode))
+    assert op.short_name == expected
+    assert op.scales == (2, 0.5)
+
+
+def test_the_direction_of_the_function_of_gradients():
+    dy = np.array([1, 2], np.float32)
+    call = {"mode": "NEAREST_NEIGHBOR", "output_sizes": [1]}
+    assert dml_jax.resample_grad(dy, **call).tolist() == [3]
+    down = dml_jax.resample_grad(dy, **call, rounding_direction="DECREASING")
+    assert down.tolist() == [3]
+    with pytest.raises(DmlError, match="output_sizes to be a list"):
+        dml_jax.resample_grad(dy, 1, "LINEAR")
+
+
+def test_typical_uses():
+    for name in ("Upsample2d", "Resample", "Resample3", "ResampleGrad1"):
+        assert getattr(operators, name).typical(1000, "FLOAT32")
