@@ -218,6 +218,9 @@ from dml_jax.host import (
     release_host_memory as release_host_memory,
     reuse_host_memory as reuse_host_memory,
 )
+from dml_jax.onnx import (
+    load_onnx as load_onnx,
+)
 from dml_jax.operator import (
     OPERATORS as OPERATORS,
     FusedActivation as FusedActivation,
@@ -715,6 +718,7 @@ __all__ = [
     "less_than",
     "less_than_or_equal",
     "load_model",
+    "load_onnx",
     "local_response_normalization",
     "local_response_normalization_grad",
     "log",

@@ -668,6 +668,7 @@ def diagonal_matrix(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def difference_square(
     a: Given[Value],
     b: Given[Value],
@@ -727,6 +728,7 @@ def fill_value_constant(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 @overload
 def fill_value_sequence(
     output_sizes: Integers,
@@ -746,6 +748,7 @@ def fill_value_sequence(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def floor(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,

@@ -167,7 +167,7 @@ class Node:
 
 def attribute_value(proto: onnx.AttributeProto) -> Any:
     """Return an attribute as Python has it: strings as text, tensors as arrays."""
-    value = helper.getattribute_value(proto)
+    value = helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if proto.type == onnx.AttributeProto.STRINGS:
