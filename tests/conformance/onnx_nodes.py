@@ -104,6 +104,10 @@ def reason(fault: Fault) -> str:
         return "the answer is that of NumPy's random numbers"
     if fault.rule == "have sizes that are known at load":
         return "the output's size depends on data"
+    if fault.field == "reduction":
+        return "DirectML's scatters have no reductions"
+    if fault.field == "mode" and fault.rule.startswith("be 'avg'"):
+        return "the maximum of a region is of other samples in DirectML"
     if fault.field == "op type":
         return "DirectML has no operator for it"
     return ""

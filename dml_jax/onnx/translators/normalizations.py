@@ -97,7 +97,7 @@ def _group(node: Node) -> Expression:
     each = (1, groups, c // groups if node.version >= 21 else 1, 1)
     scale, bias = (reshaped(node[k], each) for k in (1, 2))
     x = reshaped(node[0], sizes)
-    return _normalized(x, scale, bias, (2, 3), node.attribute("epsilon"))
+    return reshaped(_normalized(x, scale, bias, (2, 3), node.attribute("epsilon")), node.shape())
 
 
 @translates("MeanVarianceNormalization")
