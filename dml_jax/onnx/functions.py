@@ -87,8 +87,17 @@ def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.nda
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, on the way
         try:
-            results = ReferenceEvaluator(proto, opsets=dict(opsets)).run(None, feeds)
+            results = ReferenceEvaluator(_model(proto, opsets)).run(None, feeds)
         except Exception as error:  # whatever its NumPy code comes upon
             rule = Sentence(f"cannot be computed at load: {error}")
             raise DmlError([Fault("", "", rule, "")]) from None
     return [np.asarray(r) for r in results]  # pyright: ignore[reportGeneralTypeIssues]
+
+
+def _model(proto: onnx.NodeProto, opsets: Opsets) -> onnx.ModelProto:
+    """Return a model of one node: a node alone would mean its newest version."""
+    inputs = [onnx.ValueInfoProto(name=name) for name in proto.input if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output]
+    graph = helper.make_graph([proto], "node", inputs, outputs)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports)

@@ -55,3 +55,8 @@ def spread(x: Expression, sizes: Sequence[int]) -> Expression:
 def on_axis(x: Expression, axis: int, rank: int) -> Expression:
     """Return a tensor of one dimension as one of `rank` dimensions that lies along `axis`."""
     return reshaped(x, [math.prod(x.sizes) if d == axis else 1 for d in range(rank)])
+
+
+def unowned(x: Expression) -> Expression:
+    """Return a tensor that DirectML does not own, as recurrent networks take weights."""
+    return dml.identity(x) if x.desc.flags else x

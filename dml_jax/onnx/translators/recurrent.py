@@ -6,7 +6,7 @@ from dml_jax import functional as dml
 from dml_jax import operators
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import packed, reshaped, transposed
+from dml_jax.onnx.views import packed, reshaped, transposed, unowned
 
 # The operator of each activation, and its parameters: field, attribute's list, default.
 ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {
@@ -69,7 +69,9 @@ class _Parts:
     def tensor(self, index: int) -> Expression | None:
         """Return an input with ones in front, up to four dimensions."""
         x = self.node.given(index)
-        return None if x is None else reshaped(x, (1,) * (4 - len(x.sizes)) + tuple(x.sizes))
+        if x is None:
+            return None
+        return reshaped(unowned(x), (1,) * (4 - len(x.sizes)) + tuple(x.sizes))
 
     def sequence(self) -> Expression:
         x = self.node[0]
@@ -81,7 +83,7 @@ class _Parts:
         if x is None:
             return None
         x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
-        return reshaped(x, (1, *x.sizes))
+        return reshaped(unowned(x), (1, *x.sizes))
 
     def lengths(self) -> Expression | None:
         x = self.tensor(4)
