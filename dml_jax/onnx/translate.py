@@ -199,6 +199,8 @@ class Translation:
                 raise node.refusal("op type", "have an operator of DirectML", node.op_type)
             else:
                 results = _listed(translator(node))
+                if results[0] is NotImplemented:
+                    return self._inlined(proto, node)
             pairs = zip(proto.output, results, strict=False)
             made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
             return [*made, *[None] * (len(proto.output) - len(made))]
@@ -208,6 +210,16 @@ class Translation:
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, node.types, strict=True)
         ]
+
+    def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
+        """Return the outputs of the function that ONNX defines an op type by."""
+        opsets = {**self._opsets, domain_of(proto.domain): node.version}
+        body = body_of(node.schema, proto, node.inputs, opsets)
+        if body is None:
+            raise node.refusal("op type", "have an operator of DirectML", node.op_type)
+        scope: Scope = {}
+        self._call(body, proto, node.inputs, scope)
+        return [scope.get(name) for name in proto.output]
 
     def _stand_in(self, name: str, kind: Type) -> Tensor | None:
         """Return a tensor in place of one that cannot be had, so that its readers are checked."""
