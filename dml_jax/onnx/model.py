@@ -112,7 +112,8 @@ def _inputs(
     for name in shapes:
         rule = f"name an input{nearest(name, known)}"
         expect(name in known, "input_shapes", rule, name)
-    names = {d.dim_param for value in asked for d in value.type.tensor_type.shape.dim}
+    dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
+    names = [*dict.fromkeys(d.dim_param for d in dims if d.dim_param)]
     for name in free:
         rule = f"name a free dimension{nearest(name, names)}"
         expect(name in names, "free_dimensions", rule, name)

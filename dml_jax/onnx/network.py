@@ -130,7 +130,8 @@ class Network:
             expect(len(arrays) == len(self.inputs), "the number of arrays", rule, len(arrays))
             expect.check()
             inputs = dict(zip(self.inputs, arrays, strict=True))
-        return self._program(self.weights, {n: _checked(n, x) for n, x in inputs.items()})
+        results = self._program(self.weights, {n: _checked(n, x) for n, x in inputs.items()})
+        return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""

@@ -110,6 +110,7 @@ class Tensor:
         make_array: makes the array of its elements, where these are known at load.
         is_weight: whether the elements follow from floating or quantized weights. These are
             arguments of the program, so the graph computes what follows from them.
+        bounds: the least and the largest element that 64-bit integers may have, where known.
     """
 
     def __init__(
@@ -119,8 +120,9 @@ class Tensor:
         make_expression: Callable[[], Expression],
         make_array: Callable[[], np.ndarray] | None = None,
         is_weight: bool = False,
+        bounds: tuple[int, int] | None = None,
     ):
-        self.name, self.type, self.is_weight = name, type, is_weight
+        self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
         self._make_expression, self._make_array = make_expression, make_array
 
     @property
@@ -128,6 +130,17 @@ class Tensor:
         """Return the sizes; none for a scalar."""
         assert self.type.shape is not None
         return self.type.shape
+
+    def renamed(self, name: str) -> "Tensor":
+        """Return the tensor under another name."""
+        return Tensor(
+            name,
+            self.type,
+            lambda: self.expression,
+            self._make_array,
+            self.is_weight,
+            self.bounds,
+        )
 
     @property
     def is_known(self) -> bool:

@@ -16,6 +16,7 @@ from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
+from dml_jax.onnx.integers import checked
 from dml_jax.onnx.nodes import TRANSLATORS, Node, Translator, attribute_value, translator_of
 from dml_jax.onnx.tensors import Shape, Tensor, Type
 from dml_jax.onnx.views import reshaped
@@ -114,16 +115,10 @@ class Translation:
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
         version, schema = self._schema(domain, proto.op_type, opsets)
+        if schema is not None:
+            _check_attributes(proto, schema)
         types = self._types(proto, schema, inputs, opsets)
         node = Node(proto, version, schema, inputs, types, self.builder)
-        if schema is not None:
-            for name in set(node.attributes) - set(schema.attributes):
-                hint = nearest(name, schema.attributes)
-                rule = f"be an attribute of {proto.op_type} {version}{hint}"
-                raise DmlError([Fault("", name, rule, node.attributes[name])])
-            for name, attribute in schema.attributes.items():
-                if attribute.required and name not in node.attributes:
-                    raise DmlError([Fault("", name, "be given", Unquoted("nothing"))])
         translator = translator_of(domain, proto.op_type, version)
         if translator is None and schema is not None:
             body = body_of(schema, proto, inputs, opsets)
@@ -236,9 +231,7 @@ class Translation:
         if kind is not None and kind.is_empty:
             return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
         if isinstance(result, Tensor):
-            return Tensor(
-                name, result.type, lambda: result.expression, result._make_array, result.is_weight
-            )
+            return result.renamed(name)
         if isinstance(result, np.ndarray):
             return self.constant(name, result, kind.element if kind else None)
         if result is None:
@@ -252,8 +245,8 @@ class Translation:
         if kind.inner != result.desc.data_type:
             shown = result.desc.data_type.shown()
             raise node.refusal(f"output {index}", f"be {kind.inner.suffix}", shown)
-        expression = reshaped(result, kind.shape or ())
-        return Tensor(name, kind, lambda: expression)
+        expression, bounds = reshaped(result, kind.shape or ()), checked(node, index, kind)
+        return Tensor(name, kind, lambda: expression, bounds=bounds)
 
     def _literal(self, proto: onnx.NodeProto, scope: Scope) -> None:
         """Give the elements of a Constant."""
@@ -370,7 +363,7 @@ class Translation:
             found = onnx.shape_inference.infer_node_outputs(
                 schema, proto, kinds, data, opset_imports=imports, ir_version=self._ir
             )
-        except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        except (*_REFUSALS, ValueError, RuntimeError) as error:
             if all(tensor is None or tensor.is_known for tensor in inputs):
                 return [None] * len(proto.output)  # the reference implementation has the last word
             text = str(error).strip().splitlines()
@@ -401,6 +394,7 @@ class Translation:
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
 
 
+_REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 _RANDOM = {
     "Bernoulli",
     "Multinomial",
@@ -419,6 +413,21 @@ def _label(proto: onnx.NodeProto) -> str:
     """Return how messages name a node."""
     name = proto.name or next(filter(None, proto.output), "")
     return f"Node '{name}' ({proto.op_type})"
+
+
+def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
+    """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
+    given, faults = {a.name: a for a in proto.attribute}, []
+    for name, attribute in given.items():
+        if name not in schema.attributes:
+            hint = nearest(name, schema.attributes)
+            rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
+            faults.append(Fault("", name, rule, attribute_value(attribute)))
+    for name, known in schema.attributes.items():
+        if known.required and name not in given:
+            faults.append(Fault("", name, "be given", Unquoted("nothing")))
+    if faults:
+        raise DmlError(faults)
 
 
 def _nearest_op_type(domain: str, op_type: str) -> str:

@@ -68,7 +68,7 @@ class _Run:
             for name, answer in self.answers.items():
                 result = np.asarray(results[name])
                 assert (result.shape, result.dtype) == (answer.shape, answer.dtype)
-                unit = 2**-10 if answer.dtype == np.float16 else 0.0  # in the last place
+                unit = 2**-9 if answer.dtype == np.float16 else 0.0  # two units in the last place
                 rtol = max(test.rtol, unit)
                 np.testing.assert_allclose(wide(result), wide(answer), rtol=rtol, atol=test.atol)
         except AssertionError as error:

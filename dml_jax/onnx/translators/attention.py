@@ -10,28 +10,29 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
-_SOFTCAP, _SCORES = "softcap", 3  # an attribute, and an output, that the operator lacks
+_SCORES = 3  # an output that the operator lacks
 
 
 @translates("Attention", since=23)
 def _attention(node: Node) -> Any:
     has_scores = len(node.types) > _SCORES and node.types[_SCORES] is not None
-    if node.attribute(_SOFTCAP) or has_scores:
+    if node.attribute("softcap") or has_scores:
         return NotImplemented  # the function that ONNX defines
     is_flat = node.rank() == 3  # [batch, sequence, heads * size]
-    heads = [
+    heads, groups = (
         node.attribute(name) if is_flat else node.shape(k)[1]
         for k, name in ((0, "q_num_heads"), (1, "kv_num_heads"))
-    ]
+    )
     query, key, value = (_flat(node[k]) for k in range(3))
-    size = query.sizes[2] // heads[0]
+    size = query.sizes[2] // heads
     past = node.shape(4)[2] if node.has(4) else 0
-    shape = (query.sizes[0], heads[0], query.sizes[1], past + key.sizes[1])
+    shape = (query.sizes[0], heads, query.sizes[1], past + key.sizes[1])
     bias, is_seen = _bias(node, past, shape)
     made = dml.multihead_attention(
         node.attribute("scale", None) or 1 / math.sqrt(size),
         -10000.0,
-        *heads,
+        heads,
+        groups,
         "NONE",
         query=query,
         key=key,
@@ -40,7 +41,7 @@ def _attention(node: Node) -> Any:
         past_key=node.given(4),
         past_value=node.given(5),
     )
-    output = reshaped(made[0], (shape[0], shape[2], heads[0], made[0].sizes[2] // heads[0]))
+    output = reshaped(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
     if is_seen is not None:  # a query that sees nothing gives 0
         output = dml.if_(transposed(is_seen, (0, 2, 1, 3)), output, 0)
     if not is_flat:
@@ -68,9 +69,7 @@ def _bias(
         mask = None
     bias = mask
     for allowed in seen:
-        zero = dml.fill_value_constant(
-            (1, 1, 1, 1), node[0].desc.data_type, 0, graph=node.builder
-        )
+        zero = dml.fill_value_constant((1, 1, 1, 1), node[0].desc.data_type, 0, graph=node.builder)
         bias = dml.if_(allowed, zero if bias is None else bias, lowest)
     if bias is None:
         return None, None

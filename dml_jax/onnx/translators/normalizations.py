@@ -16,9 +16,7 @@ def _batch(node: Node) -> Any:
     x, rank = node[0], max(node.rank(), 2)
     x = x if node.rank() > 1 else reshaped(x, (*x.sizes, 1))
     kind = x.desc.data_type
-    scale, bias, mean, variance = (
-        _as_type(_of_channels(node, k, rank), kind) for k in range(1, 5)
-    )
+    scale, bias, mean, variance = (_as_type(_of_channels(node, k, rank), kind) for k in range(1, 5))
     epsilon = node.attribute("epsilon")
     return dml.batch_normalization(x, mean, variance, scale, bias, True, epsilon)
 
@@ -32,8 +30,9 @@ def _of_channels(node: Node, index: int, rank: int) -> Expression:
 
 def _training(node: Node) -> Any:
     x, rank, epsilon = node[0], node.rank(), node.attribute("epsilon")
+    none: Any = None  # no tensor is added
     scale, bias = (on_axis(node[k], 1, rank) for k in (1, 2))
-    y, mean, variance = dml.batch_normalization_training(x, scale, bias, None, epsilon)
+    y, mean, variance = dml.batch_normalization_training(x, scale, bias, none, epsilon)
     momentum = node.attribute("momentum")
     running = [
         on_axis(node[k], 1, rank) * momentum + own * (1 - momentum)

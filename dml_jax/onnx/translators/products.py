@@ -92,9 +92,7 @@ def _quantized(node: Node) -> Expression:
     a, b, sizes = matrices(node[0], node[3])
     rank = len(a.sizes)
     scales = {1: _of_rows, 4: _of_columns, 6: _of_rows}
-    a_scale, b_scale, y_scale = (
-        _in_float32(of(node, index, rank)) for index, of in scales.items()
-    )
+    a_scale, b_scale, y_scale = (_in_float32(of(node, index, rank)) for index, of in scales.items())
     zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
     a_zero, b_zero, y_zero = (of(node, index, rank) for index, of in zeros.items())
     result = dml.quantized_linear_matrix_multiply(
@@ -128,9 +126,7 @@ def _labels(node: Node) -> tuple[list[str], str]:
     missing = [node.rank(k) - len(t.replace("...", "")) for k, t in enumerate(terms)]
     most = max((m for m, t in zip(missing, terms, strict=True) if "..." in t), default=0)
     dots = "".join(spare[:most])
-    terms = [
-        t.replace("...", dots[len(dots) - m :]) for t, m in zip(terms, missing, strict=True)
-    ]
+    terms = [t.replace("...", dots[len(dots) - m :]) for t, m in zip(terms, missing, strict=True)]
     if not arrow:
         once = sorted(c for c in set("".join(terms)) - set(dots) if "".join(terms).count(c) == 1)
         return terms, dots + "".join(once)

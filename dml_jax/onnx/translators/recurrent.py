@@ -66,7 +66,7 @@ class _Parts:
         self.direction = DIRECTIONS[node.attribute("direction")]
         self.activations = activations(node, 2 if self.direction == "BIDIRECTIONAL" else 1)
 
-    def tensor(self, index: int) -> Expression | None:
+    def tensor(self, index: int) -> Any:
         """Return an input with ones in front, up to four dimensions."""
         x = self.node.given(index)
         if x is None:
@@ -78,14 +78,14 @@ class _Parts:
         x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
         return reshaped(x, (1, *x.sizes))
 
-    def state(self, index: int) -> Expression | None:
+    def state(self, index: int) -> Any:
         x = self.node.given(index)
         if x is None:
             return None
         x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
         return reshaped(unowned(x), (1, *x.sizes))
 
-    def lengths(self) -> Expression | None:
+    def lengths(self) -> Any:
         x = self.tensor(4)
         return None if x is None else dml.cast(x, "UINT32")
 

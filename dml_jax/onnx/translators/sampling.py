@@ -79,9 +79,7 @@ def line_of(
     """Return how a dimension of `n` elements is sampled in one of ONNX's coordinate modes."""
     line = Line(n, out, scale)
     start, end = region
-    if mode in ("half_pixel", "half_pixel_symmetric") or (
-        mode == "pytorch_half_pixel" and out > 1
-    ):
+    if mode in ("half_pixel", "half_pixel_symmetric") or (mode == "pytorch_half_pixel" and out > 1):
         line.input_offset, line.output_offset = 0.5, -0.5
         if mode == "half_pixel_symmetric":
             line.input_offset -= n / 2 * (1 - out / (scale * n))
@@ -196,7 +194,9 @@ def _weighted(node: Node, lines: Sequence[Line], mode: str) -> Expression:
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
         rows = packed(transposed(reshaped(x, (before, sizes[d], after)), (0, 2, 1)))
-        made = dml.gemm(reshaped(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE")
+        made = dml.gemm(
+            reshaped(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
+        )
         sizes[d] = line.out
         x = packed(transposed(reshaped(made, (before, after, line.out)), (0, 2, 1)))
         x = reshaped(x, sizes)
@@ -229,7 +229,9 @@ def weights_of(node: Node, line: Line, mode: str) -> np.ndarray:
     stretch = min(line.scale, 1.0) if node.attribute("antialias", 0) else 1.0
     matrix = np.zeros((line.out, line.size))
     for row, place in zip(matrix, line.places(), strict=True):
-        first = math.floor(place - reach / stretch) if stretch < 1 else math.floor(place) - reach + 1
+        first = (
+            math.floor(place - reach / stretch) if stretch < 1 else math.floor(place) - reach + 1
+        )
         last = math.ceil(place + reach / stretch) if stretch < 1 else math.floor(place) + reach
         taps = np.arange(first, last + 1)
         distance = np.abs(taps - place) * stretch

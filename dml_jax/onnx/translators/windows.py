@@ -214,6 +214,7 @@ def _max_pool(node: Node) -> Any:
     )
     if not has_indices:
         return values
+    assert indices is not None
     indices = dml.cast(indices, node.output_type(1))
     if node.attribute("storage_order", 0):
         indices = _column_major(indices, node.shape()[2:])
@@ -255,9 +256,7 @@ def _max_unpool(node: Node) -> Expression:
     kernel = node.attribute("kernel_shape")
     strides = node.attribute("strides") or [1] * d
     pads = node.attribute("pads") or [0] * 2 * d
-    inferred = [
-        (spatial[k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + d] for k in range(d)
-    ]
+    inferred = [(spatial[k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + d] for k in range(d)]
     flat = (n, c, 1, int(np.prod(spatial)))
     indices = reshaped(dml.cast(node[1], "UINT32"), flat)
     sizes = (n, c, 1, int(np.prod(inferred)))
@@ -283,5 +282,3 @@ def _fold(node: Node) -> Expression:
         pads[n:],
         node.output_shape(),
     )
-
-
