@@ -668,7 +668,6 @@ def diagonal_matrix(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 def difference_square(
     a: Given[Value],
     b: Given[Value],
@@ -728,7 +727,6 @@ def fill_value_constant(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 @overload
 def fill_value_sequence(
     output_sizes: Integers,
@@ -748,7 +746,6 @@ def fill_value_sequence(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
-
 def floor(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,

@@ -1,4 +1,4 @@
-"""`dml-jax run`: runs DxDispatch's JSON models."""
+"""`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
 import statistics
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dml_jax.cli.models import load, show_model
+from dml_jax.cli.networks import free_option, is_network, load_network, run_network, show_network
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
@@ -37,7 +38,7 @@ _WITHOUT_COUNTERPART = frozenset(
         *("--set_stable_power_state", "--disable_agility_sdk", "--print_hlsl_disassembly"),
         *("--post_dispatch_barriers", "--xbox_allow_precompile", "-c", "--pix_capture_type"),
         *("-o", "--pix_capture_name", "--present_separator", "--enable_onnx_profiling"),
-        *("-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x"),
+        *("-F", "-e", "-b", "-l", "-L", "-p", "-x"),
     )
 )
 
@@ -80,6 +81,7 @@ class _Command(click.Command):
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option
+@free_option
 @click.option(
     "-a",
     "--adapter",
@@ -144,6 +146,7 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
+    free_dimensions: dict[str, int],
     adapter: str,
     show_adapters: bool,
     show_dependencies: bool,
@@ -155,7 +158,9 @@ def run(
     timing_verbosity: int,
     as_json: bool,
 ) -> None:
-    """Run MODEL, a DxDispatch JSON model.
+    """Run MODEL, a DxDispatch JSON model or an ONNX network.
+
+    A network gets random inputs.
 
     \b
     dml-jax run model.json
@@ -163,6 +168,7 @@ def run(
     dml-jax run model.json -a cuda -t 500 use the first CUDA device, half a second a dispatch
     dml-jax run model.json --hlo          print the optimised programs instead of running them
     cat model.json | dml-jax run -        read standard input; files are in the current folder
+    dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     with reporting(as_json):
@@ -177,6 +183,13 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
+        if is_network(path) and check:
+            show_network(load_network(path, free_dimensions, feature_level), as_json)
+            return
+        if is_network(path):
+            device = find_device(adapter, "--adapter")
+            run_network(path, free_dimensions, feature_level, device, dispatch_iterations, as_json)
+            return
         parsed = load(path, feature_level, input_path)
         if check:
             show_model(parsed, as_json)

@@ -7,6 +7,7 @@ try:
 except ImportError:
     raise missing_extra("onnx", "read ONNX models", "onnx") from None
 
+from dml_jax.onnx.model import free_sizes
 from dml_jax.onnx.network import Network, load_onnx
 
-__all__ = ["Network", "load_onnx"]
+__all__ = ["Network", "free_sizes", "load_onnx"]

@@ -75,6 +75,30 @@ def read(
     return Model(proto, folder, inputs, opsets)
 
 
+def free_sizes(
+    model: Any, free_dimensions: Mapping[str, int]
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return `input_shapes` and `free_dimensions` that give size 1 to what has no size.
+
+    Args:
+        model: a path, the bytes of a file, or a ModelProto.
+        free_dimensions: the sizes of some free dimensions, by name.
+    """
+    graph = _parsed(model)[0].graph
+    initialized = {tensor.name for tensor in graph.initializer}
+    shapes, names = {}, {}
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name in initialized or all(d.HasField("dim_value") for d in dims):
+            continue
+        shapes[value.name] = [
+            d.dim_value if d.HasField("dim_value") else free_dimensions.get(d.dim_param, 1)
+            for d in dims
+        ]
+        names |= {d.dim_param: 1 for d in dims if d.dim_param}
+    return shapes, {**names, **free_dimensions}
+
+
 def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
     """Return the proto, and the folder of its external data."""
     if isinstance(model, onnx.ModelProto):

@@ -113,6 +113,16 @@ class Network:
             results |= zip(self._computed, self.graph.compute(*arrays), strict=True)
         return {name: _outer(results[name], kind) for name, kind in self._results.items()}
 
+    def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
+        random, arrays = np.random.default_rng(seed), {}
+        for name, kind in self.inputs.items():
+            if kind.is_floating:
+                arrays[name] = random.random(kind.shape).astype(kind.dtype)
+            else:
+                arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
+        return arrays
+
     @functools.cached_property
     def _program(self) -> Any:
         return jax.jit(self.apply)
