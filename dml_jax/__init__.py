@@ -43,7 +43,6 @@ _PLACES = {
         "OperatorNode",
         "OutputEdge",
     ),
-    "host": ("release_host_memory", "reuse_host_memory"),
     "onnx": ("load_onnx",),
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),
     "tensor": ("TensorDesc", "calc_buffer_tensor_size"),

@@ -214,10 +214,6 @@ from dml_jax.graph import (
     OperatorNode as OperatorNode,
     OutputEdge as OutputEdge,
 )
-from dml_jax.host import (
-    release_host_memory as release_host_memory,
-    reuse_host_memory as reuse_host_memory,
-)
 from dml_jax.onnx import (
     load_onnx as load_onnx,
 )
@@ -754,10 +750,8 @@ __all__ = [
     "random_generator",
     "recip",
     "reduce",
-    "release_host_memory",
     "resample",
     "resample_grad",
-    "reuse_host_memory",
     "reverse_subsequences",
     "rnn",
     "roi_align",

@@ -1,4 +1,4 @@
-"""What is called with arrays: the checks of a call, and the program that it becomes."""
+"""Calls of operators and graphs: the checks of the arrays, and the program that a call becomes."""
 
 import functools
 import itertools
@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
-from jax._src.core import trace_state_clean
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
-from dml_jax.lowering.whole_programs.whole_program import in_its_form
+from dml_jax.lowering.alone import alone, elementwise
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 
@@ -27,13 +26,20 @@ class BindPoint(NamedTuple):
 
 
 class Bindable:
-    """What is called with arrays, and has names that memory is bound to: an operator, or a graph.
+    """An operator or a graph: it is called with arrays, and has names that memory is bound to.
 
     A subclass gives `tensors`, `bind_points`, `refused_at` and `compute`.
+
+    Attributes:
+        in_place: whether an output may lie where an input does.
+        by_element: whether it maps each element by itself, wherever that lies.
+        is_one: whether it is one operator, with forms of its own where it is all of a program.
     """
 
     c_name: ClassVar[str]
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    by_element: ClassVar[bool] = False
+    is_one: ClassVar[bool] = True
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs."""
@@ -50,6 +56,10 @@ class Bindable:
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """All results, in their order, of arrays that are not checked; without `jax.jit`."""
         raise NotImplementedError
+
+    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Compute all results; where it maps elements, of arrays of any one shape."""
+        return self.compute(*arrays)
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
         __name__: ClassVar[str]
@@ -73,18 +83,17 @@ class Bindable:
         """
         self._check_arrays(arrays)
         try:
-            # Of arrays that are there, but inside of another program, it is a part of that.
-            if any(isinstance(array, Tracer) for array in arrays) or not trace_state_clean():
+            if any(isinstance(array, Tracer) for array in arrays):
                 return _part(self, *arrays)
-            return _program(self._told)(self, *arrays)
+            return _program(self, *arrays)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
 
     def whole(self, *arrays: ArrayLike) -> Any:
-        """What a call gives, in the form that is fastest as all that a program does.
+        """Compute what a call gives, in the form that is fastest as all that a program does.
 
-        It is not fused with what stands around it, and has no derivative or vmap.
+        Around it XLA fuses nothing. Raises `DmlError` as a call does.
         """
         self._check_arrays(arrays)
         try:
@@ -92,15 +101,6 @@ class Bindable:
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
-
-    @property
-    def compiler_options(self) -> Mapping[str, Any]:
-        """What a CPU's XLA is told of a program that does nothing else, as `jax.jit` takes it."""
-        return {}
-
-    @functools.cached_property
-    def _told(self) -> tuple[tuple[str, Any], ...]:
-        return tuple(self.compiler_options.items())
 
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         """(path, tensor) of every tensor that is computed, those inside a graph included."""
@@ -169,32 +169,25 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
 def _part(function: Bindable, *arrays: Any) -> Any:
-    return _given(function, function.compute(*arrays))
-
-
-@functools.cache
-def _program(options: tuple[tuple[str, Any], ...]) -> Any:
-    return jax.jit(_whole, static_argnums=0, compiler_options=_for_cpu(dict(options)))
+    with alone(False):
+        return _returned(function, function.compute(*arrays))
 
 
 def _whole(function: Bindable, *arrays: Any) -> Any:
-    return _given(function, in_its_form(function.compute, *arrays))
+    with alone(function.is_one):
+        results = function.compute
+        if function.by_element:
+            results = functools.partial(elementwise, function.evaluate)
+        return _returned(function, results(*arrays))
 
 
-def _given(function: Bindable, results: Sequence[Any]) -> Any:
+_program = jax.jit(_whole, static_argnums=0)
+
+
+def _returned(function: Bindable, results: Sequence[Any]) -> Any:
     return tuple(results) if function.returns_tuple else results[0]
 
 
 def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as all that a program does: an operator or a graph knows how."""
+    """Return the function as all that a program does, if it is an operator or a graph."""
     return function.whole if isinstance(function, Bindable) else function
-
-
-def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
-    """What XLA is told of a program that is this function, as `jax.jit` takes it."""
-    return _for_cpu(function.compiler_options) if isinstance(function, Bindable) else {}
-
-
-def _for_cpu(options: Mapping[str, Any]) -> dict[str, Any]:
-    # Other compilers need not know a CPU's.
-    return dict(options) if jax.default_backend() == "cpu" else {}

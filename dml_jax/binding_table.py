@@ -1,5 +1,6 @@
 """Functions bound to memory, as IDMLBindingTable has it."""
 
+import functools
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,11 +12,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
-from dml_jax.bindable import compiler_options, whole_program
+from dml_jax.bindable import Bindable, whole_program
 from dml_jax.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
-from dml_jax.operator import Operator
 from dml_jax.tensor import (
     X64_RULE,
     TensorDesc,
@@ -149,13 +149,10 @@ class BindingTable:
         keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.owned)
         self._written = {key: buffers[key] for key in keys if key in written}
         self._read = {key: buffers[key] for key in keys if key not in written}
-        devices = {device for key in keys for device in buffers[key].array.devices()}
-        self._platform = min(device.platform for device in devices)  # they are of one
         owned = {bound.memory for bound in self._inputs if bound.owned}
         self._owned = {key: buffers[key].array.copy() for key in owned}
         # An output that no input reads is an argument too: its memory is what is written to.
-        told = compiler_options(function)
-        program = jax.jit(self._run, donate_argnums=0, keep_unused=True, compiler_options=told)
+        program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
         self._program = program.lower(*self._arguments()).compile()
         self._was = {key: _shown(buffers[key].array) for key in keys}
 
@@ -174,9 +171,9 @@ class BindingTable:
         function = self._function
         fills = all(bound.fills(memory[bound.memory]) for bound in self._outputs)
         call = whole_program(function) if fills else function
-        if isinstance(function, Operator) and function.by_element and self._is_in_place:
-            shaped = all(memory[b.memory].shape == b.tensor.sizes for b in self._outputs)
-            call = _replacing(function, call, self._platform, shaped, fills)
+        if isinstance(function, Bindable) and function.by_element and self._is_in_place:
+            (output,) = self._outputs
+            call = functools.partial(_in_place, function, memory[output.memory].shape)
         results = call(*arrays)
         for bound, result in zip(self._outputs, jax.tree.leaves(results), strict=True):
             memory[bound.memory] = bound.write(memory[bound.memory], result)
@@ -225,33 +222,15 @@ class BindingTable:
         return text_of(self._program)
 
 
-def _replacing(
-    operator: Operator, call: Callable[..., Any], platform: str, shaped: bool, fills: bool
-) -> Callable[..., Any]:
-    """How elements are replaced where they lie, each by itself: on one axis, unless in `call`.
+def _in_place(function: Bindable, shape: tuple[int, ...], *arrays: jax.Array) -> Any:
+    """Map elements in a loop over the axes of the memory, of this shape.
 
-    On a CPU memory that is flat (not `shaped` as the tensor is) has a reshape in the loop with what
-    is computed, and XLA does not write into what it reads then, but to new memory, which it
-    copies. 2 cores, jax 0.10.2, ms, CLIP of [8, 32, 256, 256], so and on one axis: FLOAT32 21.8,
-    1.4; FLOAT16 9.9, 0.8; UINT8 1.4, 0.5; of [5, 13, 509, 521] 23.9, 1.5; 11.2, 0.8; 2.1, 0.5. (To
-    other memory FLOAT32 takes 3.8.)
-
-    On a GPU what a whole program does to give threads more to write is copied as well, and one axis
-    is unrolled where rows of an odd length are not. H100, jax 0.11.2, us, whole, and in part on one
-    axis, [8, 64, 512, 512] FLOAT32 364, 364; FLOAT16 368, 187; UINT8 190, 165; [6, 14, 1021, 1031]
-    491, 241; 250, 126; 133, 111. An odd number of narrow elements is copied: FLOAT16 198, 330;
-    UINT8 138, 329.
+    With a reshape in the loop XLA would not write to what it reads, but to new memory, and copy it.
     """
-    tensors = {f.name: getattr(operator, f.name) for f in operator.fields if f.tensor}
-    elements = math.prod(operator.inputs[0].sizes)
-    is_odd = elements % 2 == 1 and operator.inputs[0].data_type.element_size < 4
-    if {"cpu": shaped, "gpu": is_odd}.get(platform, True):
-        return call
-    flat = operator.replace(
-        **{name: t and TensorDesc(t.data_type, [elements]) for name, t in tensors.items()}
-    )
-    mapped = whole_program(flat) if platform == "cpu" and fills else flat
-    return lambda *xs: mapped(*(x.reshape(-1) for x in xs)).reshape(xs[0].shape)
+    sizes = arrays[0].shape
+    over = shape if math.prod(shape) == math.prod(sizes) else (math.prod(sizes),)
+    (result,) = function.evaluate(*(x.reshape(over) for x in arrays))
+    return result.reshape(sizes)
 
 
 Described = Sequence[tuple[str, TensorDesc]]  # (path, tensor) of each

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import are_described, array_faults, unusable
-from dml_jax.bindable import Bindable, compiler_options, described, whole_program
+from dml_jax.bindable import Bindable, described, whole_program
 from dml_jax.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -201,8 +201,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
     program = whole_program(function)
-    told = compiler_options(function)
-    jitted = jax.jit(lambda *arrays: program(*arrays), compiler_options=told, **options)
+    jitted = jax.jit(lambda *arrays: program(*arrays), **options)
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"

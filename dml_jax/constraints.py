@@ -26,7 +26,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import SimpleNamespace
 from typing import Any
 
-from dml_jax.descriptor import Size2D
 from dml_jax.enums import Enumeration, FeatureLevel
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.tensor import TensorDesc
@@ -57,7 +56,7 @@ def _readable(value: Any) -> Any:
         return value.suffix
     if isinstance(value, tuple):
         return tuple(map(_readable, value))
-    if isinstance(value, Size2D):
+    if getattr(value, "c_name", "") == "DML_SIZE_2D":  # of a layer above
         return SimpleNamespace(Width=value.width, Height=value.height)
     return value
 

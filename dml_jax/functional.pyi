@@ -475,7 +475,7 @@ def batch_normalization_training(
     input: Given[Value],
     scale: Given[Value],
     bias: Given[Value],
-    fused_add: Given[Value],
+    fused_add: Given[Value] | None,
     epsilon: float,
     fused_activation: FusedActivation | type[Operator] | None = None,
 ) -> BatchNormalizationTrainingOutputs[Value]:
@@ -584,9 +584,9 @@ def convolution(
 
 def convolution_integer(
     input: Given[Value],
-    input_zero_point: Given[Value],
+    input_zero_point: Given[Value] | None,
     filter: Given[Value],
-    filter_zero_point: Given[Value],
+    filter_zero_point: Given[Value] | None,
     strides: Integers | int | None = None,
     dilations: Integers | int | None = None,
     start_padding: Integers | int | None = None,
@@ -614,7 +614,7 @@ def cumulative_product(
     axis_direction: AxisDirection | str,
     has_exclusive_product: bool,
 ) -> Value:
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+    """Multiplies elements along an axis, in each line."""
 
 def cumulative_summation(
     input: Given[Value],
@@ -622,7 +622,7 @@ def cumulative_summation(
     axis_direction: AxisDirection | str,
     has_exclusive_sum: bool,
 ) -> Value:
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+    """Adds up elements along an axis, in each line."""
 
 def depth_to_space(
     input: Given[Value],
@@ -668,6 +668,7 @@ def diagonal_matrix(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def difference_square(
     a: Given[Value],
     b: Given[Value],
@@ -727,6 +728,7 @@ def fill_value_constant(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 @overload
 def fill_value_sequence(
     output_sizes: Integers,
@@ -746,6 +748,7 @@ def fill_value_sequence(
     *,
     graph: GraphBuilder,
 ) -> Expression: ...
+
 def floor(
     input: Given[Value],
     scale_bias: ScaleBias | None = None,
@@ -769,14 +772,14 @@ def gather(
     axis: int,
     index_dimensions: int,
 ) -> Value:
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+    """Reads slices along an axis."""
 
 def gather_elements(
     input: Given[Value],
     indices: Given[Value],
     axis: int,
 ) -> Value:
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+    """Reads one element for each index, in the index's own line along an axis."""
 
 def gather_nd(
     input: Given[Value],
@@ -785,7 +788,7 @@ def gather_nd(
     indices_dimension_count: int,
     batch_dimension_count: int,
 ) -> Value:
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+    """Reads slices, each at a list of indices."""
 
 def gemm(
     a: Given[Value],
@@ -821,9 +824,9 @@ def gru(
     input: Given[Value],
     weight: Given[Value],
     recurrence: Given[Value],
-    bias: Given[Value],
-    hidden_init: Given[Value],
-    sequence_lengths: Given[Value],
+    bias: Given[Value] | None,
+    hidden_init: Given[Value] | None,
+    sequence_lengths: Given[Value] | None,
     activation_descs: Sequence[FusedActivation | type[Operator]],
     direction: RecurrentNetworkDirection | str,
     linear_before_reset: bool,
@@ -1035,8 +1038,8 @@ def mean(
 
 def mean_variance_normalization(
     input: Given[Value],
-    scale: Given[Value],
-    bias: Given[Value],
+    scale: Given[Value] | None,
+    bias: Given[Value] | None,
     axes: Integers | int,
     normalize_variance: bool,
     normalize_mean: bool,
@@ -1102,7 +1105,7 @@ def negate(
     """Changes the sign: `-x`. Choice: the smallest integer stays itself."""
 
 class NonZeroCoordinatesOutputs(NamedTuple, Generic[Value]):
-    count: Value
+    count: Value  # pyright: ignore[reportIncompatibleMethodOverride]
     coordinates: Value
 
 def non_zero_coordinates(
@@ -1116,7 +1119,7 @@ def one_hot(
     output_length: Any,
     axis: int,
 ) -> Value:
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+    """Makes lines in which one element differs from the others."""
 
 def padding(
     input: Given[Value],
@@ -1180,13 +1183,13 @@ def quantized_linear_average_pooling(
 def quantized_linear_convolution(
     input: Given[Value],
     input_scale: Given[Value],
-    input_zero_point: Given[Value],
+    input_zero_point: Given[Value] | None,
     filter: Given[Value],
     filter_scale: Given[Value],
-    filter_zero_point: Given[Value],
-    bias: Given[Value],
+    filter_zero_point: Given[Value] | None,
+    bias: Given[Value] | None,
     output_scale: Given[Value],
-    output_zero_point: Given[Value],
+    output_zero_point: Given[Value] | None,
     output_data_type: TensorDataType | str,
     strides: Integers | int | None = None,
     dilations: Integers | int | None = None,
@@ -1305,7 +1308,7 @@ class RoiAlignGradOutputs(NamedTuple, Generic[Value]):
     output_roi_gradient: Value | None
 
 def roi_align_grad(
-    input: Given[Value],
+    input: Given[Value] | None,
     input_gradient: Given[Value],
     roi: Given[Value],
     batch_indices: Given[Value],
@@ -1346,7 +1349,7 @@ def scatter_elements(
     updates: Given[Value],
     axis: int,
 ) -> Value:
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+    """Writes one element for each index, into the index's own line along an axis."""
 
 def scatter_nd(
     input: Given[Value],
@@ -1355,7 +1358,7 @@ def scatter_nd(
     input_dimension_count: int,
     indices_dimension_count: int,
 ) -> Value:
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+    """Writes slices, each at a list of indices."""
 
 def sign(
     a: Given[Value],
@@ -1444,7 +1447,7 @@ def tile(
 
 class TopKOutputs(NamedTuple, Generic[Value]):
     value: Value
-    index: Value
+    index: Value  # pyright: ignore[reportIncompatibleMethodOverride]
 
 def top_k(
     input: Given[Value],

@@ -702,14 +702,18 @@ class Operator(Descriptor, Bindable):
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results, in their order, of arrays that are not checked; without `jax.jit`."""
-        with jax.named_scope(self.c_name):
-            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            results = self._results(self.lower(*self._placed(strong)))
+        results = self.evaluate(*arrays)
         if not are_described(self.outputs, results):
             made = ", ".join(map(shown_array, results))
             needed = ", ".join(map(array_of, self.outputs))
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
+
+    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Return all results; if it maps elements, of arrays of any one shape."""
+        with jax.named_scope(self.c_name):
+            strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
+            return self._results(self.lower(*self._placed(strong)))
 
     def _results(self, made: Any) -> list[jax.Array]:
         """Return the results of the outputs that are described, of all that `lower` makes."""

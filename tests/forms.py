@@ -1,4 +1,4 @@
-"""A function in a platform's form of it, a form for many cores, or compiled soon, as it runs."""
+"""Functions in another machine's form, or compiled soon, as tests run them."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -7,23 +7,12 @@ from unittest import mock
 
 import jax
 
-from dml_jax.lowering import all_cores_cpu, loops_cpu
-from dml_jax.lowering.whole_programs import whole_program
-
-
-def in_form(platform: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives what the function gives."""
-
-    def form(*xs: Any) -> Any:
-        program, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-        results = whole_program.forms(program)[platform](*xs)
-        return jax.tree.unflatten(jax.tree.structure(shape), results)
-
-    return form
+from dml_jax.lowering import alone, arrangement, cores, placed
+from dml_jax.lowering.reduce import cpu, gpu, kinds, primitive
 
 
 def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
-    """`jax.jit` without LLVM's optimisations, a third of the time that many reductions take."""
+    """Jit without LLVM's optimisations, in a third of the time that many reductions take."""
     on_cpu = jax.default_backend() == "cpu"
     return jax.jit(
         function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None
@@ -31,10 +20,48 @@ def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
 
 
 @contextlib.contextmanager
-def by_many_cores(cores: int = 16) -> Iterator[None]:
-    """Forms for a CPU of so many cores, of a few elements as of millions."""
-    several = mock.patch.object(loops_cpu, "CORES", cores)
-    with several, mock.patch.object(all_cores_cpu, "MUCH", 0):
+def of_platform(platform: str | None) -> Iterator[None]:
+    """Lower to the forms of a platform ("cuda") on this one; None is the plain form."""
+    patched = [
+        mock.patch.object(module, "platform_of", lambda _: platform)
+        for module in (placed, primitive)
+    ]
+    with nothing_traced(), patched[0], patched[1]:
+        yield
+
+
+@contextlib.contextmanager
+def of_few_elements() -> Iterator[None]:
+    """Take the forms for many elements with few: constants are small."""
+    with contextlib.ExitStack() as stack:
+        for module in (alone, kinds, gpu):
+            stack.enter_context(mock.patch.object(module, "LITTLE", 0))
+        stack.enter_context(mock.patch.object(alone, "MUCH", 0))
+        small: dict[str, Any] = {
+            "BLOCKS": 4,
+            "FUSED": 5,
+            "STORED": 6,
+            "SHORT_LOOP": 4,
+            "PIECE": 24,
+            "WHOLE": 40,
+        }
+        stack.enter_context(mock.patch.multiple(cpu, **small))
+        small = {"AT_ONCE": 4, "PIECES": 3, "MANY": 50, "THREADS": 8}
+        stack.enter_context(mock.patch.multiple(gpu, **small))
+        stack.enter_context(nothing_traced())
+        yield
+
+
+@contextlib.contextmanager
+def by_many_cores(count: int = 16) -> Iterator[None]:
+    """Take the forms for a CPU of so many cores, of a few elements as of millions."""
+    with (
+        mock.patch.object(cores, "cores", lambda: count),
+        mock.patch.object(cpu, "cores", lambda: count),
+        mock.patch.object(cores, "MUCH", 0),
+        mock.patch.object(arrangement, "LONG", 1),
+        nothing_traced(),
+    ):
         yield
 
 

@@ -1,13 +1,11 @@
 """Compiled operators: call, cost, export, and tables of bound memory."""
 
 import copy
-import os
 import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -386,38 +384,6 @@ assert grown * unit <= tensor.total_tensor_size_in_bytes, grown
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell a process's peak memory")
 def test_a_thousand_dispatches_take_no_memory():
     subprocess.run([sys.executable, "-c", MANY_DISPATCHES], check=True)
-
-
-LONGER_VECTORS = """
-import jax, numpy as np
-from dml_jax import Buffer, Reduce, TensorDesc, compile
-x = np.zeros((8, 64, 256), np.float32)
-def op(function, axis):
-    tensors = {"input_tensor": TensorDesc.of(x)}
-    return Reduce.infer(function=function, axes=[axis], **tensors)
-%s
-"""
-
-
-@pytest.mark.parametrize(
-    ("program", "bits"),
-    [
-        ("op('LOG_SUM_EXP', 1)(x)", {"512"}),
-        ("compile(op('LOG_SUM_EXP', 0))(x)", {"512"}),
-        ("compile(op('LOG_SUM_EXP', 0)).bind([Buffer(x)], [Buffer(x[:1])])", {"512"}),
-        ("op('LOG_SUM_EXP', 2)(x)", set()),
-        ("op('SUM', 1)(x)", set()),
-        ("jax.jit(op('LOG_SUM_EXP', 1))(x)", set()),
-    ],
-)
-def test_what_gains_has_longer_vectors(program: str, bits: set[str], tmp_path: Path):
-    """As XLA is told, where it is not what it does by itself; nor of what the user compiles."""
-    dump = {"XLA_FLAGS": f"--xla_dump_to={tmp_path}", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", LONGER_VECTORS % program]
-    subprocess.run(command, check=True, env={**os.environ, **dump})
-    told = [path.read_text() for path in tmp_path.glob("*debug_options")]
-    assert told
-    assert set(re.findall(r"prefer_vector_width: (\d+)", "".join(told))) == bits
 
 
 @pytest.mark.parametrize(

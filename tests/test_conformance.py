@@ -8,6 +8,9 @@ from conformance import torch_answers
 from conformance.cases import Case
 from conformance.report import EXPORTED, ONNX_TITLE, PAGE, SOURCES, sections
 
+# ONNX has no test of the first two, which test_onnx.py compares with ONNX Runtime, and the size of
+# the last one's output depends on data.
+UNTESTED = {"GlobalLpPool", "MaxRoiPool", "NonZero"}
 INSTALLED = [name for name, source in SOURCES.items() if source.is_there]
 CASES = {name: SOURCES[name].cases() for name in INSTALLED}
 
@@ -67,7 +70,7 @@ def test_onnx_tests_of(op_type: str):
 def test_every_translator_is_tested_by_onnx():
     onnx_nodes = pytest.importorskip("conformance.onnx_nodes", reason="onnx is not installed")
     run = {name for name, (_, run, _, _) in _listed() if run}
-    assert onnx_nodes.translated() <= run
+    assert onnx_nodes.translated() - run == UNTESTED
 
 
 @pytest.mark.skipif(

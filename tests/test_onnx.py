@@ -14,7 +14,8 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from dml_jax import DmlError, load_onnx  # noqa: E402
+from dml_jax import DmlError, OperatorNode, load_onnx  # noqa: E402
+from dml_jax.onnx import Network  # noqa: E402
 
 Arrays = Mapping[str, np.ndarray]
 RANDOM = np.random.RandomState(0)
@@ -44,7 +45,7 @@ def model_of(
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
     """Return a node; names are parted by blanks, and "-" leaves one out."""
     names = [["" if n == "-" else n for n in text.split()] for text in (inputs, outputs)]
-    return helper.make_node(op_type, *names, **attributes)
+    return helper.make_node(op_type, names[0], names[1], **attributes)
 
 
 def single(
@@ -64,6 +65,10 @@ def single(
     return model_of([made], inputs, outputs.split(), weights, opset)
 
 
+def floats(values: Any) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
 def runtime(model: Any, inputs: Arrays) -> list[np.ndarray]:
     """Return what ONNX Runtime computes."""
     options = onnxruntime.SessionOptions()
@@ -76,6 +81,11 @@ def refusal(model: Any, **arguments: Any) -> str:
     with pytest.raises(DmlError) as error:
         load_onnx(model, **arguments)
     return str(error.value)
+
+
+def operators_of(network: Network) -> list[str]:
+    assert network.graph is not None
+    return [n.operator.c_name for n in network.graph.nodes if isinstance(n, OperatorNode)]
 
 
 def dense() -> tuple[Any, np.ndarray, np.ndarray]:
@@ -97,10 +107,7 @@ def test_a_network_is_called_by_name_and_in_order():
     np.testing.assert_allclose(network({"x": x})["y"], expected, rtol=1e-5)
     np.testing.assert_allclose(network(x)["y"], expected, rtol=1e-5)
     assert network.outputs == ["y"]
-    assert [n.operator.c_name for n in network.graph.nodes] == [
-        "DML_OPERATOR_GEMM",
-        "DML_OPERATOR_ACTIVATION_RELU",
-    ]
+    assert operators_of(network) == ["DML_OPERATOR_GEMM", "DML_OPERATOR_ACTIVATION_RELU"]
     assert str(network.minimum_feature_level) == "4_0"
 
 
@@ -132,7 +139,7 @@ def test_inputs_of_another_shape_or_name_are_refused():
     network = load_onnx(dense()[0], {"x": (2, 4)})
     with pytest.raises(DmlError, match=r"the input 'x' to be float32\[2, 4\]"):
         network(np.ones((3, 4), np.float32))
-    with pytest.raises(DmlError, match="did you mean 'x'|name an input"):
+    with pytest.raises(DmlError, match="name an input"):
         network({"X": np.ones((2, 4), np.float32)})
     with pytest.raises(DmlError, match="the weight 'b' to be given"):
         network.apply({"w": network.weights["w"]}, {"x": np.ones((2, 4), np.float32)})
@@ -140,7 +147,7 @@ def test_inputs_of_another_shape_or_name_are_refused():
 
 def test_quantized_weights_stay_narrow():
     w = RANDOM.randint(-9, 9, (4, 3)).astype(np.int8)
-    arrays = {"w": w, "s": np.float32([0.5]), "c": np.arange(3)}
+    arrays = {"w": w, "s": floats([0.5]), "c": np.arange(3)}
     nodes = [
         node("DequantizeLinear", "w s", "f"),
         node("Transpose", "f", "t"),
@@ -166,7 +173,7 @@ def test_outputs_may_be_inputs_weights_and_constants():
         node("Identity", "flag", "d"),
     ]
     inputs = {"x": (np.float32, [2, 3]), "flag": (np.bool_, [])}
-    arrays = {"w": np.float32([[1, 2]]), "n": np.array([2, 1])}
+    arrays = {"w": floats([[1, 2]]), "n": np.array([2, 1])}
     network = load_onnx(model_of(nodes, inputs, ["a", "b", "c", "d"], arrays))
     x = RANDOM.randn(2, 3).astype(np.float32)
     result = network({"x": x, "flag": np.array(True)})
@@ -213,7 +220,7 @@ def test_a_branch_is_chosen_where_its_condition_is_known():
     inputs = {"x": (np.float32, [2])}
     for condition, expected in ((True, [-1, 2]), (False, [1, 2])):
         model = model_of(nodes, inputs, ["y"], {"c": np.array(condition)})
-        assert load_onnx(model)(np.float32([1, -2]))["y"].tolist() == expected
+        assert load_onnx(model)(floats([1, -2]))["y"].tolist() == expected
     model = model_of(nodes, {**inputs, "c": (np.bool_, [])}, ["y"])
     assert "'y' (If): expected cond to be known at load" in refusal(model)
 
@@ -230,7 +237,7 @@ def test_functions_of_the_model_are_translated():
     function = helper.make_function("own", "Twice", ["a"], ["c"], body, imports, ["slope"])
     call = helper.make_node("Twice", ["x"], ["y"], domain="own", slope=0.5)
     model = model_of([call], {"x": (np.float32, [2])}, ["y"], functions=[function])
-    assert load_onnx(model)(np.float32([3, -4]))["y"].tolist() == [6, -4]
+    assert load_onnx(model)(floats([3, -4]))["y"].tolist() == [6, -4]
 
 
 # What is refused
@@ -386,20 +393,27 @@ TRAPS: dict[str, Any] = {
     ),
     "upsampling": single(
         "Upsample",
-        {"x": X[None], "s": np.float32([1, 1, 2, 1.5])},
+        {"x": X[None], "s": floats([1, 1, 2, 1.5])},
         opset=9,
         mode="linear",
         constants=["s"],
     ),
     "a cubic": single(
         "Resize",
-        {"x": X[None], "r": np.float32([]), "s": np.float32([1, 1, 1.7, 0.6])},
+        {"x": X[None], "r": floats([]), "s": floats([1, 1, 1.7, 0.6])},
         mode="cubic",
         constants=["r", "s"],
     ),
+    "a global norm": single("GlobalLpPool", {"x": X}, p=3),
+    "maxima of regions": single(
+        "MaxRoiPool",
+        {"x": X[None], "r": floats([[0, 0, 0, 2, 2], [0, 1, 0, 3, 1]])},
+        pooled_shape=[2, 2],
+        constants=["r"],
+    ),
     "halves": single(
         "QuantizeLinear",
-        {"x": np.float32([0.5, 1.5, 2.5, -0.5]), "s": np.float32(1), "z": np.uint8(10)},
+        {"x": floats([0.5, 1.5, 2.5, -0.5]), "s": np.float32(1), "z": np.uint8(10)},
         constants=["s", "z"],
     ),
 }

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from records import records
+from records import records, recurrent
 
 import dml_jax
-from dml_jax import DmlError, TensorDesc
+from dml_jax import DmlError
 from dml_jax.operator import OPERATORS
 
 SIGMOID, TANH = dml_jax.ActivationSigmoid.fused(), dml_jax.ActivationTanh.fused()
@@ -63,7 +63,7 @@ def test_as_onnxruntime(name: str, direction: str, seed: int):
     }
     inputs = {"X": x, "W": w, "R": r, "B": b, "lengths": lengths, "h": h}
     if name == "LSTM":
-        # ONNX Runtime does not clip the forget gate of a peephole as ONNX says: one at a time.
+        # Peepholes without a clip, and a clip without peepholes.
         clip = 0.5 if seed else 0.0
         inputs |= {"c": c} if seed else {"c": c, "P": p}
         fields |= {"clip_threshold": clip, "use_clip_threshold": bool(seed)}
@@ -121,26 +121,30 @@ def test_as_pytorch():
         ).sequence
 
     y = x.detach().numpy()
+    assert x.grad is not None
     expected = sequence.detach().numpy().reshape(s, n, 2, k).transpose(0, 2, 1, 3)
     np.testing.assert_allclose(ours(y), expected, rtol=1e-4, atol=1e-6)
     slope = jax.grad(lambda x: jnp.sum(ours(x) ** np.float32(2)))(y)
     np.testing.assert_allclose(slope, x.grad.numpy(), rtol=1e-3, atol=1e-5)
 
 
+def smallest() -> dict[str, Any]:
+    """Return the fields of an RNN of one element in each tensor."""
+    op_class = OPERATORS["DML_OPERATOR_RNN"]
+    types = dict.fromkeys(op_class._tensor_fields, "FLOAT32")
+    return recurrent.smallest(op_class, 4, {**types, "sequence_lengths_tensor": "UINT32"}, None)
+
+
 def test_every_activation():
     """Each that may stand in the list, beside its own record."""
     record, op_class = records()["RNN"], OPERATORS["DML_OPERATOR_RNN"]
+    fields = smallest()
     allowed = next(r.data for r in op_class._records() if r.kind == "one_of" and "Type" in str(r))
     rng = np.random.default_rng(0)
     for name in allowed["values"]:
         activation = OPERATORS[f"DML_OPERATOR_{name}"]
         fused = activation.fused(**{f.name: 0.75 for f in activation.fields if not f.tensor})
-        fields = record.smallest(
-            op_class, 4, dict.fromkeys(op_class._tensor_fields, "FLOAT32"), None
-        )
-        types = {n: t for n, t in fields.items() if isinstance(t, TensorDesc)}
-        types["sequence_lengths_tensor"] = TensorDesc("UINT32", [1, 1, 1, 1])
-        op = op_class(**{**fields, **types, "activation_descs": [fused]})
+        op = op_class(**{**fields, "activation_descs": [fused]})
         arrays = record.arrays(rng, op)
         for result, expected in zip(op(*arrays), record.expected(op, arrays), strict=True):
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=name)
@@ -167,6 +171,7 @@ def test_the_outputs_of_gru_are_chosen():
     assert (sequence.single, single.sequence) == (None, None)
     np.testing.assert_array_equal(both.sequence, sequence.sequence)
     np.testing.assert_array_equal(both.single, single.single)
+    assert both.sequence is not None
     np.testing.assert_array_equal(both.sequence[-1:], both.single)
     with pytest.raises(DmlError, match="expected output_options to be Both, Sequence or Single"):
         dml_jax.gru(**PLAIN, output_options="None")
@@ -187,25 +192,19 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str):
 
 
 def test_a_threshold_below_0_is_refused():
-    weights = jnp.ones((1, 1, 12, 2), jnp.float32), jnp.ones((1, 1, 12, 3), jnp.float32)
-    rest: Any = [SIGMOID, TANH, TANH], "FORWARD"
+    weight, recurrence = (jnp.ones((1, 1, 12, k), jnp.float32) for k in (2, 3))
+    activations = [SIGMOID, TANH, TANH]
     for threshold in (-1.0, np.nan):
         with pytest.raises(DmlError, match="ClipThreshold to be at least 0"):
-            dml_jax.lstm(X, *weights, *rest, threshold, True, False)
-        dml_jax.lstm(X, *weights, *rest, threshold, False, False)
+            dml_jax.lstm(X, weight, recurrence, activations, "FORWARD", threshold, True, False)
+        dml_jax.lstm(X, weight, recurrence, activations, "FORWARD", threshold, False, False)
 
 
 def test_tensors_of_dml_are_refused():
-    op = records()["RNN"].smallest(
-        OPERATORS["DML_OPERATOR_RNN"],
-        4,
-        dict.fromkeys(OPERATORS["DML_OPERATOR_RNN"]._tensor_fields, "FLOAT32"),
-        None,
-    )
-    op["sequence_lengths_tensor"] = TensorDesc("UINT32", [1, 1, 1, 1])
-    owned = op["weight_tensor"].replace(flags="OWNED_BY_DML")
+    fields = smallest()
+    owned = fields["weight_tensor"].replace(flags="OWNED_BY_DML")
     with pytest.raises(DmlError, match=r"WeightTensor\.Flags to be NONE"):
-        dml_jax.Rnn(**{**op, "weight_tensor": owned})
+        dml_jax.Rnn(**{**fields, "weight_tensor": owned})
 
 
 def test_what_lies_beyond_the_end_has_no_part():

@@ -198,8 +198,8 @@ def test_the_function_makes_the_lowest_version(offsets: Any, to_corners: bool, e
     x = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 3, 4, 4]))
     rois = builder.input_tensor("rois", TensorDesc("FLOAT32", [2, 4]))
     batch = builder.input_tensor("batch", TensorDesc("UINT32", [2]))
-    fields = ("AVERAGE", "LINEAR", 1, 1, *offsets, 0, 1, 2, to_corners)
-    graph = builder.build(dml_jax.roi_align(x, rois, batch, *fields, 5, 6))
+    fields: Any = ("AVERAGE", "LINEAR", 1, 1, *offsets, 0, 1, 2, to_corners, 5, 6)
+    graph = builder.build(dml_jax.roi_align(x, rois, batch, *fields))
     (op,) = (node.operator for node in graph.nodes if isinstance(node, OperatorNode))
     assert op.short_name == expected
     assert op.output_tensor.sizes == (2, 3, 5, 6)
@@ -220,7 +220,8 @@ def test_which_gradients_need_pictures(function: str, of_regions: bool):
     own = (function, "LINEAR", 1, 1, 0, 0, 1, 1, False, 1, 2, 2, True, of_regions)
 
     def call() -> Any:
-        return dml_jax.roi_align_grad(None, dy, rois, batch.astype(np.uint32), *own)
+        none: Any = None
+        return dml_jax.roi_align_grad(none, dy, rois, batch.astype(np.uint32), *own)
 
     if function == "MAX" or of_regions:
         with pytest.raises(DmlError, match="InputTensor to be given"):

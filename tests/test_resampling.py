@@ -43,7 +43,8 @@ def test_gradients_are_those_of_the_forward_operator(forward: str, backward: str
         op = record.operator(rng, op_class, types)
         x, dy = (rng.random(t.sizes, np.float32) for t in (op.input_tensor, op.output_tensor))
         rest = {f.name: getattr(op, f.name) for f in op.fields if not f.tensor}
-        gradient = OPERATORS[f"DML_OPERATOR_{backward}"](
+        of_gradient: Any = OPERATORS[f"DML_OPERATOR_{backward}"]
+        gradient = of_gradient(
             input_gradient_tensor=op.output_tensor, output_gradient_tensor=op.input_tensor, **rest
         )
         (dx,) = jax.vjp(op, x)[1](jnp.asarray(dy))
@@ -186,7 +187,7 @@ def test_the_direction_of_the_function_of_gradients():
     down = dml_jax.resample_grad(dy, **call, rounding_direction="DECREASING")
     assert down.tolist() == [3]
     with pytest.raises(DmlError, match="output_sizes to be a list"):
-        dml_jax.resample_grad(dy, 1, "LINEAR")
+        dml_jax.resample_grad(dy, 1, "LINEAR")  # pyright: ignore[reportArgumentType]
 
 
 def test_typical_uses():

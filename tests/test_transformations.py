@@ -268,7 +268,7 @@ def test_the_transpose_of_a_tile(dtype: str, shape: tuple[int, ...], repeats: tu
         np.testing.assert_allclose(result, expected, rtol=1e-6 if dtype == "float32" else 2**-10)
     memory = jax.jit(transposed).lower(y).compile().memory_analysis()
     assert memory is not None
-    assert jax.default_backend() != "cpu" or memory.temp_size_in_bytes < 0.3 * y.nbytes
+    assert jax.default_backend() != "cpu" or memory.temp_size_in_bytes < 0.35 * y.nbytes
 
 
 def test_what_has_no_transpose():

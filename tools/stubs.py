@@ -205,7 +205,9 @@ def function_stub(name: str) -> str:
     parameters = []
     for p in family.signature.parameters.values():
         kind = argument_type(family, p.name)
-        is_none = p.default is None and kind != "None"
+        given = [f for f in (family._field(op, p.name) for op in family.operators) if f is not None]
+        may_be_none = p.default is p.empty and any(given) and all(f.optional for f in given)
+        is_none = (p.default is None and kind != "None") or may_be_none
         parameters.append(f"{p.name}: {kind}{' | None' * is_none}{quoted(default_of(p))}")
     newest = family.operators[-1]
     is_list = any(f.is_array for f in newest.outputs_of())
@@ -217,7 +219,9 @@ def function_stub(name: str) -> str:
         for index, field in enumerate(family.results):
             f = outputs[index] if index < len(outputs) else None
             is_there = f is not None and not f.optional
-            rows.append(f"    {field}: Value{'' if is_there else ' | None'}\n")
+            clash = "  # pyright: ignore[reportIncompatibleMethodOverride]"
+            note = clash if hasattr(tuple, field) else ""
+            rows.append(f"    {field}: Value{'' if is_there else ' | None'}{note}\n")
         result = f"{family.outputs.__name__}[Value]"
         classes = f"class {family.outputs.__name__}(NamedTuple, Generic[Value]):\n{''.join(rows)}\n"
     text = summary_of(getattr(functional, name))

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
-from dml_jax.bindable import Bindable, compiler_options, whole_program
+from dml_jax.bindable import Bindable, whole_program
 from dml_jax.free_memory import host_bytes
 from dml_jax.host import last_cache_bytes
 from dml_jax.tensor import TensorDesc
@@ -104,7 +104,7 @@ def programs(
     Where calls are queued, one call of the donated program does all sets: a short kernel would end
     before the next call arrives.
     """
-    options, alone = compiler_options(function), whole_program(function)
+    alone = whole_program(function)
     sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
 
@@ -118,9 +118,8 @@ def programs(
         lambda _, inputs: each_set(alone, inputs),
         donate_argnums=0,
         keep_unused=True,
-        compiler_options=options,
     ).lower([outs] * sets, [xs] * sets)
-    allocated = jax.jit(lambda *xs: alone(*xs), compiler_options=options).lower(*xs)
+    allocated = jax.jit(lambda *xs: alone(*xs)).lower(*xs)
     return Programs(donated.compile(), allocated.compile(), sets)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import clamp
-from dml_jax.lowering.mapping import is_float
+from dml_jax.lowering.numbers import is_float
 
 
 def identity(x: jax.Array) -> jax.Array:

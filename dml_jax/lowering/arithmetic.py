@@ -8,19 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import (
-    Linear,
-    is_float,
-    mapped,
-    saturate,
-    scaled_integers,
-    widened,
-)
+from dml_jax.lowering.mapping import Linear, mapped, saturate, scaled_integers
+from dml_jax.lowering.numbers import is_float, wide
 
 
 def rounded(function: Callable[..., jax.Array], a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `function(a, b)` in the type of `a`: of FLOAT16 computed in FLOAT32, rounded once."""
-    return lax.convert_element_type(function(widened(a), widened(b)), a.dtype)
+    return lax.convert_element_type(function(wide(a), wide(b)), a.dtype)
 
 
 def _is_signed(x: jax.Array) -> bool:
@@ -116,7 +110,7 @@ def _real_power_jvp(
 def _float_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
     """Return floats `x` to the power of exponents of any type, which do not round."""
     if is_float(exponent):
-        return _real_power(x, widened(exponent))
+        return _real_power(x, wide(exponent))
     parts = [exponent]
     if exponent.dtype.itemsize > 2:  # a FLOAT32 has 24 bits: two of 16, of one sign
         low = lax.rem(exponent, lax.full_like(exponent, 2**15))
@@ -160,7 +154,7 @@ def power(x: jax.Array, exponent: jax.Array, scale_bias: Linear | None) -> jax.A
     x = scaled_integers(x, scale_bias)
     if not is_float(exponent):
         return _integer_power(x, exponent)
-    exponent = widened(exponent)
+    exponent = wide(exponent)
     near = saturate(_real_power(lax.convert_element_type(x, exponent.dtype), exponent), x.dtype)
     limits = np.iinfo(x.dtype)
     fits = (near > limits.min) & (near < limits.max) & (abs(exponent) < 2**24)
@@ -208,7 +202,7 @@ def adam(
         epsilon: what keeps the divisor from 0.
     """
     real, dtype = np.float32, parameters.dtype
-    x, m, v, g = map(widened, (parameters, first_moment, second_moment, gradient))
+    x, m, v, g = map(wide, (parameters, first_moment, second_moment, gradient))
     m = real(beta1) * m + real(1 - beta1) * g
     v = real(beta2) * v + real(1 - beta2) * g * g
     alpha = lax.sqrt(_rest(beta2, step)) / _rest(beta1, step)

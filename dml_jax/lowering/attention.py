@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.mapping import precision, widened
+from dml_jax.lowering.mapping import precision
+from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
@@ -112,14 +113,14 @@ def attend(
         seen: false where a product becomes `filtered`, likewise.
         filtered: the product of what is not seen.
     """
-    q, k, v = map(widened, parts)
+    q, k, v = map(wide, parts)
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
     scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
     for array in added:
-        scores = scores + widened(array)
+        scores = scores + wide(array)
     for is_seen in seen:
         scores = jnp.where(is_seen, scores, scores.dtype.type(filtered))
     weights = softmax(scores).reshape(b, n, heads // n * s, t)

@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.mapping import precision, widened
+from dml_jax.lowering.mapping import precision
+from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.windows import Window, unfold
 
 # An output element of a group that adds at most so many products is a chain of multiply-adds.
@@ -41,8 +42,8 @@ def convolution(
         is_mirrored: whether the last element of the filter meets the first one of the window.
         activation: a function of floats.
     """
-    w = lax.rev(widened(w), range(2, x.ndim)) if is_mirrored else widened(w)
-    return _finished(_correlation(widened(x), w, window, groups), bias, activation, x.dtype)
+    w = lax.rev(wide(w), range(2, x.ndim)) if is_mirrored else wide(w)
+    return _finished(_correlation(wide(x), w, window, groups), bias, activation, x.dtype)
 
 
 def transposed(
@@ -69,7 +70,7 @@ def transposed(
         output_padding: the zeros behind each spatial dimension, which bias and activation follow.
         activation: a function of floats.
     """
-    w = widened(w) if is_mirrored else lax.rev(widened(w), range(2, x.ndim))
+    w = wide(w) if is_mirrored else lax.rev(wide(w), range(2, x.ndim))
     parts = w.reshape(groups, -1, *w.shape[1:])
     w = parts.swapaxes(1, 2).reshape(-1, parts.shape[1], *w.shape[2:])
     start, end = [], []
@@ -78,7 +79,7 @@ def transposed(
         start.append((k - 1) * dilation - cut)
         end.append(size - padding - (n - 1) * stride - 1 + cut)
     inner = Window(window.sizes, (1,) * len(sizes), window.dilations, start, end)
-    y = _correlation(widened(x), w, inner, groups, window.strides)
+    y = _correlation(wide(x), w, inner, groups, window.strides)
     zero = y.dtype.type(0)
     y = lax.pad(y, zero, [(0, 0, 0), (0, 0, 0), *((0, p, 0) for p in output_padding)])
     return _finished(y, bias, activation, x.dtype)
@@ -87,7 +88,7 @@ def transposed(
 def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
     """Return a sum with bias and activation, rounded."""
     if bias is not None:
-        y = y + widened(bias)
+        y = y + wide(bias)
     if activation is not None:
         y = activation(y)
     return lax.convert_element_type(y, dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.numbers import is_float, wide
 from dml_jax.lowering.scans import cumulative_sum
 
 UINT32 = np.dtype(np.uint32)
@@ -57,7 +57,7 @@ def _read(
 @_read.defjvp
 def _(dims: Dims, batching: Dims, offsets: Dims, primals, tangents):
     (x, places), (dx, _) = primals, tangents
-    dy = _read(widened(dx), places, dims, batching, offsets)  # its transpose is a sum
+    dy = _read(wide(dx), places, dims, batching, offsets)  # its transpose is a sum
     y = _read(x, places, dims, batching, offsets)
     return y, lax.convert_element_type(dy, x.dtype)
 
@@ -142,7 +142,7 @@ def one_hot(indices: jax.Array, values: jax.Array, size: int, axis: int) -> jax.
     places = _places(indices, [size], clamp=False)
     shape = [size if d == axis else n for d, n in enumerate(indices.shape)]
     is_on = lax.broadcasted_iota(UINT32, shape, axis) == places
-    off, on = widened(values.reshape(-1)[:2])
+    off, on = wide(values.reshape(-1)[:2])
     return lax.convert_element_type(jnp.where(is_on, on, off), values.dtype)
 
 

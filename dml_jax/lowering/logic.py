@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import IsInfinityMode
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 
 
 def is_true(x: jax.Array) -> jax.Array:
@@ -27,7 +27,7 @@ def of_truth(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
 
 def of_values(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     """Return the comparison `function`, which compares FLOAT16 as FLOAT32."""
-    return lambda *xs: function(*map(widened, xs))
+    return lambda *xs: function(*map(wide, xs))
 
 
 def is_nan(x: jax.Array) -> jax.Array:

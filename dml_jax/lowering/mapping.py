@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.numbers import is_float, wide
+
 
 class Linear(Protocol):
     """A linear map, `x * scale + bias`."""
@@ -18,22 +20,12 @@ class Linear(Protocol):
     def bias(self) -> float: ...
 
 
-def is_float(x: jax.Array) -> bool:
-    """Return whether the elements of `x` are floats."""
-    return jnp.issubdtype(x.dtype, jnp.floating)
-
-
-def widened(x: jax.Array) -> jax.Array:
-    """Return FLOAT16 as FLOAT32, in which functions of it are computed, and others as they are."""
-    return lax.convert_element_type(x, jnp.float32) if x.dtype == jnp.float16 else x
-
-
 def mapped(
     function: Callable[..., jax.Array], x: jax.Array, scale_bias: Linear | None, **attributes: Any
 ) -> jax.Array:
     """Return `function(x * scale + bias, **attributes)` in the type of `x`, rounded once."""
     if is_float(x):
-        y = widened(x)
+        y = wide(x)
         if scale_bias is not None:
             y = y * y.dtype.type(scale_bias.scale) + y.dtype.type(scale_bias.bias)
         return lax.convert_element_type(function(y, **attributes), x.dtype)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import precision, widened
+from dml_jax.lowering.mapping import precision
+from dml_jax.lowering.numbers import wide
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -43,7 +44,7 @@ def gemm(
     """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once."""
     y = product(a, b, np.float32, transposed) * np.float32(alpha)
     if c is not None:
-        y = y + widened(c) * np.float32(beta)
+        y = y + wide(c) * np.float32(beta)
     return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
 
 
@@ -123,5 +124,5 @@ def real_product(
 ) -> jax.Array:
     """Return the FLOAT32 product of the real numbers that integers stand for."""
     steps = integer_product(a, a_zero, b, b_zero, jnp.float32)
-    scale = of_rows(widened(a_scale), a.ndim) * of_columns(widened(b_scale), b.ndim)
+    scale = of_rows(wide(a_scale), a.ndim) * of_columns(wide(b_scale), b.ndim)
     return steps * scale

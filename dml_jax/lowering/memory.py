@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.axes import ranks
-from dml_jax.lowering.elementwise import unsigned, unsigned_type
+from dml_jax.lowering.shapes import ranks
 
 Sizes = tuple[int, ...]
 
@@ -177,51 +176,10 @@ def reinterpret(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     if old > new:
         # Of two in a row, from int8 by way of float32 to uint16, XLA makes one that is none.
         buffer = lax.optimization_barrier(buffer)
-    viewed = functools.partial(_viewed, dtype=dtype)
-    if old == new or max(old, new) > 4:
-        return viewed(buffer)
-    by_shifts = functools.partial(_joined if old < new else _parted, dtype=dtype)
-    return lax.platform_dependent(buffer, tpu=by_shifts, default=viewed)
+    return _viewed(buffer, dtype)
 
 
 def _viewed(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     ratio = dtype.itemsize // buffer.dtype.itemsize
     parts = buffer.reshape(-1, ratio) if ratio > 1 else buffer
     return lax.bitcast_convert_type(parts, dtype).reshape(-1)
-
-
-# A last axis of four bytes fills four of a TPU's 128 lanes. So rows of as many words are transposed
-# whole, and their parts shifted. libtpu 0.0.42 for a v5e, millions of cycles that it estimates and
-# temporary MB of 16 MB as they are and so: UINT8 to FLOAT32 10.4, 0.5; 2147, 0. Back 6.2, 1.2;
-# 537, 0.
-_ROW = 1024
-
-
-def _joined(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    parts = lax.bitcast_convert_type(buffer, unsigned(buffer))
-    ratio, word = dtype.itemsize // parts.dtype.itemsize, unsigned_type(dtype)
-    count = parts.shape[0] // ratio
-    rows = _resized(parts, -(-count // _ROW) * _ROW * ratio).reshape(-1, _ROW * ratio)
-    planes = rows.T.reshape(_ROW, ratio, -1)
-    words = jnp.zeros((_ROW, planes.shape[-1]), word)
-    for i, shift in enumerate(_shifts(word, parts.dtype)):
-        plane = lax.index_in_dim(planes, i, 1, keepdims=False)
-        words |= lax.convert_element_type(plane, word) << shift
-    return lax.bitcast_convert_type(words.T.reshape(-1)[:count], dtype)
-
-
-def _parted(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    words = lax.bitcast_convert_type(buffer, unsigned(buffer))
-    part, count = unsigned_type(dtype), words.shape[0]
-    rows = _resized(words, -(-count // _ROW) * _ROW).reshape(-1, _ROW)
-    shifts = _shifts(words.dtype, part)
-    planes = [lax.convert_element_type(rows >> shift, part).T for shift in shifts]
-    parts = lax.concatenate([lax.expand_dims(plane, [1]) for plane in planes], 1)
-    flat = parts.reshape(_ROW * len(shifts), -1).T.reshape(-1)
-    return lax.bitcast_convert_type(flat[: count * len(shifts)], dtype)
-
-
-def _shifts(word: jnp.dtype, part: jnp.dtype) -> list[jax.Array]:
-    """By how many bits each part of a word is shifted, the first part least."""
-    width = 8 * part.itemsize
-    return [jnp.asarray(i * width, word) for i in range(word.itemsize // part.itemsize)]

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.numbers import is_float, wide
 from dml_jax.lowering.windows import Window
 
 
@@ -20,7 +20,7 @@ def average(x: jax.Array, window: Window, include_padding: bool) -> jax.Array:
 
     FLOAT16 is summed in FLOAT32. A window without elements has 0.
     """
-    total = window.fold(lax.add, window.padded(widened(x), 0))
+    total = window.fold(lax.add, window.padded(wide(x), 0))
     count = _count(x.shape[2:], window, include_padding, total.dtype)
     return lax.convert_element_type(total / count, x.dtype)
 
@@ -36,15 +36,15 @@ def average_grad(
     gradient: jax.Array, window: Window, include_padding: bool, shape: Sequence[int]
 ) -> jax.Array:
     """Return the gradient of the input of `average`, which has this shape."""
-    wide = widened(gradient)
-    x = jax.ShapeDtypeStruct(tuple(shape), wide.dtype)
-    (y,) = jax.linear_transpose(lambda x: average(x, window, include_padding), x)(wide)
+    dy = wide(gradient)
+    x = jax.ShapeDtypeStruct(tuple(shape), dy.dtype)
+    (y,) = jax.linear_transpose(lambda x: average(x, window, include_padding), x)(dy)
     return lax.convert_element_type(y, gradient.dtype)
 
 
 def lp(x: jax.Array, window: Window, p: int) -> jax.Array:
     """Return `sum(|x|^p)^(1/p)` of each window; its derivative is 0 where it is 0."""
-    y = widened(x)
+    y = wide(x)
     sizes = y * lax.stop_gradient(lax.sign(y))  # the derivative of |x| at 0 is 0
     total = window.fold(lax.add, window.padded(lax.integer_pow(sizes, p), 0))
     if p > 1:
@@ -93,7 +93,7 @@ def maximum_with_index(
     and index 0.
     """
     plane = math.prod(x.shape[2:])
-    values = window.padded(widened(x), _lowest(x))
+    values = window.padded(wide(x), _lowest(x))
     places = lax.iota(np.uint32, plane).reshape(1, 1, *x.shape[2:])
     places = jnp.broadcast_to(window.padded(places, _NOWHERE), values.shape)
 
@@ -113,8 +113,8 @@ def maximum_with_index(
 
 def maximum_grad(x: jax.Array, gradient: jax.Array, window: Window) -> jax.Array:
     """Return the gradient of the input of `maximum`, summed in FLOAT32."""
-    _, back = jax.vjp(lambda x: maximum(x, window), widened(x))
-    return lax.convert_element_type(back(widened(gradient))[0], x.dtype)
+    _, back = jax.vjp(lambda x: maximum(x, window), wide(x))
+    return lax.convert_element_type(back(wide(gradient))[0], x.dtype)
 
 
 def unpooled(x: jax.Array, indices: jax.Array, shape: Sequence[int]) -> jax.Array:

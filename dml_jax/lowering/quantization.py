@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import is_float, saturate, widened
+from dml_jax.lowering.mapping import saturate
+from dml_jax.lowering.numbers import is_float, wide
 
 
 def cast(x: jax.Array, dtype: Any) -> jax.Array:
@@ -18,7 +19,7 @@ def cast(x: jax.Array, dtype: Any) -> jax.Array:
     """
     to_float = jnp.issubdtype(dtype, jnp.floating)
     if is_float(x) and not to_float:
-        return saturate(widened(x), dtype)
+        return saturate(wide(x), dtype)
     if {x.dtype, np.dtype(dtype)} == {np.dtype(np.float32), np.dtype(np.float64)}:
         return _resized(x, np.dtype(dtype))
     return lax.convert_element_type(x, dtype)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.resampling import nearest
 
 _MOST_STEPS = 64  # of a loop of static length; a longer one ends where the data say
@@ -218,7 +218,8 @@ def _long_sums_forward(x: Any, rois: Any, batch: Any, how: Aligning) -> Any:
 
 
 def _long_sums_backward(how: Aligning, kept: Any, dy: Any) -> Any:
-    return (*_sums_gradient(*kept, how, dy), None)
+    x, rois, batch = kept
+    return (*_sums_gradient(x, rois, batch, how, dy), None)
 
 
 _long_sums.defvjp(_long_sums_forward, _long_sums_backward)
@@ -265,7 +266,7 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
     """Return the picture as [N, H, W, C], the regions as [R, 4], and their pictures as [R]."""
     last = batch.dtype.type(x.shape[0] - 1)
     picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
-    return widened(x).transpose(0, 2, 3, 1), widened(rois).reshape(-1, rois.shape[-1]), picture
+    return wide(x).transpose(0, 2, 3, 1), wide(rois).reshape(-1, rois.shape[-1]), picture
 
 
 def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
@@ -285,7 +286,7 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
         y = _maxima(picture, rois, batch, how)
         y = jnp.where((missing > 0) & (y < outside), outside, y)
     else:
-        sums = _sums if how.is_short(picture) else _long_sums
+        sums: Any = _sums if how.is_short(picture) else _long_sums
         rest = jnp.where(missing > 0, outside * missing, np.float32(0))
         y = (sums(picture, rois, batch, how) + rest) / fixed.count
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
@@ -299,7 +300,7 @@ def align_gradient(
     Samples outside of the picture have the value 0 and no gradient.
     """
     picture, regions, batch = _prepared(x, rois, batch)
-    slope = widened(dy).transpose(0, 2, 3, 1)
+    slope = wide(dy).transpose(0, 2, 3, 1)
     if how.is_max:
         missing = _Grid(how, picture, lax.stop_gradient(regions)).missing()
         value, back = jax.vjp(lambda x, rois: _maxima(x, rois, batch, how), picture, regions)
@@ -319,7 +320,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
         scale: the factor of coordinates, which are rounded then, halves away from zero.
         sizes: the number of bins along y and x.
     """
-    regions = lax.stop_gradient(widened(rois)).reshape(-1, 5)
+    regions = lax.stop_gradient(wide(rois)).reshape(-1, 5)
     batch = _whole(jnp.trunc(regions[:, 0]), 0, x.shape[0] - 1)
     picture, _, _ = _prepared(x, regions, batch)
     places = lax.round(regions[:, 1:] * np.float32(scale), lax.RoundingMethod.AWAY_FROM_ZERO)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.numbers import is_float, wide
 
 _UNROLLED = 4  # taps that are read one by one; more are read together
 _MOST_TAPS = 2**24  # the elements of the largest table of places
@@ -109,7 +109,7 @@ def blended(x: jax.Array, taps: Sequence[Taps]) -> jax.Array:
 
     FLOAT16 and integers are computed in FLOAT32; integers round half to even.
     """
-    y = widened(x)
+    y = wide(x)
     if not is_float(x) and any((t.weights != 1).any() for t in taps):
         y = lax.convert_element_type(x, jnp.float32)
     sizes = [t.places.shape[0] / n for t, n in zip(taps, x.shape, strict=True)]
@@ -126,9 +126,9 @@ def gradient(dy: jax.Array, taps: Sequence[Taps], sizes: Sequence[int]) -> jax.A
     whole = [t for t in turned if t is not None]
     if len(whole) == len(turned):
         return blended(dy, whole)
-    wide = widened(dy)
-    x = jax.ShapeDtypeStruct(tuple(sizes), wide.dtype)
-    (dx,) = jax.linear_transpose(lambda x: blended(x, taps), x)(wide)
+    dy = wide(dy)
+    x = jax.ShapeDtypeStruct(tuple(sizes), dy.dtype)
+    (dx,) = jax.linear_transpose(lambda x: blended(x, taps), x)(dy)
     return lax.convert_element_type(dx, dy.dtype)
 
 

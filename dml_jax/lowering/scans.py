@@ -3,21 +3,14 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.interpreters import batching
 
-from dml_jax.lowering.devices.placement import (
-    by_platform,
-    on_one_device,
-    placed_primitive,
-    platforms_of,
-)
-from dml_jax.lowering.mapping import is_float, widened
+from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.placed import placed
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -46,7 +39,7 @@ def _cumulative(
     combine: Combine,
     whole: Callable[..., jax.Array],
 ) -> jax.Array:
-    y = lax.rev(widened(x), [axis] if reverse else [])
+    y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
         y = _padded(y, axis, 1, -1, _identity(y, combine))
     steps = functools.partial(_by_steps, axis=axis, combine=combine)
@@ -94,7 +87,8 @@ def top_k(
     elements stay in the order of their indices.
     """
     keys = jnp.moveaxis(_keys(x, increasing), axis, -1)
-    index = jnp.moveaxis(_first.bind(keys, k=k), -1, axis)
+    first = _first_places(k) if keys.dtype.itemsize == 4 else functools.partial(_by_sort, k=k)
+    index = jnp.moveaxis(first(keys), -1, axis)
     values = jnp.take_along_axis(x, index, axis, mode="promise_in_bounds")
     return values, lax.convert_element_type(index, index_type)
 
@@ -109,7 +103,7 @@ def _keys(x: jax.Array, increasing: bool) -> jax.Array:
         else:
             keys = lax.convert_element_type(x, signed)
         return ~keys if increasing else keys
-    y = widened(x)
+    y = wide(x)
     bits = lax.bitcast_convert_type(y, signed)
     keys = _folded(bits)
     keys = jnp.where(keys == signed.type(-1), signed.type(0), keys)  # -0
@@ -136,23 +130,10 @@ def _by_floats(keys: jax.Array, k: int) -> jax.Array:
     return lax.top_k(lax.bitcast_convert_type(_folded(keys), jnp.float32), k)[1]
 
 
-def _form(ctx: Any, k: int) -> Callable[[jax.Array], jax.Array]:
-    """Return the function for a program: on one CPU, XLA's own top-k, which takes FLOAT32 only.
+@functools.cache
+def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
+    """Return the function of the places of the `k` largest keys of 32 bits, the first of equals.
 
-    XLA does not divide it among devices, as it divides a sort.
+    One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort.
     """
-    is_short = on_one_device(ctx.module_context) and ctx.avals_in[0].dtype.itemsize == 4
-    forms = {"cpu": functools.partial(_by_floats, k=k)} if is_short else {}
-    return by_platform(platforms_of(ctx), forms, functools.partial(_by_sort, k=k))
-
-
-def _batched(xs: Any, dims: Any, k: int) -> tuple[jax.Array, int]:
-    return _first.bind(jnp.moveaxis(xs[0], dims[0], 0), k=k), 0
-
-
-# The places of the `k` largest keys along the last axis; the first of equal ones comes first.
-_first = placed_primitive("first_places", _form)
-_first.def_abstract_eval(
-    lambda keys, k: keys.update(shape=(*keys.shape[:-1], k), dtype=np.dtype(np.int32))
-)
-batching.primitive_batchers[_first] = _batched
+    return placed(functools.partial(_by_sort, k=k), cpu=functools.partial(_by_floats, k=k))

@@ -16,7 +16,7 @@ Bounds = tuple[int, int]
 
 INT32: Bounds = (-(2**31), 2**31 - 1)
 _UINT32: Bounds = (0, 2**32 - 1)
-_LIMITS = {TensorProto.INT64: INT32, TensorProto.UINT64: _UINT32}
+_LIMITS: dict[int, Bounds] = {TensorProto.INT64: INT32, TensorProto.UINT64: _UINT32}
 
 
 def bounds_of(tensor: Tensor) -> Bounds:

@@ -797,9 +797,7 @@ class ElementWiseLogicalLessThan(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
     @overload
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
-class ElementWiseLogicalGreaterThanOrEqual(
-    Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"
-):
+class ElementWiseLogicalGreaterThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
     """Tells where the first of two elements is greater or equal: `a >= b`."""
 
     a_tensor: TensorDesc
@@ -2124,7 +2122,7 @@ class Upsample2d(Operator, op="UPSAMPLE_2D"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Gather(Operator, op="GATHER"):
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`."""
+    """Reads slices along an axis."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -3113,7 +3111,7 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class Scatter(Operator, op="SCATTER"):
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`."""
+    """Writes one element for each index, into the index's own line along an axis."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -3147,7 +3145,7 @@ class Scatter(Operator, op="SCATTER"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class OneHot(Operator, op="ONE_HOT"):
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`."""
+    """Makes lines in which one element differs from the others."""
 
     indices_tensor: TensorDesc
     values_tensor: TensorDesc
@@ -3436,7 +3434,7 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line."""
+    """Adds up elements along an axis, in each line."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -3470,7 +3468,7 @@ class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line."""
+    """Multiplies elements along an axis, in each line."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -3535,7 +3533,7 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class GatherElements(Operator, op="GATHER_ELEMENTS"):
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`."""
+    """Reads one element for each index, in the index's own line along an axis."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -3566,7 +3564,7 @@ class GatherElements(Operator, op="GATHER_ELEMENTS"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class GatherNd(Operator, op="GATHER_ND"):
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`."""
+    """Reads slices, each at a list of indices."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -3600,7 +3598,7 @@ class GatherNd(Operator, op="GATHER_ND"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class ScatterNd(Operator, op="SCATTER_ND"):
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`."""
+    """Writes slices, each at a list of indices."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -4617,7 +4615,7 @@ class RoiAlign1(Operator, op="ROI_ALIGN1"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class GatherNd1(Operator, op="GATHER_ND1"):
-    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`."""
+    """Reads slices, each at a list of indices, from the same batch."""
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc

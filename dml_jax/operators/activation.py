@@ -6,7 +6,7 @@ from jax import lax
 
 from dml_jax.errors import Expect
 from dml_jax.lowering import activations
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.element_wise import Unary
 
@@ -95,7 +95,7 @@ class ActivationParameterizedRelu(Activation, op="ACTIVATION_PARAMETERIZED_RELU"
     """
 
     def lower(self, x, slope):
-        y = activations.leaky_relu(widened(x), widened(slope))
+        y = activations.leaky_relu(wide(x), wide(slope))
         return lax.convert_element_type(y, x.dtype)
 
 

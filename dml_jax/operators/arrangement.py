@@ -39,9 +39,10 @@ class Split(Operator, op="SPLIT"):
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        make: Any = cls
         wholes: list[Any] = Join.typical(elements, data_type)
         return [
-            cls(input_tensor=j.output_tensor, output_tensors=j.input_tensors, axis=j.axis)
+            make(input_tensor=j.output_tensor, output_tensors=j.input_tensors, axis=j.axis)
             for j in wholes
         ]
 

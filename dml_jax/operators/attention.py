@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
 
@@ -98,12 +98,9 @@ class _Attention(Operator):
         return [], [attention.between(starts, ends, keys)]
 
     def lower(self, *arrays):
-        wide = [x if x is None else widened(x) for x in arrays]
-        plain, stacked, (bias, mask, position, past_key, past_value, *rest) = (
-            wide[:3],
-            wide[3:6],
-            wide[6:],
-        )
+        xs: Any = [x if x is None else wide(x) for x in arrays]
+        plain, stacked = xs[:3], xs[3:6]
+        bias, mask, position, past_key, past_value, *rest = xs[6:]
         parts = attention.separated(plain, stacked, *self.head_counts)
         q, k, v = attention.biased(parts, bias)
         seen = []
@@ -111,10 +108,9 @@ class _Attention(Operator):
             size, new = self.present_size, k.shape[1]
             starts = jnp.clip(rest[0].reshape(-1), -new, size)
             seen = [attention.causal(starts, q.shape[1], new, size)]
-            k, v = (
-                attention.placed(past, x, starts, size)
-                for past, x in ((past_key, k), (past_value, v))
-            )
+            assert past_key is not None and past_value is not None
+            k = attention.placed(past_key, k, starts, size)
+            v = attention.placed(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
         added, left = self.masks(mask, k.shape[2])

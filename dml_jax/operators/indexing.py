@@ -83,10 +83,10 @@ class _Gather(_Indexed):
 
 
 class Gather(_Gather, op="GATHER"):
-    """Reads slices along an axis: `output[a, i, b] = input[a, indices[i], b]`.
+    """Reads slices along an axis.
 
-    i stands for the coordinates in the last `index_dimensions` dimensions of the indices, a and b
-    for those before and behind `axis`.
+    `output[a, i, b] = input[a, indices[i], b]`, where i stands for the coordinates in the last
+    `index_dimensions` dimensions of the indices, a and b for those before and behind `axis`.
 
     Fields:
         axis: the dimension of the input that indices name.
@@ -106,9 +106,10 @@ class Gather(_Gather, op="GATHER"):
 
 
 class GatherElements(_Gather, op="GATHER_ELEMENTS"):
-    """Reads one element for each index: `output[.., i, ..] = input[.., indices[.., i, ..], ..]`.
+    """Reads one element for each index, in the index's own line along an axis.
 
-    The index replaces the coordinate on `axis`.
+    `output[a, i, b] = input[a, indices[a, i, b], b]`, where i is the coordinate on `axis`, and a
+    and b stand for those before and behind it.
 
     Fields:
         indices_tensor: the indices; of the input's sizes, but along `axis`.
@@ -144,10 +145,11 @@ class _GatherNd(_Gather):
 
 
 class GatherNd(_GatherNd, op="GATHER_ND"):
-    """Reads slices, each at a list of indices: `output[i, b] = input[indices[i, :], b]`.
+    """Reads slices, each at a list of indices.
 
-    The last dimension of the indices names as many of the input's first dimensions; i stands for
-    the coordinates before it, b for those that are not named.
+    `output[i, b] = input[indices[i, :], b]`. The last dimension of the indices names as many of the
+    input's first dimensions; i stands for the coordinates before it, b for those that are not
+    named.
     """
 
     arguments = ("batch_dimension_count",)
@@ -162,11 +164,11 @@ class GatherNd(_GatherNd, op="GATHER_ND"):
 
 
 class GatherNd1(_GatherNd, op="GATHER_ND1"):
-    """Reads slices, each at a list of indices: `output[n, i, b] = input[n, indices[n, i, :], b]`.
+    """Reads slices, each at a list of indices, from the same batch.
 
-    n stands for the coordinates in the batch dimensions, i for the others of the indices before the
-    last dimension, which names as many dimensions of the input behind the batch dimensions; b for
-    those that are not named.
+    `output[n, i, b] = input[n, indices[n, i, :], b]`, where n stands for the coordinates in the
+    batch dimensions, i for the others of the indices before the last dimension, which names as many
+    dimensions of the input behind the batch dimensions; b for those that are not named.
 
     Fields:
         batch_dimension_count: the number of first dimensions that input and indices share.
@@ -189,10 +191,12 @@ class _Scatter(_Indexed):
 
 
 class Scatter(_Scatter, op="SCATTER"):
-    """Writes one element for each index: `output[.., indices[.., i, ..], ..] = updates[.., i, ..]`.
+    """Writes one element for each index, into the index's own line along an axis.
 
-    The index replaces the coordinate on `axis`. All other elements are the input's. The operator's
-    other name is SCATTER_ELEMENTS.
+    `output[a, indices[a, i, b], b] = updates[a, i, b]`, where i is the coordinate on `axis`, and a
+    and b stand for those before and behind it. All other elements are the input's.
+
+    The operator's other name is SCATTER_ELEMENTS.
 
     Fields:
         indices_tensor: the indices; of the input's sizes, but along `axis`.
@@ -205,10 +209,11 @@ class Scatter(_Scatter, op="SCATTER"):
 
 
 class ScatterNd(_Scatter, op="SCATTER_ND"):
-    """Writes slices, each at a list of indices: `output[indices[i, :], b] = updates[i, b]`.
+    """Writes slices, each at a list of indices.
 
-    The last dimension of the indices names as many of the input's first dimensions; i stands for
-    the coordinates before it, b for those that are not named. All other elements are the input's.
+    `output[indices[i, :], b] = updates[i, b]`. The last dimension of the indices names as many of
+    the input's first dimensions; i stands for the coordinates before it, b for those that are not
+    named. All other elements are the input's.
 
     Fields:
         updates_tensor: the slices to write.
@@ -223,10 +228,11 @@ class ScatterNd(_Scatter, op="SCATTER_ND"):
 
 
 class OneHot(_Indexed, op="ONE_HOT"):
-    """Makes lines that differ in one element: `output[.., j, ..] = on if j == index else off`.
+    """Makes lines in which one element differs from the others.
 
-    `off` and `on` are the first two elements of the values, in row-major order; each index is that
-    of the line along `axis`.
+    `output[.., j, ..] = on if j == index else off`, where j is the coordinate on `axis`. `off` and
+    `on` are the first two elements of the values, in row-major order; each index is that of the
+    line along `axis`.
 
     Choices: a line whose index is still out of range is `off` everywhere.
 
@@ -268,7 +274,8 @@ class OneHot(_Indexed, op="ONE_HOT"):
 class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
     """Finds the elements that are not zero: their number, and the coordinates of each.
 
-    `coordinates[r]` is where the element r of those that are not zero lies, in row-major order.
+    `coordinates[r] = place of the element r`, where r counts the elements that are not zero, in
+    row-major order.
 
     Choices: NaN and subnormal numbers are not zero, -0 is; rows past the number are 0.
 

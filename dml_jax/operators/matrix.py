@@ -8,7 +8,7 @@ from jax import lax
 from dml_jax.enums import MatrixTransform
 from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
 
@@ -148,5 +148,5 @@ class MatrixMultiplyIntegerToFloat(_Product, op="MATRIX_MULTIPLY_INTEGER_TO_FLOA
 
     def lower(self, a, a_scale, a_zero, b, b_scale, b_zero, bias):
         real = matrix.real_product(a, a_scale, a_zero, b, b_scale, b_zero)
-        total = real if bias is None else real + widened(bias)
+        total = real if bias is None else real + wide(bias)
         return lax.convert_element_type(total, self.output_tensor.dtype)

@@ -8,7 +8,7 @@ from jax import lax
 
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, typical_sizes
 from dml_jax.tensor import TensorDesc
 
@@ -42,7 +42,7 @@ class _Normalizing(Operator):
         return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
 
     def lower(self, *arrays):
-        results = self.normalized(*(x if x is None else widened(x) for x in arrays))
+        results = self.normalized(*(x if x is None else wide(x) for x in arrays))
         dtype = self.input_tensor.dtype
         return jax.tree.map(lambda y: lax.convert_element_type(y, dtype), results)
 

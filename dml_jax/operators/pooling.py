@@ -6,7 +6,7 @@ from typing import Any, Self
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import pooling, windows
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator
 from dml_jax.operators.windowed import Windowed, least_sizes
 
@@ -313,5 +313,5 @@ class Fold(_Columns, op="FOLD"):
     """
 
     def lower(self, x):
-        columns = widened(x).reshape(x.shape[-3:])
+        columns = wide(x).reshape(x.shape[-3:])
         return windows.fold(columns, self.window, self.output_tensor.sizes).astype(x.dtype)

@@ -13,7 +13,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.activations import identity
-from dml_jax.lowering.mapping import widened
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 from dml_jax.tensor import TensorDesc
@@ -77,15 +77,13 @@ class Recurrent(Operator):
         """
         _, directions, rows, _ = weight.shape
         sizes = (directions, x.shape[2], rows // self.gate_count)
-        first = tuple(jnp.zeros(sizes, jnp.float32) if s is None else widened(s)[0] for s in states)
+        first = tuple(jnp.zeros(sizes, jnp.float32) if s is None else wide(s)[0] for s in states)
         backward = {"FORWARD": [False], "BACKWARD": [True]}.get(
             self.direction.suffix, [False, True]
         )
         steps = None if lengths is None else lengths.reshape(-1)
-        weights = widened(weight)[0]
-        sequence, last = recurrent.passes(
-            step, widened(x)[0], weights, bias, first, steps, backward
-        )
+        weights = wide(weight)[0]
+        sequence, last = recurrent.passes(step, wide(x)[0], weights, bias, first, steps, backward)
         made = (sequence, *(state[None] for state in last))
         return tuple(lax.convert_element_type(array, x.dtype) for array in made)
 
@@ -109,7 +107,10 @@ class Recurrent(Operator):
 
 def _summed(bias: jax.Array | None) -> jax.Array | None:
     """Return both halves of a bias tensor added up, [D, G*K]."""
-    return None if bias is None else sum(jnp.split(widened(bias)[0, 0], 2, -1))
+    if bias is None:
+        return None
+    inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
+    return inputs + recurrences
 
 
 class Rnn(Recurrent, op="RNN"):
@@ -125,7 +126,7 @@ class Rnn(Recurrent, op="RNN"):
 
     def lower(self, x, weight, recurrence, bias, h, lengths):
         (f,) = self.functions()
-        step = recurrent.rnn(widened(recurrence)[0], f)
+        step = recurrent.rnn(wide(recurrence)[0], f)
         return self.run(step, x, weight, _summed(bias), [h], lengths)
 
 
@@ -172,8 +173,8 @@ class Lstm(Recurrent, op="LSTM"):
     def lower(self, x, weight, recurrence, bias, h, c, lengths, peephole):
         limit = np.float32(self.clip_threshold)
         step = recurrent.lstm(
-            widened(recurrence)[0],
-            None if peephole is None else widened(peephole)[0, 0],
+            wide(recurrence)[0],
+            None if peephole is None else wide(peephole)[0, 0],
             self.functions(),
             (lambda v: jnp.clip(v, -limit, limit)) if self.use_clip_threshold else identity,
             self.couple_input_forget,
@@ -220,8 +221,8 @@ class Gru(Recurrent, op="GRU"):
             units = weight.shape[2] // 3
             hidden = jnp.zeros((weight.shape[1], units), jnp.float32)
             if bias is not None:
-                inputs, recurrences = jnp.split(widened(bias)[0, 0], 2, -1)
+                inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
                 hidden = recurrences[:, 2 * units :]
                 added = inputs + recurrences.at[:, 2 * units :].set(0)
-        step = recurrent.gru(widened(recurrence)[0], hidden, self.functions())
+        step = recurrent.gru(wide(recurrence)[0], hidden, self.functions())
         return self.run(step, x, weight, added, [h], lengths)

@@ -82,10 +82,6 @@ class _OverAxes(Operator):
         return {"output_tensor": TensorDataType.UINT32} if self._gives_indices else {}
 
     @property
-    def compiler_options(self):
-        return reduction.compiler_options(self._function, self.input_tensor.sizes, self.axes)
-
-    @property
     def _reduction(self) -> ReduceFunction:
         return F.of(self.short_name)
 

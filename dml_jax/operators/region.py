@@ -89,7 +89,6 @@ class _Aligning(Operator):
     output_pixel_offset = -0.5
     align_regions_to_corners = False
     out_of_bounds_input_value = 0.0
-    arguments = ("output_height", "output_width")
 
     def how(self, sizes: Sequence[int]) -> regions.Aligning:
         """Return how regions are sampled, for outputs of these sizes."""
@@ -105,17 +104,6 @@ class _Aligning(Operator):
             is_max=self.reduction_function == ReduceFunction.MAX,
             outside=self.out_of_bounds_input_value,
         )
-
-    def lower(self, x, roi, batch):
-        return regions.align(x, roi, batch, self.how(self.output_tensor.sizes))
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields, and the sizes of the output."""
-        size = [arguments.pop(f"output_{name}") for name in ("height", "width")]
-        channels = getattr(arguments["input_tensor"], "shape", ())[1:2]
-        count = getattr(arguments["roi_tensor"], "shape", ())[-2:-1]
-        return {**arguments, "output_sizes": [*count, *channels, *size]}
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
@@ -146,7 +134,24 @@ class _Aligning(Operator):
         )
 
 
-class RoiAlign(_Aligning, op="ROI_ALIGN"):
+class _Sampling(_Aligning):
+    """Samples of regions, as the function `roi_align` describes them."""
+
+    arguments = ("output_height", "output_width")
+
+    def lower(self, x, roi, batch, /):
+        return regions.align(x, roi, batch, self.how(self.output_tensor.sizes))
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields, and the sizes of the output."""
+        size = [arguments.pop(f"output_{name}") for name in ("height", "width")]
+        channels = getattr(arguments["input_tensor"], "shape", ())[1:2]
+        count = getattr(arguments["roi_tensor"], "shape", ())[-2:-1]
+        return {**arguments, "output_sizes": [*count, *channels, *size]}
+
+
+class RoiAlign(_Sampling, op="ROI_ALIGN"):
     """Samples each region of a picture, at the centres of a grid.
 
     The offsets are 0.5 (input) and -0.5 (output), and regions are not aligned to corners.
@@ -181,7 +186,7 @@ class _Offset(_Aligning):
             expect(math.isfinite(value), field, "be finite", value)
 
 
-class RoiAlign1(_Offset, op="ROI_ALIGN1"):
+class RoiAlign1(_Offset, _Sampling, op="ROI_ALIGN1"):
     """Samples each region of a picture, on a grid with offsets.
 
     Gradient: ROI_ALIGN_GRAD of the output's. Where `maximum_samples_per_output` allows an output

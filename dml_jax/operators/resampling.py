@@ -51,7 +51,7 @@ class _Interpolating(Operator):
             for axis, n, m in zip(self.grid, sizes, counts, strict=True)
         ]
 
-    def lower(self, x):
+    def lower(self, x, /):
         taps = self.taps(self.input_tensor.sizes, self.output_tensor.sizes)
         return resampling.blended(x, taps)
 
@@ -243,7 +243,7 @@ class _Gradient(_Offset):
         output_gradient_tensor: the gradient of the tensor that was resampled, of any sizes.
     """
 
-    def lower(self, dy):
+    def lower(self, dy, /):
         sizes = self.output_gradient_tensor.sizes
         taps = self.taps(sizes, self.input_gradient_tensor.sizes)
         return resampling.gradient(dy, taps, sizes)

@@ -47,9 +47,9 @@ class _Cumulative(Operator):
 
 
 class CumulativeSummation(_Cumulative, op="CUMULATIVE_SUMMATION"):
-    """Adds up elements along an axis: `output[j] = sum(input[i] for i <= j)`, in each line.
+    """Adds up elements along an axis, in each line.
 
-    DECREASING has `i >= j` in place of `i <= j`.
+    `output[j] = sum(input[i] for i <= j)`; DECREASING has `i >= j` in place of `i <= j`.
 
     Gradient: CUMULATIVE_SUMMATION of the output's, in the other direction.
 
@@ -62,9 +62,9 @@ class CumulativeSummation(_Cumulative, op="CUMULATIVE_SUMMATION"):
 
 
 class CumulativeProduct(_Cumulative, op="CUMULATIVE_PRODUCT"):
-    """Multiplies elements along an axis: `output[j] = product(input[i] for i <= j)`, in each line.
+    """Multiplies elements along an axis, in each line.
 
-    DECREASING has `i >= j` in place of `i <= j`.
+    `output[j] = product(input[i] for i <= j)`; DECREASING has `i >= j` in place of `i <= j`.
 
     Gradient: for each element, the sum of the output's times the product of the other elements.
 
@@ -129,7 +129,8 @@ class _TopK(Operator):
 class TopK(_TopK, op="TOP_K"):
     """Takes the largest elements of each line along an axis, the largest first, and their indices.
 
-    Equal elements stay in the order of their indices.
+    `value[j] = input[index[j]]`, the element j of the line when it is sorted. Equal elements stay
+    in the order of their indices.
     """
 
     arguments = ("axis_direction",)
@@ -150,7 +151,8 @@ class TopK(_TopK, op="TOP_K"):
 class TopK1(_TopK, op="TOP_K1"):
     """Takes the first elements of each line, sorted along an axis, and their indices.
 
-    Equal elements stay in the order of their indices, in both directions.
+    `value[j] = input[index[j]]`, the element j of the line when it is sorted. Equal elements stay
+    in the order of their indices, in both directions.
 
     Fields:
         axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING the

@@ -236,7 +236,7 @@ def load(op_types: Iterable[str] | None = None) -> dict[str, list[NodeTest]]:
     """Return ONNX's tests by op type: those of some modules, or all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package's own arithmetic on the way
-        wanted = None if op_types is None else tuple(op_type.lower() for op_type in op_types)
+        wanted = None if op_types is None else tuple(t.rpartition(".")[2].lower() for t in op_types)
         for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
             name = module.name.rpartition(".")[2].replace("_", "")
             if wanted is None or name.startswith(wanted):  # "rangeop"

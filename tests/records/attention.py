@@ -93,7 +93,7 @@ def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> F
 def attention(op: Any, *arrays: Any) -> list[Any]:
     """Compute one weighted mean after the other."""
     names = [f.name for f in op.fields if f.tensor and not f.tensor.output]
-    given = dict(zip(names, arrays, strict=True))
+    given: dict[str, Any] = dict(zip(names, arrays, strict=True))
     b, s, _ = op.output_tensor.sizes[-3:]
     if op.short_name.endswith("1"):
         heads, n = op.query_head_count, op.key_value_head_count
@@ -114,15 +114,17 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
         ends = np.cumsum([parts[letter].shape[1] * parts[letter].shape[3] for letter in "qk"])
         for letter, bias in zip("qkv", np.split(given["bias_tensor"].ravel(), ends), strict=True):
             parts[letter] = parts[letter] + bias.reshape(counts[letter], 1, -1)
-    lengths, present = given.get("past_sequence_lengths_tensor"), {}
+    lengths: Any = given.get("past_sequence_lengths_tensor")
+    present: dict[str, Any] = {}
     new = parts["k"].shape[2]
     for letter, name in (("k", "key"), ("v", "value")):
-        past = given[f"past_{name}_tensor"]
+        past: Any = given[f"past_{name}_tensor"]
         present[letter] = parts[letter]
         if past is not None:
             past = past.reshape(past.shape[-4:])
             present[letter] = np.concatenate([past, parts[letter]], 2)
         if lengths is not None:
+            assert past is not None
             tensor = op.output_present_key_tensor or op.output_present_value_tensor
             size = (tensor or op.past_key_tensor).sizes[-2]
             whole = np.zeros((b, n, size, past.shape[3]))
@@ -134,8 +136,9 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
                         whole[batch, :, at] = parts[letter][batch, :, i]
             present[letter] = whole
     keys = present["k"].shape[2]
-    mask, kind = given["mask_tensor"], op.mask_type.suffix
-    flat = None if mask is None else mask.ravel().astype(int)
+    mask: Any = given["mask_tensor"]
+    kind = op.mask_type.suffix
+    flat: Any = None if mask is None else mask.ravel().astype(int)
     output = np.zeros((b, s, heads, present["v"].shape[3]))
     for batch in range(b):
         for h in range(heads):
@@ -145,13 +148,13 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
                 if given["relative_position_bias_tensor"] is not None:
                     bias = given["relative_position_bias_tensor"]
                     scores = scores + bias.reshape(b, heads, s, keys)[batch, h, i]
-                if kind == "BOOLEAN":
+                if mask is not None and kind == "BOOLEAN":
                     hidden = mask.reshape(b, heads, s, keys)[batch, h, i] == 0
                     scores = scores + np.where(hidden, np.float32(op.mask_filter_value), 0)
                 seen = np.ones(keys, bool)
                 if flat is not None and kind != "BOOLEAN":
                     seen &= np.arange(keys) < flat[batch]
-                if kind == "KEY_SEQUENCE_END_START":
+                if flat is not None and kind == "KEY_SEQUENCE_END_START":
                     seen &= np.arange(keys) >= flat[b + batch]
                 if lengths is not None:
                     start = int(lengths.ravel()[batch])

@@ -1,0 +1,64 @@
+"""Loops on a CPU that all cores share.
+
+XLA lets no more cores share a loop than the square root of their number where it does no more than
+one operation for each byte that it moves. So each element takes more operations here, which come to
+nothing: exclusive ors that undo each other, which XLA counts, and LLVM removes. Two cores share
+every loop, and have none of this.
+"""
+
+import math
+
+import jax
+from jax import lax
+
+from dml_jax.host import cores
+from dml_jax.lowering.numbers import bits_of, is_float
+
+MUCH = 2**20  # bytes from which on it is worth waking all cores
+MOST_ROWS = 2**7  # rows into which an axis is cut, more than most machines have cores
+
+
+def leave_cores_idle() -> bool:
+    """Return whether XLA's loops leave cores idle by themselves."""
+    return math.isqrt(cores() - 1) + 1 < cores()
+
+
+def even_rows(size: int) -> int:
+    """Return the number of equal rows of a flat array that cores share best; 1 if there is none.
+
+    Where parts do not come out even, XLA tests every element for the end, and LLVM does not make
+    vectors of that.
+    """
+    return next((n for n in range(MOST_ROWS, cores() - 1, -1) if size % n == 0), 1)
+
+
+def read_by_all_cores(x: jax.Array, size: int, times: int = 1) -> jax.Array:
+    """Give all cores a part of a loop that reads `size` elements, of which `x` are a slice.
+
+    `times` says how many times as many elements the arrays have that are sliced: XLA counts them.
+    """
+    if size * x.dtype.itemsize < MUCH:
+        return x
+    return _with_operations(x, times * x.dtype.itemsize)
+
+
+def written_by_all_cores(x: jax.Array, reads: int = 1, size: int = 0) -> jax.Array:
+    """Give all cores a part of a loop that writes `x`, and reads so many arrays like it.
+
+    `size` is the number of elements that the loop writes, where `x` is only a part of them.
+    """
+    if max(size, x.size) * x.dtype.itemsize < MUCH:
+        return x
+    return _with_operations(x, (reads + 1) * x.dtype.itemsize)
+
+
+def _with_operations(x: jax.Array, count: int) -> jax.Array:
+    if not leave_cores_idle() or x.dtype == bool:
+        return x
+    bits = bits_of(x) if is_float(x) else x
+    # XLA would do what is done with a number before it repeats `x`; with a place it cannot.
+    longest = max(range(x.ndim), key=lambda axis: x.shape[axis])
+    place = lax.broadcasted_iota(bits.dtype, bits.shape, longest)
+    for _ in range(count // 2 + 1):
+        bits = bits ^ place ^ place
+    return lax.bitcast_convert_type(bits, x.dtype) if is_float(x) else bits

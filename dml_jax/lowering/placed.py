@@ -1,0 +1,133 @@
+"""Functions that have another form on one device of a platform, as a primitive.
+
+`jax.lax.platform_dependent` chooses by platform as well, but does not know whether the program is
+partitioned over devices, where a form that merges axes would gather them, or exported, where a form
+would carry the tuning of this machine to another.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import lax
+from jax.experimental.layout import Layout, with_layout_constraint
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+PLACED = Primitive("dml_placed")
+PLACED.multiple_results = True
+
+
+def platform_of(ctx: Any) -> str | None:
+    """Return the platform of a program from the context of its lowering.
+
+    None where it is unknown: in an export, for several platforms, or computed on a GPU's host.
+    """
+    module = ctx.module_context
+    if module.lowering_parameters.for_export or ctx.jaxpr_eqn_ctx.compute_type is not None:
+        return None
+    platforms = ctx.platforms or module.platforms
+    return platforms[0] if len(platforms) == 1 else None
+
+
+def is_on_one_device(ctx: Any) -> bool:
+    """Return whether a program works on whole arrays: on one device, or inside a shard_map."""
+    context = ctx.module_context.axis_context
+    if isinstance(context, mlir.ShardingContext):
+        return context.num_devices == 1
+    return set(context.manual_axes) == set(context.mesh.axis_names)
+
+
+def has_explicit_axes(x: Any) -> bool:
+    """Return whether the type of an array says how devices share it, and so which axes merge."""
+    return bool(x.sharding.mesh.explicit_axes or jax.sharding.get_abstract_mesh().explicit_axes)
+
+
+def placed(function: Callable[..., Any], **forms: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, which one device of a platform computes by the form of that name.
+
+    A form gives what the function gives, an array or a tuple of them: `placed(f, cpu=g)(x)`.
+    """
+
+    def call(*xs: jax.Array) -> Any:
+        if any(has_explicit_axes(jax.typeof(x)) for x in xs):
+            return function(*xs)
+        plain, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+        results = PLACED.bind(*xs, plain=plain, forms=tuple(forms.items()))
+        return jax.tree.unflatten(jax.tree.structure(shape), results)
+
+    return call
+
+
+def _plain(*xs: Any, plain: ClosedJaxpr, forms: Any) -> list[Any]:
+    return jaxpr_as_fun(plain)(*xs)
+
+
+def _lowered(ctx: Any, *xs: Any, plain: ClosedJaxpr, forms: Sequence[tuple[str, Any]]) -> Any:
+    platform = platform_of(ctx) if is_on_one_device(ctx) else None
+    form = dict(forms).get(platform or "", jaxpr_as_fun(plain))
+    results = mlir.lower_fun(lambda *xs: jax.tree.leaves(form(*xs)), multiple_results=True)
+    return results(ctx, *xs)
+
+
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    results = PLACED.bind(*primals, **params)
+    plain = functools.partial(_plain, **params)
+    _, slopes = jax.jvp(plain, (*primals,), (*map(ad.instantiate_zeros, tangents),))
+    return results, slopes
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A form over axes of its arguments."""
+
+    form: Callable[..., Any]
+    axes: tuple[int | None, ...]
+
+    def __call__(self, *xs: jax.Array) -> Any:
+        return jax.vmap(self.form, self.axes)(*xs)
+
+
+def _batched(xs: Any, axes: Any, *, plain: ClosedJaxpr, forms: Any) -> Any:
+    mapped = _Mapped(jaxpr_as_fun(plain), tuple(axes))
+    forms = tuple((platform, _Mapped(form, tuple(axes))) for platform, form in forms)
+    results = PLACED.bind(*xs, plain=jax.make_jaxpr(mapped)(*xs), forms=forms)
+    return results, [0] * len(results)
+
+
+PLACED.def_impl(_plain)
+PLACED.def_abstract_eval(lambda *_, plain, forms: plain.out_avals)
+mlir.register_lowering(PLACED, _lowered)
+ad.primitive_jvps[PLACED] = _jvp
+batching.primitive_batchers[PLACED] = _batched
+
+
+# On a CPU, calls that XLA does not inline: their arguments and results are stored.
+
+
+def in_a_call(function: Callable[..., Any], *xs: Any) -> Any:
+    """Return `function(*xs)` from a call that XLA's CPU does not inline."""
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(function)(*xs)
+
+
+def in_memory(x: Any) -> Any:
+    """Store the arrays of a tree on a CPU, so that XLA does not compute them for each reader."""
+    return in_a_call(lax.optimization_barrier, x)
+
+
+def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """Reshape `x` on a CPU, where what computes it loops over the axes that it has here.
+
+    XLA would loop over the axes of the result. The layout is named, since XLA chooses another one
+    where an axis has one element, and copies.
+    """
+    rows = Layout(tuple(range(len(shape))))
+    return in_a_call(lambda x: with_layout_constraint(x.reshape(shape), rows), x)
+
+
+stored = placed(lambda x: x, cpu=in_memory)
+"""Give an array (of a derivative, small, and read by much) that a CPU stores."""

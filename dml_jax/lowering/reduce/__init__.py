@@ -1,0 +1,1 @@
+"""Reductions: one primitive, the kinds of it, their forms by platform, and their derivatives."""

@@ -1,0 +1,203 @@
+"""Reductions on a CPU: columns by blocks that are combined elementwise, rows in one pass.
+
+XLA fuses both with what makes the input, and LLVM makes vectors of them; XLA's own reductions of
+columns take up to forty times as long.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.host import cores
+from dml_jax.lowering.cores import even_rows, read_by_all_cores
+from dml_jax.lowering.numbers import is_float, ordered_bits, where
+from dml_jax.lowering.placed import in_memory
+from dml_jax.lowering.shapes import Axes, last_row, run_by_run, runs_of
+
+Combine = Callable[[Sequence[jax.Array]], jax.Array]
+
+BLOCKS = 12  # slices of a column that are combined at once, few enough for XLA to fuse x with them
+FUSED = 15  # slices of x up to which XLA fuses what makes x, and that are not cut in blocks
+STORED = 24  # slices that are combined at once where they are stored, and nothing is fused
+SHORT_LOOP = 32  # columns so few that a loop goes over whole blocks, for LLVM to make vectors
+PIECE = 1024  # elements of a row that are added up at once, which keeps a sum near a pairwise one
+WHOLE = 2**14  # elements of an axis that is not cut where no piece divides it
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A reduction that keeps one array.
+
+    Attributes:
+        combine: combines several arrays elementwise.
+        rows: reduces [k, n] along the last axis in one pass.
+        start: converts elements to what is kept of them.
+    """
+
+    combine: Combine
+    rows: Callable[[jax.Array], jax.Array]
+    start: Callable[[jax.Array], jax.Array] = lambda x: x
+
+
+def fold(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
+    """Reduce `x` along `axes`, which have size 1 in the result."""
+    few = _few(x.shape, axes)
+    if few:
+        x, kind = in_memory(_at_once(kind, x, few)), replace(kind, start=_as_it_is)
+        axes = [a for a in axes if a not in few and x.shape[a] > 1]
+        if not axes:
+            return x
+    row = last_row(x.shape, axes)
+
+    def stage(parts: tuple[jax.Array, ...], is_first: bool) -> tuple[jax.Array]:
+        start = kind.start if is_first else _as_it_is
+        (x,) = parts
+        k, n, c = x.shape
+        if c > 1 or n <= FUSED:
+            return (_columns(kind.combine, start, x),)
+        sizes = row if is_first else [n]
+        return (_rows(kind.rows, start, x.reshape(k, n), sizes),)
+
+    # Stored between: XLA fuses two stages to a loop of too many slices to fuse what makes x.
+    return run_by_run((x,), axes, stage, in_memory)[0]
+
+
+def _few(shape: Sequence[int], axes: Axes) -> list[int]:
+    """Return the last reduced axes of few elements together, of several runs; [] if there are none.
+
+    Axes of one run are one already.
+    """
+    few, count = list[int](), 1
+    for a in sorted(axes, reverse=True):
+        count *= shape[a]
+        if count <= FUSED:
+            few.append(a)
+    runs = [n for n, is_reduced in runs_of(shape, few) if is_reduced]
+    return few if len(runs) > 1 else []
+
+
+def _at_once(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
+    """Combine all slices along some axes."""
+    slices = [x]
+    for a in axes:
+        slices = [
+            lax.slice_in_dim(part, i, i + 1, axis=a) for part in slices for i in range(x.shape[a])
+        ]
+    parts = [kind.start(read_by_all_cores(part, x.size, times=2)) for part in slices]
+    return kind.combine(parts)
+
+
+def _as_it_is(x: jax.Array) -> jax.Array:
+    return x
+
+
+def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
+    """[k, n, c] -> [k, c]: short columns at once, others in blocks, and then what these leave."""
+    k, n, c = x.shape
+    step, size = 1, x.size
+    if c < SHORT_LOOP:
+        x, step = x.reshape(k, n * c), c
+    elif k < cores() and c % cores():
+        rows = even_rows(c)
+        x = x.reshape(k, n, rows, c // rows)
+
+    def some(begin: int, end: int) -> jax.Array:
+        part = lax.slice_in_dim(x, begin * step, end * step, axis=1)
+        if part.size * STORED >= size:
+            # XLA counts all bytes of arrays of which such slices are less than a fifteenth.
+            part = read_by_all_cores(part, size, times=1 if part.size * FUSED >= size else 2)
+        return start(part)
+
+    rest, most = list[jax.Array](), FUSED
+    while n > most:
+        count, height = (BLOCKS, n // BLOCKS) if n >= 2 * BLOCKS else (-(-n // 2), 1)
+        rest += [some(i, i + 1) for i in range(count * height, n)]
+        blocks = combine([some(i * height, (i + 1) * height) for i in range(count)])
+        x, n, start, most, size = in_memory(blocks), height, _as_it_is, STORED, blocks.size
+    return combine([some(i, i + 1) for i in range(n)] + rest).reshape(k, c)
+
+
+def _rows(rows: Any, start: Any, x: jax.Array, sizes: Sequence[int]) -> jax.Array:
+    """[k, n] -> [k]: long rows, of axes of these sizes, in pieces, and then what these leave."""
+    k, n = x.shape
+    length = _length_of_pieces(sizes)
+
+    def in_one_pass(x: jax.Array) -> jax.Array:
+        return rows(start(read_by_all_cores(x, x.size)))
+
+    if n <= length:
+        return in_one_pass(x)
+    end = n - n % length
+    pieces = lax.slice_in_dim(x, 0, end, axis=1).reshape(-1, length)
+    left = in_one_pass(pieces).reshape(k, -1)
+    if end < n:
+        rest = in_one_pass(lax.slice_in_dim(x, end, n, axis=1))
+        left = lax.concatenate([left, rest[:, None]], 1)
+    return _rows(rows, _as_it_is, left, [left.shape[1]])
+
+
+def _length_of_pieces(sizes: Sequence[int]) -> int:
+    """Return how long the pieces are that rows of axes of these sizes are cut into.
+
+    A piece is whole axes, or a part that divides one: there XLA knows without divisions where each
+    element is that is made on the spot.
+    """
+    inner, (*outer, size) = 1, sizes
+    while inner * size <= PIECE and outer:
+        inner, size = inner * size, outer.pop()
+    if inner * size <= PIECE:
+        return inner * size
+    even = inner * next(part for part in range(PIECE // inner, 0, -1) if size % part == 0)
+    if even >= PIECE // 4:
+        return even
+    return inner * size if inner * size <= WHOLE else PIECE
+
+
+# Rows in one pass. XLA's CPU fuses a reduction of two arrays with what makes them, but not one of
+# one array; and where it makes vectors of a maximum of floats, that drops NaN.
+
+
+def with_nan(op: Callable[[Any, Any], Any], identity: Callable[[np.dtype], Any]) -> Any:
+    """Return the reduction by `op` along the last axis, beside which goes whether there is NaN."""
+
+    def rows(x: jax.Array) -> jax.Array:
+        floats = is_float(x)
+        is_nan = x != x if floats else lax.full_like(x, False, np.bool_)
+        value, any_ = lax.reduce(
+            (x, is_nan),
+            (identity(x.dtype), np.False_),
+            lambda a, b: (op(a[0], b[0]), a[1] | b[1]),
+            [x.ndim - 1],
+        )
+        return where(any_, np.nan if floats else 0, value)
+
+    return rows
+
+
+def least_and_greatest(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return both of narrow integers along the last axis, of which LLVM makes vectors."""
+    low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    return lax.reduce(
+        (x, x),
+        (x.dtype.type(high), x.dtype.type(low)),
+        lambda a, b: (lax.min(a[0], b[0]), lax.max(a[1], b[1])),
+        [x.ndim - 1],
+    )
+
+
+def key_of_half(x: jax.Array) -> jax.Array:
+    """Map float16 to int16 of its order; any NaN is beyond one of the infinities."""
+    return ordered_bits(lax.bitcast_convert_type(x, np.int16))
+
+
+def half_of_keys(low: jax.Array, high: jax.Array, largest: bool) -> jax.Array:
+    """Return the extreme float16 of the least and the greatest key."""
+    infinity = np.float16(np.inf).view(np.int16)
+    is_nan = (high > infinity) | (low < ~infinity)
+    value = lax.bitcast_convert_type(ordered_bits(high if largest else low), jnp.float16)
+    return where(is_nan, np.nan, value)

@@ -1,0 +1,265 @@
+"""What is computed along axes, as one primitive: how, depends on devices, platform and layout.
+
+- On one device, or inside shard_map, by the form of the platform.
+- Where XLA partitions it over several devices, by the same form on each device's part, and by
+  collectives of the reduced size for what the devices have to agree on.
+- Else by the plain form, which XLA partitions well: in an export, in a shard_map over some axes
+  only, on meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning).
+
+The forms by platform reshape and slice along the axes, which XLA partitions by moving data; so the
+choice cannot be left to it.
+"""
+
+import functools
+import hashlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import jet
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir, xla
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from dml_jax.lowering.placed import has_explicit_axes, is_on_one_device, platform_of
+from dml_jax.lowering.shapes import Axes, Parts, are_known, reduced_shape
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
+
+REDUCE = Primitive("dml_reduce")
+REDUCE.multiple_results = True
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array lies on devices.
+
+    Attributes:
+        shape: the shape of the whole array.
+        names: for each axis of the array, the mesh axes that it is sharded over.
+        platform: the platform of the devices.
+    """
+
+    shape: tuple[int, ...]
+    names: Sequence[tuple[str, ...]]
+    platform: str
+
+    def over(self, axes: Axes) -> tuple[str, ...]:
+        """Return the mesh axes that some axes are sharded over."""
+        return tuple(name for a in axes for name in self.names[a])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A computation along axes. Kinds that are equal compute the same.
+
+    A subclass gives `plain`, and what differs from the rest.
+
+    Attributes:
+        linear: the number of the operand that it is linear in; None if it is not linear.
+    """
+
+    linear: ClassVar[int | None] = None
+
+    def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        """Return the types of the results, for a type of elements."""
+        return (dtype,)
+
+    def shape(self, shape: Sequence[int], axes: Axes) -> Sequence[int]:
+        """Return the shape of the results, for the shape of the first operand."""
+        return reduced_shape(shape, axes)
+
+    def plain(self, *xs: Any, **axes: Any) -> Parts:
+        """Compute in `jax.lax`, in a form that XLA partitions well. This is the meaning."""
+        raise NotImplementedError
+
+    def smooth(self, *xs: Any, **axes: Any) -> Parts:
+        """Compute in functions of which `jax.experimental.jet` has the Taylor series."""
+        return self.plain(*xs, **axes)
+
+    def on(self, platform: str, *xs: Any, **axes: Any) -> Parts:
+        """Compute on one device of a platform."""
+        return self.plain(*xs, **axes)
+
+    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        """Compute on each device of several, of its part; mesh axes have names here.
+
+        Where it is not overridden, the plain form is partitioned.
+        """
+        raise NotImplementedError
+
+    def transposed(self, cotangent: jax.Array, *xs: Any, **axes: Any) -> jax.Array:
+        """Transpose in the operand that it is linear in."""
+        raise NotImplementedError
+
+
+def reduce(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
+    """Compute a kind of reduction of `xs` along `axes`, which have size 1 in the results."""
+    return tuple(REDUCE.bind(*xs, kind=kind, axes=tuple(sorted(axes)), devices=_devices()))
+
+
+@functools.cache
+def _devices() -> ClosedJaxpr:
+    """Make a program with a custom_partitioning, for which JAX finds out the devices first.
+
+    It is a parameter of the primitive, since the call that the primitive becomes is seen too late.
+    """
+    call = custom_partitioning(lambda x: x)
+    call.def_partition(lambda *_: None, sharding_rule="i -> i")
+    return jax.make_jaxpr(call)(jax.ShapeDtypeStruct((1,), np.float32))
+
+
+Rule = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
+RULES: dict[type[Kind], Rule] = {}
+"""Derivatives by kind: of primals, tangents (arrays), kind and axes, as `jax.jvp` returns them."""
+
+
+def derivative(of: type[Kind]) -> Callable[[Rule], Rule]:
+    """Register the derivative of a kind that is not that of its plain form."""
+    return lambda rule: RULES.setdefault(of, rule)
+
+
+@REDUCE.def_abstract_eval
+def _shapes(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
+    x = xs[0]
+    spec = [None if a in axes else name for a, name in enumerate(x.sharding.spec)]
+    sharding = x.sharding.update(spec=PartitionSpec(*spec))
+    shape = tuple(kind.shape(x.shape, axes))
+    return [
+        x.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+        for dtype in kind.types(x.dtype)
+    ]
+
+
+def _lowered(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
+    return mlir.lower_fun(_form(ctx, kind, axes), multiple_results=True)(ctx, *xs)
+
+
+def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
+    x, platform = ctx.avals_in[0], platform_of(ctx)
+    plain = functools.partial(kind.plain, axes=axes)
+    is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
+    if platform is None or has_explicit_axes(x) or not are_known(x.shape) or is_small:
+        return plain
+    if is_on_one_device(ctx):
+        return functools.partial(kind.on, platform, axes=axes)
+    is_manual = isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext)
+    if is_manual or platform == "tpu" or type(kind).each is Kind.each:
+        return plain
+    return functools.partial(_partitioned, kind, platform, axes=axes)
+
+
+def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    rank = x.ndim
+
+    def plain(x: jax.Array) -> Parts:
+        return kind.plain(x, axes=axes)
+
+    whole = custom_partitioning(plain)
+
+    def partition(mesh: Any, arguments: Any, results: Any) -> Any:
+        (argument,) = arguments
+        count, on_one = len(results), functools.partial(kind.on, platform, axes=axes)
+        if not isinstance(argument.sharding, NamedSharding):
+            # Devices without a mesh: JAX replicates over them what it does not shard.
+            devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
+            alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
+            return mesh, on_one, (alike,) * count, (alike,)
+        shape, spec = argument.shape, argument.sharding.spec
+        names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
+        names += [()] * (len(shape) - len(names))
+        # XLA pads what does not divide evenly, with anything.
+        names = [
+            ns if n % math.prod(mesh.shape[name] for name in ns) == 0 else ()
+            for ns, n in zip(names, shape, strict=True)
+        ]
+        layout = Layout(shape, names, platform)
+        into = NamedSharding(mesh, PartitionSpec(*names))
+        left = [() if a in axes else ns for a, ns in enumerate(names)]
+        out = NamedSharding(mesh, PartitionSpec(*left))
+        each = functools.partial(kind.each, axes=axes, layout=layout)
+        return mesh, each if layout.over(axes) else on_one, (out,) * count, (into,)
+
+    def rule(mesh: Any, values: Any, results: Any) -> str:
+        read = " ".join(f"d{a}" for a in range(rank))
+        left = " ".join(f"r{a}" if a in axes else f"d{a}" for a in range(rank))
+        return f"{read} -> {', '.join([left] * len(results))}"
+
+    whole.def_partition(partition=partition, sharding_rule=rule)
+    # What is lowered names this by the address of an object alone, by which JAX's compilation cache
+    # would take a later one at that address for it.
+    with set_xla_metadata(dml_reduce=_digest(plain, x, platform)):
+        return whole(x)
+
+
+def _digest(function: Callable[..., Any], x: jax.Array, platform: str) -> str:
+    """Return a text that is the same for what computes the same, in any process."""
+    program = _ADDRESS.sub("", str(jax.make_jaxpr(function)(x)))
+    return hashlib.sha256(f"{program} {platform}".encode()).hexdigest()
+
+
+def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
+    if all(type(dx) is ad.Zero for dx in tangents) or not _is_real(kind, primals):
+        results = reduce(kind, *primals, axes=axes)
+        return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    at = kind.linear
+    if at is not None and [i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero] == [at]:
+        operands = [*primals[:at], tangents[at], *primals[at + 1 :]]
+        return reduce(kind, *primals, axes=axes), reduce(kind, *operands, axes=axes)
+    tangents = tuple(map(ad.instantiate_zeros, tangents))
+    rule = RULES.get(type(kind), _derivative_of_plain)
+    return rule(primals, tangents, kind, axes)
+
+
+def _is_real(kind: Kind, primals: Any) -> bool:
+    return all(np.issubdtype(t, np.inexact) for t in kind.types(primals[0].dtype))
+
+
+def _derivative_of_plain(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> Any:
+    _, slopes = jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
+    return reduce(kind, *primals, axes=axes), slopes
+
+
+def _transposed(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
+    (ct,), at = cotangents, kind.linear
+    if at is None or not ad.is_undefined_primal(xs[at]):
+        raise NotImplementedError("what is not linear has no transpose")
+    result: list[Any] = [None] * len(xs)
+    result[at] = (
+        ad.Zero(xs[at].aval) if type(ct) is ad.Zero else kind.transposed(ct, *xs, axes=axes)
+    )
+    return result
+
+
+def _batched(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tuple[Any, Any]:
+    size = next(x.shape[d] for x, d in zip(xs, dims, strict=True) if d is not None)
+    at = dims[0] if len(xs) == 1 else 0
+    if len(xs) > 1:
+        xs = [
+            jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+            for x, d in zip(xs, dims, strict=True)
+        ]
+    results = reduce(kind, *xs, axes=[a + (a >= at) for a in axes])
+    return results, [at] * len(results)
+
+
+def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
+    if kind.linear == 0:
+        terms = zip(*(reduce(kind, dx, axes=axes) for dx in series[0]), strict=True)
+        return reduce(kind, *primals, axes=axes), [*map(list, terms)]
+    return jet.jet(functools.partial(kind.smooth, axes=axes), primals, series)
+
+
+REDUCE.def_impl(functools.partial(xla.apply_primitive, REDUCE))
+mlir.register_lowering(REDUCE, _lowered)
+ad.primitive_jvps[REDUCE] = _jvp
+ad.primitive_transposes[REDUCE] = _transposed
+batching.primitive_batchers[REDUCE] = _batched
+jet.jet_rules[REDUCE] = _taylor

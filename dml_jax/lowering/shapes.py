@@ -1,0 +1,102 @@
+"""Shapes of what is reduced, and of what is left of it."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+Axes = Sequence[int]
+Parts = tuple[jax.Array, ...]
+"""What is kept of the elements along axes: arrays of one shape."""
+
+LITTLE = 2**15  # elements of an array that takes longer to start on than to go through
+
+
+def are_known(shape: Sequence[Any]) -> bool:
+    """Return whether all sizes are numbers; an exported program may have symbols."""
+    return all(isinstance(n, int) for n in shape)
+
+
+def reduced_shape(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
+    """Return the shape in which `axes` have size 1."""
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+
+def restored(x: jax.Array, axes: Axes) -> jax.Array:
+    """Insert the axes that a reduction dropped, with size 1."""
+    return lax.expand_dims(x, sorted(axes))
+
+
+def ranks(axes: Sequence[int]) -> list[int]:
+    """Return, of distinct axes, the place of each among the sorted ones."""
+    places = {axis: place for place, axis in enumerate(sorted(axes))}
+    return [places[axis] for axis in axes]
+
+
+def runs_of(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
+    """Merge neighbouring axes that are all reduced, or all kept.
+
+    Returns the size of each run, and whether it is reduced. Axes of one element are in none.
+    """
+    fates = [(n, a in axes) for a, n in enumerate(shape) if n > 1]
+    runs = itertools.groupby(fates, lambda fate: fate[1])
+    return [(math.prod(n for n, _ in run), reduced) for reduced, run in runs]
+
+
+def last_row(shape: Sequence[int], axes: Axes) -> list[int]:
+    """Return the sizes of the reduced axes that elements beside each other lie on; [] if none."""
+    longer = [(n, a in axes) for a, n in enumerate(shape) if n > 1]
+    behind = itertools.takewhile(lambda fate: fate[1], reversed(longer))
+    return [n for n, _ in behind][::-1]
+
+
+def run_by_run(
+    x: Parts,
+    axes: Axes,
+    stage: Callable[[Parts, bool], Parts],
+    between: Callable[[Parts], Parts] = tuple,
+) -> Parts:
+    """Reduce one run of axes after the other, the last first; `axes` have size 1 in the result.
+
+    Args:
+        x: arrays of one shape, with more than one element along `axes`.
+        axes: the axes to reduce.
+        stage: reduces arrays of [k, n, c] to as many of [k, c]; is told whether it is the first.
+        between: is applied to what a stage leaves, before the next one.
+    """
+    shape = x[0].shape
+    runs = runs_of(shape, axes)
+    sizes = [n for n, _ in runs]
+    reduced = [k for k, (_, is_reduced) in enumerate(runs) if is_reduced]
+    for k in reversed(reduced):
+        matrices = math.prod(sizes[:k]), sizes[k], math.prod(sizes[k + 1 :])
+        x = x if k == reduced[-1] else between(x)
+        x = stage(shaped(x, matrices), k == reduced[-1])
+        del sizes[k]
+    return shaped(x, reduced_shape(shape, axes))
+
+
+def shaped(parts: Parts, shape: Sequence[int]) -> Parts:
+    """Reshape all parts."""
+    return tuple(part.reshape(shape) for part in parts)
+
+
+def taken(parts: Parts, start: int, stop: int, axis: int = 1) -> Parts:
+    """Slice all parts along an axis."""
+    return tuple(lax.slice_in_dim(part, start, stop, axis=axis) for part in parts)
+
+
+def joined(pieces: Sequence[Parts], axis: int) -> Parts:
+    """Concatenate the parts of each piece."""
+    return tuple(lax.concatenate(same, axis) for same in zip(*pieces, strict=True))
+
+
+def pairwise(op: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """Combine neighbours first, as a tree, which has the smallest rounding error for a sum."""
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        values = [*(op(a, b) for a, b in pairs), *values[len(values) // 2 * 2 :]]
+    return values[0]

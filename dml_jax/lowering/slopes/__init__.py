@@ -1,1 +1,0 @@
-"""Derivatives of reductions: the slope of each element, and sums of slopes times tangents."""
