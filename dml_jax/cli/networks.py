@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dml_jax.cli.models import rows_of
 from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, printable
@@ -63,8 +64,6 @@ def load_network(
 
 def show_network(network: "Network", as_json: bool, name: str = "") -> None:
     """Print the operators of a network; `name` tells it from others."""
-    from dml_jax.cli.show import rows_of
-
     rows = [] if network.graph is None else list(rows_of(network.graph))
     if as_json:
         title: dict[str, Any] = {"model": name} if name else {}

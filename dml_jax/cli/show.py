@@ -1,12 +1,11 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.models import load_model_or_graph, show_model
+from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
 from dml_jax.cli.networks import free_option, is_network, load_network, show_network
 from dml_jax.cli.terminal import (
     FILE,
@@ -83,16 +82,3 @@ def _show_nodes(graph: "Graph", as_json: bool) -> None:
         return
     show_table("Node", rows)
     click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
-
-
-def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
-    """Yield (name, kind, operator or tensor) of each node."""
-    from dml_jax.diagrams import kind_of
-    from dml_jax.graph import OperatorNode
-
-    for index, node in enumerate(graph.nodes):
-        name = node.name or str(index)
-        if isinstance(node, OperatorNode):
-            yield name, kind_of(node.operator), node.operator
-        else:
-            yield name, "constant", node.tensor
