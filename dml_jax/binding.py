@@ -96,6 +96,7 @@ def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: b
     alignment = place.tensor.guaranteed_base_offset_alignment
     alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, alignment)
     rule = f"start at a multiple of {alignment} bytes"
+    expect(place.offset % alignment == 0, place.path, rule, Unquoted(f"byte {place.offset}"))
 
 
 def check_overlaps(

@@ -201,9 +201,7 @@ class _Family:
         entry = facts.functions()[name]
         self.name = name
         self.operators: list[type[Operator]] = [
-            OPERATORS[f"{facts.PREFIX}{op}"]
-            for op in entry["operators"]
-            if f"{facts.PREFIX}{op}" in OPERATORS
+            OPERATORS[f"{facts.PREFIX}{op}"] for op in entry["operators"]
         ]
         self.fields: Mapping[str, str] = entry.get("fields", {})
         self.results: Sequence[str] = entry.get("results", ())
@@ -678,21 +676,13 @@ def _function(name: str) -> Callable[..., Any]:
     return call
 
 
-def _is_implemented(name: str) -> bool:
-    operators = facts.functions()[name]["operators"]
-    return any(f"{facts.PREFIX}{op}" in OPERATORS for op in operators)
-
-
 def __getattr__(name: str) -> Any:
     if name == "FUNCTIONS":
-        return [name for name in facts.functions() if _is_implemented(name)]
+        return list(facts.functions())
     if name == "__all__":  # without the names of Python's own functions
         return [n for n in __getattr__("FUNCTIONS") if not hasattr(builtins, n)]
-    if name in facts.functions() and _is_implemented(name):
-        return _function(name)
     if name in facts.functions():
-        missing = facts.functions()[name]["operators"][0]
-        raise AttributeError(f"dml_jax.{name}: DML_OPERATOR_{missing} is not implemented yet")
+        return _function(name)
     if name.endswith("Outputs"):  # `pickle` asks for the class of a named tuple
         for function in __getattr__("FUNCTIONS"):
             outputs = facts.class_name_of(function.upper()) + "Outputs"

@@ -100,7 +100,7 @@ class _Registry(Mapping[str, Any]):
 
 
 OPERATORS = _Registry()
-"""Every operator that is implemented, by its full name (`DML_OPERATOR_REDUCE`)."""
+"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
 
 Result = TypeVar("Result", covariant=True)
 
@@ -920,7 +920,7 @@ def operator_type(name: Any) -> type[Operator]:
         return OPERATORS[full]
     if not isinstance(name, str):
         raise DmlError([Fault("", "type", "be an operator's name", name)])
-    raise DmlError([facts.unknown_operator(name, OPERATORS)])
+    raise DmlError([facts.unknown_operator(name)])
 
 
 def operator_from_json(value: Any) -> Operator:

@@ -38,7 +38,7 @@ def of_few_elements() -> Iterator[None]:
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
         stack.enter_context(mock.patch.object(alone, "MUCH", 0))
         small: dict[str, Any] = {
-            "BLOCKS": 4,
+            "FEWEST": 3,
             "FUSED": 5,
             "STORED": 6,
             "SHORT_LOOP": 4,

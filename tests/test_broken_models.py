@@ -276,7 +276,9 @@ TEXTS = [
     case("empty-file", text(""), "model.json", "JSON", "empty"),
     case("blank-file", text(" \n\t\n"), "model.json", "JSON", "empty"),
     case("utf-8", text(b'{"resources": "\xff"}'), "model.json", "UTF-8", "byte 15"),
-    case("utf-16", text("{}".encode("utf-16")), "model.json", "UTF-8", "byte 0"),
+    case(
+        "utf-16", text("{}".encode("utf-16")), "model.json", "save the file as UTF-8", "got UTF-16"
+    ),
     case("lists-too-deep", text("[" * 5000 + "]" * 5000), "model.json", "nesting", "1000"),
     case("objects-too-deep", text('{"a":' * 5000 + "1" + "}" * 5000), "model.json", "nesting"),
     case("deep-and-unclosed", text("[" * 100_000), "model.json"),
@@ -295,7 +297,7 @@ TEXTS = [
         text(json.dumps(BASE).replace('"desc"', '"Desc": {"Axis": 1}, "desc"')),
         *("Dispatchable 'sum'", "Desc", "desc"),
     ),
-    case("null", text("null"), "Model", "object", "None"),
+    case("null", text("null"), "Model", "object", "null"),
     case("nothing-in-it", text("{}"), "Model", "resources", "given", "nothing", lines=3),
 ]
 
@@ -325,7 +327,7 @@ TOP = [
     case("commands-object", put("commands", {}), "Model", "commands", "list", "{}"),
     case("command-number", put("commands/1", 7), "Command 1", "object", "7"),
     case("resource-number", put("resources/input", 7), IN, "object", "7"),
-    case("dispatchable-null", put("dispatchables/sum", None), SUM, "object", "None"),
+    case("dispatchable-null", put("dispatchables/sum", None), SUM, "object", "null"),
 ]
 
 RESOURCES = [
@@ -337,7 +339,7 @@ RESOURCES = [
     case("no-values", drop(VALUES), IN, "initialValues", "given", "nothing"),
     case("values-text", put(VALUES, "ones"), IN, "initialValues", "list", "'ones'"),
     case("values-number", put(VALUES, 3), IN, "initialValues", "list", "3"),
-    case("values-null", put(VALUES, None), IN, "initialValues", "list", "None"),
+    case("values-null", put(VALUES, None), IN, "initialValues", "list", "null"),
     case("values-empty-object", put(VALUES, {}), IN, "initialValues", "value", "{}"),
     case("values-empty-list", put(VALUES, []), IN, "initialValues", "at least 1", "[]"),
     case("deferred", put(VALUES, "deferred"), IN, "initialValues", "ONNX", "'deferred'"),
@@ -366,7 +368,7 @@ RESOURCES = [
     ),
     case("count-huge", sequence(valueCount=10**400), IN, "valueCount", "4294967295", "1000000"),
     case("count-text", sequence(valueCount="9"), IN, "valueCount", "integer", "'9'"),
-    case("count-true", sequence(valueCount=True), IN, "valueCount", "integer", "True"),
+    case("count-true", sequence(valueCount=True), IN, "valueCount", "integer", "true"),
     case("memory", many_large, "Resource 'large", "size", "fit", "34359738360"),
     case(
         "memory-by-size",
@@ -376,10 +378,10 @@ RESOURCES = [
     case("memory-most", put("resources/input/sizeInBytes", 2**64 - 1), IN, "size", "fit"),
     case("start-text", sequence(valueStart="one"), IN, "valueStart", "number", "'one'"),
     case("start-list", sequence(valueStart=[1]), IN, "valueStart", "number", "[1]"),
-    case("start-null", sequence(valueStart=None), IN, "valueStart", "number", "None"),
+    case("start-null", sequence(valueStart=None), IN, "valueStart", "number", "null"),
     case("type-unknown", typed("FLOAT23"), IN, "initialValuesDataType", "FLOAT32'?", "'FLOAT23'"),
     case("type-number", typed(1), IN, "initialValuesDataType", "one of", "got 1"),
-    case("type-list", typed(["FLOAT32"]), IN, "initialValuesDataType", "one of", "['FLOAT32']"),
+    case("type-list", typed(["FLOAT32"]), IN, "initialValuesDataType", "one of", '["FLOAT32"]'),
     case("type-none", typed("UNKNOWN"), IN, "come with an initialValuesDataType", "nothing"),
     case("type-4-bits", typed("UINT4"), IN, "initialValuesDataType", "whole bytes", "UINT4"),
     case("type-left-out", drop("resources/input/initialValuesDataType"), IN, "DataType", "nothing"),
@@ -412,7 +414,7 @@ RESOURCES = [
     case("float16-huge", typed("FLOAT16", [65520]), IN, "initialValues[0]", "FLOAT16", "65520"),
     case("float32-huge", typed("FLOAT32", [1, -1e39]), IN, "initialValues[1]", "FLOAT32", "-1e+39"),
     case("float64-huge", typed("FLOAT64", [10**400]), IN, "initialValues[0]", "FLOAT64", "1000000"),
-    case("float32-true", typed("FLOAT32", [True]), IN, "initialValues[0]", "number", "True"),
+    case("float32-true", typed("FLOAT32", [True]), IN, "initialValues[0]", "number", "true"),
     case("float32-nested", typed("FLOAT32", [[1]]), IN, "initialValues[0]", "number", "[1]"),
     case("all-values", typed("INT8", [1, "x", 200]), IN, "initialValues[2]", "127", "200", lines=2),
     case("untyped-numbers", typed("UNKNOWN", [1]), IN, "with an initialValuesDataType", "nothing"),
@@ -588,7 +590,6 @@ FILES = [
 ]
 
 DISPATCHABLES = [
-    case("gru", put("dispatchables/sum/type", "DML_OPERATOR_GRU"), SUM, "type", "GRU"),
     case(
         "operator-unknown",
         put("dispatchables/sum/type", "REDUSE"),
@@ -633,7 +634,7 @@ DISPATCHABLES = [
         described("REDUCE", Axis=3),
         *(SUM, "REDUCE", "Axis", "did you mean 'Axes'", "got 3"),
     ),
-    case("tensor-null", described("REDUCE", InputTensor=None), SUM, X, "object", "None"),
+    case("tensor-null", described("REDUCE", InputTensor=None), SUM, X, "object", "null"),
     case("tensor-text", described("REDUCE", InputTensor="x"), SUM, X, "object", "'x'"),
     case("tensor-missing", described("REDUCE", InputTensor=...), SUM, X, "given", "nothing"),
 ]
@@ -661,8 +662,8 @@ TENSORS = [
     case("sizes-number", reduced(Sizes=9), SUM, f"{X}.Sizes", "list", "got 9"),
     case("sizes-text", reduced(Sizes="3"), SUM, f"{X}.Sizes", "list", "'3'"),
     case("sizes-float", reduced(Sizes=[1, 1, 3.0, 3]), SUM, f"{X}.Sizes", "integers", "3.0"),
-    case("sizes-true", reduced(Sizes=[1, True, 3, 3]), SUM, f"{X}.Sizes", "integer", "True"),
-    case("sizes-null", reduced(Sizes=None), SUM, f"{X}.Sizes", "list", "None"),
+    case("sizes-true", reduced(Sizes=[1, True, 3, 3]), SUM, f"{X}.Sizes", "integer", "true"),
+    case("sizes-null", reduced(Sizes=None), SUM, f"{X}.Sizes", "list", "null"),
     case(
         "elements-2^32",
         reduced(Sizes=[1, 1, 65536, 65536]),
@@ -675,7 +676,7 @@ TENSORS = [
         *(SUM, f"{X}.Strides[3]", "[0, ", "got -1"),
     ),
     case("strides-number", reduced(Strides=1), SUM, f"{X}.Strides", "list", "got 1"),
-    case("strides-true", reduced(Strides=[9, 9, 3, True]), SUM, f"{X}.Strides", "True"),
+    case("strides-true", reduced(Strides=[9, 9, 3, True]), SUM, f"{X}.Strides", "true"),
     case("dimension-count", reduced(DimensionCount=3), SUM, f"{X}.DimensionCount", "be 4", "got 3"),
     case("dimension-count-text", reduced(DimensionCount="4"), SUM, f"{X}.DimensionCount", "'4'"),
     case(
@@ -686,7 +687,7 @@ TENSORS = [
             InputTensor=tensor([9], DimensionCount=True),
             OutputTensor=tensor([1]),
         ),
-        *(SUM, f"{X}.DimensionCount", "got True"),
+        *(SUM, f"{X}.DimensionCount", "got true"),
     ),
     case(
         "total-too-small",
@@ -701,7 +702,7 @@ TENSORS = [
     case(
         "total-false",
         reduced(TotalTensorSizeInBytes=False),
-        *(SUM, f"{X}.TotalTensorSizeInBytes", "UINT64", "False"),
+        *(SUM, f"{X}.TotalTensorSizeInBytes", "UINT64", "false"),
     ),
     case(
         "total-empty-list",
@@ -768,7 +769,7 @@ OPERATORS = [
     case(
         "split-not-a-list",
         described("SPLIT", OutputCount=..., OutputTensors=A),
-        *(SUM, "SPLIT", "OutputTensors", "list", "'DataType'"),
+        *(SUM, "SPLIT", "OutputTensors", "list", '"DataType"'),
     ),
     case(
         "split-4-bits",
@@ -825,7 +826,7 @@ OPERATORS = [
     case("clip-text", described("ELEMENT_WISE_CLIP", Max="2"), "CLIP", "Max", "number", "'2'"),
     case("clip-huge", described("ELEMENT_WISE_CLIP", Max=1e39), "CLIP", "Max", "FLOAT", "1e+39"),
     case("clip-10^400", described("ELEMENT_WISE_CLIP", Max=10**400), "CLIP", "Max", "10000"),
-    case("clip-null", described("ELEMENT_WISE_CLIP", Max=None), "CLIP", "Max", "number", "None"),
+    case("clip-null", described("ELEMENT_WISE_CLIP", Max=None), "CLIP", "Max", "number", "null"),
     case(
         "clip-missing", described("ELEMENT_WISE_CLIP", Max=...), "CLIP", "Max", "given", "nothing"
     ),
@@ -919,7 +920,7 @@ OPERATORS = [
     ),
     case("reduce-no-axes", described("REDUCE", AxisCount=0, Axes=[]), "REDUCE", "Axis", "got 0"),
     case("reduce-count", described("REDUCE", AxisCount=2), "REDUCE", "AxisCount", "be 1", "got 2"),
-    case("reduce-count-true", described("REDUCE", AxisCount=True), "AxisCount", "got True"),
+    case("reduce-count-true", described("REDUCE", AxisCount=True), "AxisCount", "got true"),
     case("reduce-fraction", described("REDUCE", Axes=[1.5]), "Axes[0]", "integer", "got 1.5"),
     case("reduce-axis-2^32", described("REDUCE", Axes=[2**32]), "Axes[0]", "integer", f"{2**32}"),
     case(
@@ -928,7 +929,7 @@ OPERATORS = [
         *(SUM, "DEPTH_TO_SPACE1", "feature level", "2_1", "1_0"),
         args=("--feature-level", "1_0"),
     ),
-    case("adapter", put("commands", []), "--adapter", "cpu:0", "'warp'", args=("-a", "warp")),
+    case("adapter", put("commands", []), "no device matches 'warp'", "cpu:0", args=("-a", "warp")),
 ]
 
 CLIP, SPLIT = "ELEMENT_WISE_CLIP", "SPLIT"
@@ -1093,7 +1094,7 @@ COMMANDS = [
     ),
     case("command-type", put("commands/1/type", "prnt"), PRINT, "type", "did you mean 'print'"),
     case("command-untyped", drop("commands/1/type"), PRINT, "type", "dispatch", "nothing"),
-    case("command-type-list", put("commands/1/type", ["print"]), PRINT, "type", "['print']"),
+    case("command-type-list", put("commands/1/type", ["print"]), PRINT, "type", '["print"]'),
     case(
         "dispatch-unknown",
         put("commands/0/dispatchable", "sums"),
@@ -1114,7 +1115,7 @@ COMMANDS = [
     case(
         "print-field",
         put("commands/1/verbos", True),
-        *(PRINT, "verbos", "did you mean 'verbose'", "True"),
+        *(PRINT, "verbos", "did you mean 'verbose'", "true"),
     ),
     case("print-verbose", put("commands/1/verbose", 1), PRINT, "verbose", "true or false", "got 1"),
     case(
@@ -1287,11 +1288,10 @@ def test_a_missing_definition_is_not_reported_where_it_is_used(folder: Path):
 
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("missing.json", "No such file"), ("folder.json", "not a file"), ("pipe.json", "not a file")],
+    [("missing.json", "No such file"), ("folder.json", "not a file")],
 )
 def test_no_model_at_the_path(name: str, fragment: str, folder: Path):
     (folder / "folder.json").mkdir()
-    os.mkfifo(folder / "pipe.json")
     status, out, err = invoke(folder / name)
     assert (status, out) == (1, "")
     assert name in err

@@ -369,22 +369,16 @@ def test_no_strides_are_packed_in_json():
     assert TensorDesc.from_json({**known, "Strides": []}) == TensorDesc.from_json(known)
 
 
-def needs(*operators: str) -> Any:
-    """Mark a test that waits for operators of other families."""
-    missing = [op for op in operators if f"{facts.PREFIX}{op}" not in OPERATORS]
-    return pytest.mark.skipif(bool(missing), reason=f"{missing} are not implemented")
-
-
 def descriptor_of(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
     """Return the operator that a call of a function computes."""
     computed: list[Any] = []
-    compute = dml_jax.Operator.compute
+    evaluate = dml_jax.Operator.evaluate
 
     def kept(self: Any, *arrays: Any) -> Any:
         computed.append(self)
-        return compute(self, *arrays)
+        return evaluate(self, *arrays)
 
-    monkeypatch.setattr(dml_jax.Operator, "compute", kept)
+    monkeypatch.setattr(dml_jax.Operator, "evaluate", kept)
     jax.clear_caches()
     call()
     return computed[0]
@@ -498,7 +492,6 @@ def test_names_of_python_are_not_exported():
     assert {"clip", "reduce"} <= {*functional.__all__}
 
 
-@needs("ELEMENT_WISE_CONSTANT_POW", "ELEMENT_WISE_POW")
 def test_a_power_of_a_number_and_of_an_array(monkeypatch: pytest.MonkeyPatch):
     x = jnp.arange(1, 5, dtype=jnp.float32)
     for exponent, name in ((2, "ELEMENT_WISE_CONSTANT_POW"), (x, "ELEMENT_WISE_POW")):
@@ -508,7 +501,6 @@ def test_a_power_of_a_number_and_of_an_array(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.undo()
 
 
-@needs("ELEMENT_WISE_IF")
 def test_a_number_has_the_type_of_the_tensors_that_share_it():
     condition = jnp.array([1, 0], jnp.uint8)
     x = jnp.array([3, 4], jnp.float32)
@@ -516,7 +508,6 @@ def test_a_number_has_the_type_of_the_tensors_that_share_it():
     np.testing.assert_array_equal(wrong.if_(condition, x.astype(jnp.bfloat16), 0.5), [3, 0.5])
 
 
-@needs("FILL_VALUE_CONSTANT")
 def test_a_generator_makes_an_array_or_an_expression():
     made = wrong.fill_value_constant([2, 3], "FLOAT32", 1.5)
     np.testing.assert_array_equal(made, np.full((2, 3), 1.5, np.float32))
@@ -529,7 +520,6 @@ def test_a_generator_makes_an_array_or_an_expression():
         wrong.fill_value_constant([2], "FLOAT32", 1, 3)
 
 
-@needs("RANDOM_GENERATOR")
 def test_several_results_are_named_and_one_left_out_is_none():
     state = jnp.zeros((1, 1, 1, 6), jnp.uint32)
     both = wrong.random_generator(state, [1, 1, 1, 4])
@@ -541,7 +531,6 @@ def test_several_results_are_named_and_one_left_out_is_none():
     assert wrong.random_generator(state, [1, 1, 1, 4], output_state=False).state is None
 
 
-@needs("ELEMENT_WISE_QUANTIZE_LINEAR")
 def test_a_default_type_gives_way_to_the_type_of_a_tensor():
     x, scale = jnp.ones(3, jnp.float32), jnp.full(1, 0.5, jnp.float32)
     assert wrong.quantize_linear(x, scale).dtype == np.uint8

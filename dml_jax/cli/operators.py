@@ -47,33 +47,18 @@ def operators(name: str | None, as_json: bool) -> None:
             _describe(exact)
         return
     matches = [op for plain, op in by_name.items() if word in plain]
-    planned = [
-        later for later in catalogue() if word in _plain(later) and _plain(later) not in by_name
-    ]
     if not matches:
-        raise click.BadParameter(_no_match(str(name), word, planned), param_hint="NAME")
+        hint = nearest(str(name).upper().removeprefix(PREFIX), catalogue())
+        text = f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
+        raise click.BadParameter(text, param_hint="NAME")
     if as_json:
         say_json([{**described(op), "family": _family(op)} for op in matches])
         return
     _list(matches)
     if name is None:
-        total = len(catalogue())
-        click.echo(f"\n{len(matches)} of DirectML's {total} operators are implemented.")
+        click.echo(f"\n{len(matches)} operators.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
-    elif planned:
-        click.echo(f"\nNot implemented yet: {', '.join(planned)}")
-
-
-def _no_match(name: str, word: str, planned: Sequence[str]) -> str:
-    known = [op.short_name for op in OPERATORS.values()]
-    there = f"{len(known)} of {len(catalogue())} are: dml-jax operators"
-    if word in map(_plain, planned):
-        return f"{PREFIX}{name.upper().removeprefix(PREFIX)} is not implemented yet ({there})."
-    if planned:
-        return f"not implemented yet: {', '.join(planned)} ({there})."
-    hint = nearest(name.upper().removeprefix(PREFIX), [*known, *catalogue()])
-    return f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
 
 
 def _family(op: type[Operator]) -> str:

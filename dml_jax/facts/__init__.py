@@ -22,11 +22,11 @@
 
 import functools
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import Fault, Sentence, nearest
+from dml_jax.errors import Fault, nearest
 
 PREFIX = "DML_OPERATOR_"
 
@@ -62,11 +62,7 @@ def names_of_aliases() -> Mapping[str, str]:
     }
 
 
-def unknown_operator(name: str, implemented: Collection[str]) -> Fault:
-    """Return the fault of an operator's `name` that is none of the `implemented` full names."""
-    full = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
-    if full.removeprefix(PREFIX) in catalogue():
-        there = f"{len(implemented)} of {len(catalogue())} are: dml-jax operators"
-        return Fault("", "type", Sentence(f"{full} is not implemented yet ({there})"), name)
+def unknown_operator(name: str) -> Fault:
+    """Return the fault of a `name` that no operator has."""
     hint = nearest(name.upper().removeprefix(PREFIX), catalogue())
     return Fault("", "type", f"be an operator of DirectML{hint}", name)

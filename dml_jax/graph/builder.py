@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import facts
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
@@ -38,16 +37,8 @@ def _calls(name: str, is_swapped: bool = False) -> Callable[..., Any]:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """Return a function. Raises `DmlError` where its operator is not implemented."""
-    functional = importlib.import_module("dml_jax.functional")  # a layer above, when it is needed
-    try:
-        return getattr(functional, name)
-    except AttributeError:
-        missing = f"{facts.PREFIX}{facts.functions()[name]['operators'][0]}"
-        rule = "be implemented (dml-jax operators lists the operators that are)"
-        raise DmlError(
-            [Fault(missing, "operator", rule, Unquoted("not implemented yet"))]
-        ) from None
+    """Return a function of `dml_jax.functional`, a layer above, when it is needed."""
+    return getattr(importlib.import_module("dml_jax.functional"), name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ XLA does not inline; neighbouring axes are reduced as one.
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -16,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.cores import even_rows, written_by_all_cores
+from dml_jax.lowering.cores import MUCH, even_rows, written_by_all_cores
 from dml_jax.lowering.numbers import bits_of
 from dml_jax.lowering.placed import placed, reshaped
 from dml_jax.lowering.shapes import LITTLE, Axes
@@ -25,7 +24,6 @@ _ALONE = ContextVar("alone", default=False)
 
 QUARTERS = 4  # pieces that XLA's GPU joins with a kernel of which each thread writes all of them
 ALIGNED = 64  # elements that a quarter is a multiple of
-MUCH = 2**20  # elements from which on a GPU's launch does not count
 
 
 @contextlib.contextmanager
@@ -74,7 +72,7 @@ def _in_quarters(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array
     is too little. Each quarter is computed of another copy, which XLA does not know to be equal.
     """
     size = xs[0].size
-    if size < MUCH or (size % 4 == 0 and xs[0].dtype.itemsize > 1):
+    if size * xs[0].dtype.itemsize < MUCH or (size % 4 == 0 and xs[0].dtype.itemsize > 1):
         return function(*xs)
     step = -(-size // (QUARTERS * ALIGNED)) * ALIGNED
     zeros = lax.optimization_barrier([jnp.zeros((), bits_of(xs[0]).dtype)] * QUARTERS)
@@ -134,7 +132,7 @@ def merged(
             first = a
         elif n > 1:
             first = None
-    if tuple(shape) == x.shape or math.prod(shape) < MUCH:
+    if tuple(shape) == x.shape or x.size * x.dtype.itemsize < MUCH:
         return reduction(x, axes)
     # Behind a barrier, or XLA takes the reshape into the kernel.
     cuda = lambda x: reduction(lax.optimization_barrier(x.reshape(shape)), axes)  # noqa: E731

@@ -17,7 +17,7 @@ from dml_jax.lowering.alone import merged
 from dml_jax.lowering.numbers import where, wide
 from dml_jax.lowering.reduce import slopes  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.kinds import Arg, Extreme, LogSumExp, Norm, Product, Sum
-from dml_jax.lowering.reduce.primitive import reduce
+from dml_jax.lowering.reduce.primitive import Kind, reduce
 from dml_jax.lowering.shapes import Axes
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
@@ -61,12 +61,6 @@ def l1(x: jax.Array, axes: Axes) -> jax.Array:
 
 
 @_rounded
-def l2(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return the square root of the sum of squares."""
-    return reduce(Norm(), x, axes=axes)[0]
-
-
-@_rounded
 def sum_square(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the sum of squares."""
     return _sum(x * x, axes)
@@ -94,12 +88,21 @@ def min_(x: jax.Array, axes: Axes) -> jax.Array:
     return merged(lambda x, axes: reduce(Extreme(False), x, axes=axes)[0], x, axes)
 
 
+def l2(x: jax.Array, axes: Axes) -> jax.Array:
+    """Return the square root of the sum of squares."""
+    return _widening(Norm(), x, axes)
+
+
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the logarithm of the sum of exponentials, which do not overflow."""
+    return _widening(LogSumExp(), x, axes)
+
+
+def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
+    """Reduce by a kind that widens each piece of `x` where it is read."""
 
     def computed(x: jax.Array, axes: Axes) -> jax.Array:
-        # It widens by itself, so that each piece of x is converted where it is read.
-        return lax.convert_element_type(reduce(LogSumExp(), x, axes=axes)[0], x.dtype)
+        return lax.convert_element_type(reduce(kind, x, axes=axes)[0], x.dtype)
 
     return merged(computed, x, axes)
 

@@ -14,8 +14,6 @@ def __getattr__(name: str) -> Any:
         return OPERATORS[f"{facts.PREFIX}{operator}"]
     except KeyError:
         pass
-    if operator is not None:
-        raise AttributeError(f"DML_OPERATOR_{operator} is not implemented yet (dml-jax operators)")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -211,7 +211,7 @@ def simplest_attribute(kind: Any) -> Any:
 
 @functools.cache
 def fused_activations() -> list[Any]:
-    """Return one fused activation of each that can be fused, as far as they are implemented."""
+    """Return one fused activation of each that can be fused."""
     names = next(
         record["values"]
         for record in facts.catalogue()["ELEMENT_WISE_ADD1"]["constraints"]

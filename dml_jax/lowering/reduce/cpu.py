@@ -4,6 +4,7 @@ XLA fuses both with what makes the input, and LLVM makes vectors of them; XLA's 
 columns take up to forty times as long.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,12 +22,13 @@ from dml_jax.lowering.shapes import Axes, last_row, run_by_run, runs_of
 
 Combine = Callable[[Sequence[jax.Array]], jax.Array]
 
-BLOCKS = 12  # slices of a column that are combined at once, few enough for XLA to fuse x with them
+FEWEST = 10  # blocks of a column, at least; as many as leave the fewest slices, which XLA fuses
 FUSED = 15  # slices of x up to which XLA fuses what makes x, and that are not cut in blocks
 STORED = 24  # slices that are combined at once where they are stored, and nothing is fused
 SHORT_LOOP = 32  # columns so few that a loop goes over whole blocks, for LLVM to make vectors
 PIECE = 1024  # elements of a row that are added up at once, which keeps a sum near a pairwise one
 WHOLE = 2**14  # elements of an axis that is not cut where no piece divides it
+UNROLLED = 75  # elements of a row up to which LLVM unrolls its loop, and makes no vectors of flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,8 @@ def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
 
     rest, most = list[jax.Array](), FUSED
     while n > most:
-        count, height = (BLOCKS, n // BLOCKS) if n >= 2 * BLOCKS else (-(-n // 2), 1)
+        count = min(range(FEWEST, FUSED + 1), key=lambda q: q + n % q)
+        count, height = (count, n // count) if n >= 2 * FUSED else (-(-n // 2), 1)
         rest += [some(i, i + 1) for i in range(count * height, n)]
         blocks = combine([some(i * height, (i + 1) * height) for i in range(count)])
         x, n, start, most, size = in_memory(blocks), height, _as_it_is, STORED, blocks.size
@@ -139,6 +142,14 @@ def _rows(rows: Any, start: Any, x: jax.Array, sizes: Sequence[int]) -> jax.Arra
         rest = in_one_pass(lax.slice_in_dim(x, end, n, axis=1))
         left = lax.concatenate([left, rest[:, None]], 1)
     return _rows(rows, _as_it_is, left, [left.shape[1]])
+
+
+def length_of_rows(shape: Sequence[int], axes: Axes) -> int:
+    """Return how long the equal pieces are that rows are cut into; 0 if they are not."""
+    row = last_row(shape, axes)
+    length = _length_of_pieces(row or [1])
+    n = math.prod(row)
+    return length if n > length and n % length == 0 else 0
 
 
 def _length_of_pieces(sizes: Sequence[int]) -> int:

@@ -38,7 +38,7 @@ AT_ONCE = 24  # elements that one thread combines at once; more take long to com
 PIECES = 8  # pieces of a long row that are combined before they are reduced
 MANY = 2**17  # threads that fill the memory's bandwidth
 THREADS = 2**7  # threads that are launched together: results are a multiple, or each is tested
-SHORT_ROW, FEW_PIECES = 2**7, 4  # odd rows that XLA reads one by one, and the pieces they go in
+SHORT_ROW = 2**7  # elements of an odd row whose elements XLA reads one by one
 
 
 # One array.
@@ -52,7 +52,7 @@ def by_xla(own: Any, op: Callable[[Any, Any], Any], identity: Any, x: jax.Array,
     if x.size <= LITTLE or not is_odd:
         return restored(own(x, axes), axes)
     rows = (wide(x).reshape(-1, n),)
-    (y,) = _combined(FEW_PIECES, lambda ps: (pairwise(op, [p for (p,) in ps]),), identity, rows)
+    (y,) = _combined(PIECES // 2, lambda ps: (pairwise(op, [p for (p,) in ps]),), identity, rows)
     y = y.reshape(*(size for size, _ in runs[:-1]), -1)
     y = own(y, [i for i, (_, is_reduced) in enumerate(runs) if is_reduced])
     return lax.convert_element_type(y, x.dtype).reshape(reduced_shape(x.shape, axes))

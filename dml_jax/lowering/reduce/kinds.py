@@ -22,10 +22,20 @@ from dml_jax.lowering.numbers import (
     wide,
     wide_type,
 )
+from dml_jax.lowering.placed import in_memory
 from dml_jax.lowering.reduce import cpu, gpu, packed
 from dml_jax.lowering.reduce.exponential import exp_of_negative
 from dml_jax.lowering.reduce.primitive import Kind, Layout, reduce
-from dml_jax.lowering.shapes import LITTLE, Axes, Parts, last_row, pairwise, restored
+from dml_jax.lowering.shapes import (
+    LITTLE,
+    Axes,
+    Parts,
+    last_row,
+    pairwise,
+    reduced_shape,
+    restored,
+    runs_of,
+)
 
 
 @dataclass(frozen=True)
@@ -220,7 +230,7 @@ def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
 def _extreme_rows(x: jax.Array, largest: bool) -> jax.Array:
     if x.dtype == jnp.float16:
         return cpu.half_of_keys(*cpu.least_and_greatest(cpu.key_of_half(x)), largest)
-    if x.dtype.itemsize == 1:
+    if x.dtype.itemsize == 1 and x.shape[-1] < cpu.UNROLLED:
         return cpu.least_and_greatest(x)[largest]
     op = lax.max if largest else lax.min
     return cpu.with_nan(op, functools.partial(lowest, largest=largest))(x)
@@ -263,12 +273,22 @@ class Arg(Kind):
         return restored(own(where(is_it, index, none), axes), axes)
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+        if platform not in ("cpu", "cuda"):
+            return self.plain(x, axes)
+        shape = reduced_shape(x.shape, axes)
+        if platform == "cuda" or last_row(x.shape, axes):
+            # Of neighbouring axes as one, XLA knows each index without divisions.
+            runs = runs_of(x.shape, axes)
+            x = x.reshape([n for n, _ in runs])
+            axes = [a for a, (_, is_reduced) in enumerate(runs) if is_reduced]
         if platform == "cuda" and x.size > LITTLE and not _are_long_rows(x, axes):
             pair = gpu.Pair(self._identity, functools.partial(pairwise, self._pair))
-            return (gpu.fold(pair, (x, _indices(x, axes)), axes)[1],)
-        if platform not in ("cpu", "cuda") or not packed.fits(x.dtype):
-            return self.plain(x, axes)
-        return (self._packed(platform, x, axes, x.shape, [0] * x.ndim),)
+            index = gpu.fold(pair, (x, _indices(x, axes)), axes)[1]
+        elif packed.fits(x.dtype):
+            index = self._packed(platform, x, axes, x.shape, [0] * x.ndim)
+        else:
+            (index,) = self.plain(x, axes)
+        return (index.reshape(shape),)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         places = [lax.axis_index(names) if names else 0 for names in layout.names]
@@ -290,11 +310,19 @@ class Arg(Kind):
         starts: Sequence[Any],
         names: tuple[str, ...] = (),
     ) -> jax.Array:
-        def maximum(integers: jax.Array) -> jax.Array:
-            (best,) = Extreme(True).on(platform, integers, axes)
-            return lax.pmax(best, names) if names else best
+        kind = Extreme(self.last)
 
-        return packed.index_of_extreme(x, axes, self.largest, self.last, maximum, sizes, starts)
+        def extreme(integers: jax.Array, axes: Axes) -> jax.Array:
+            return kind.on(platform, integers, axes)[0]
+
+        def agreed(integers: jax.Array, axes: Axes) -> jax.Array:
+            best = extreme(integers, axes)
+            return extreme_across(best, names, self.last) if names else best
+
+        values = packed.ordered(x, self.largest, complemented=self.largest != self.last)
+        if platform == "cpu" and not names and (length := cpu.length_of_rows(x.shape, axes)):
+            return packed.of_rows(values, x.dtype, axes, length, extreme)
+        return packed.index_of_extreme(values, x.dtype, axes, agreed, sizes, starts)
 
     def _identity(self, dtype: np.dtype) -> Sequence[Any]:
         return lowest(dtype, self.largest), np.uint32(0 if self.last else 2**32 - 1)
@@ -382,6 +410,11 @@ class ExpSum(Kind):
         return top, reduce(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+        if platform == "cpu":
+            (top,) = map(wide, in_memory(Extreme(True).on(platform, x, axes)))
+            # Beside an infinite maximum x - 0 may be above 0; what comes of it does not count.
+            powers = exp_of_negative(lax.min(wide(x) - finite(top), top.dtype.type(0)))
+            return top, *Sum().on(platform, powers, axes)
         if platform != "cuda":
             return self.plain(x, axes)
         ones = lax.full_like(x, 1, wide_type(x.dtype))

@@ -21,39 +21,74 @@ def fits(dtype: np.dtype) -> bool:
 
 
 def index_of_extreme(
-    x: jax.Array,
+    values: jax.Array,
+    dtype: np.dtype,
     axes: Axes,
-    largest: bool,
-    last: bool,
-    maximum: Callable[[jax.Array], jax.Array],
+    extreme: Callable[[jax.Array, Axes], jax.Array],
     sizes: Sequence[int],
     starts: Sequence[jax.Array | int],
 ) -> jax.Array:
     """Return the row-major index along `axes` of the extreme element, as uint32.
 
     Args:
-        x: the elements, of a type that `fits`; maybe a part of more.
+        values: what `ordered` makes of the elements, or of a part of them.
+        dtype: the type of the elements.
         axes: the axes that are searched.
-        largest: whether the largest element is looked for, else the smallest.
-        last: whether the last of equal elements is, else the first.
-        maximum: the maximum of integers along the axes.
+        extreme: reduces integers to the largest, where the last of equal elements is looked for,
+            else to the smallest.
         sizes: the shape of all elements.
         starts: of each axis, where this part begins.
     """
-    count = math.prod(sizes[a] for a in axes)
-    bits = 16 if x.dtype.itemsize == 2 else 24 if x.dtype.itemsize == 1 else 32
-    integer = np.dtype(np.int32 if x.dtype.itemsize < 4 and count <= 1 << bits else np.int64)
-    bits = 32 if integer.itemsize == 8 else bits
     with jax.enable_x64(True):
-        value = _ordered(x, largest)
-        value = lax.convert_element_type(value if largest else ~value, integer)
-        index = indices(x, axes, integer, sizes, starts)
-        if not last:
-            index ^= integer.type((1 << bits) - 1)
-        best = maximum(value << integer.type(bits) | index)
-        if not last:
-            best = ~best
-        return lax.convert_element_type(best & integer.type((1 << bits) - 1), np.uint32)
+        integer, bits = _room(dtype, math.prod(sizes[a] for a in axes))
+        place = indices(values, axes, integer, sizes, starts)
+        best = extreme(_packed(values, integer, bits) | place, axes)
+        return _index(best, bits)
+
+
+def of_rows(
+    values: jax.Array,
+    dtype: np.dtype,
+    axes: Axes,
+    length: int,
+    extreme: Callable[[jax.Array, Axes], jax.Array],
+) -> jax.Array:
+    """Do as `index_of_extreme`, of pieces of rows first, whose indices fit into 32 bits.
+
+    Args:
+        values: what `ordered` makes of the elements.
+        dtype: the type of the elements.
+        axes: the axes that are searched; the last one is.
+        length: the elements of a piece, which divides the last axis.
+        extreme: as of `index_of_extreme`.
+    """
+    pieces, last = values.reshape(*values.shape[:-1], -1, length), values.ndim
+    with jax.enable_x64(True):
+        integer, bits = _room(dtype, length)
+        place = lax.broadcasted_iota(integer, pieces.shape, last)
+        best = extreme(_packed(pieces, integer, bits) | place, [last])[..., 0]
+        values = lax.convert_element_type(best >> integer.type(bits), np.int32)
+        # The index of a piece counts in steps of its length, as all before it do.
+        start = indices(values, axes, np.dtype(np.int64)) * length
+        index = start + lax.convert_element_type(_index(best, bits), np.int64)
+        best = extreme(_packed(values, np.dtype(np.int64), 32) | index, axes)
+        return _index(best, 32)
+
+
+def _room(dtype: np.dtype, count: int) -> tuple[np.dtype, int]:
+    """Return the integers that hold an element and an index below `count`, and the index's bits."""
+    bits = 32 - 8 * dtype.itemsize
+    if count <= 1 << bits and bits > 0:
+        return np.dtype(np.int32), bits
+    return np.dtype(np.int64), 32
+
+
+def _packed(values: jax.Array, integer: np.dtype, bits: int) -> jax.Array:
+    return lax.convert_element_type(values, integer) << integer.type(bits)
+
+
+def _index(best: jax.Array, bits: int) -> jax.Array:
+    return lax.convert_element_type(best & best.dtype.type((1 << bits) - 1), np.uint32)
 
 
 def indices(
@@ -77,11 +112,17 @@ def indices(
     return index
 
 
-def _ordered(x: jax.Array, largest: bool) -> jax.Array:
-    """Map elements to int32 of their order, in as many bits; NaN comes before all others.
+def ordered(x: jax.Array, largest: bool, complemented: bool) -> jax.Array:
+    """Map elements to int32 of their order, or of the reverse, in as many bits as they have.
 
-    (Compared as floats, denormals would be zeros on a CPU.)
+    NaN is above all others if `largest`, else below. (Compared as floats, denormals would be zeros
+    on a CPU.)
     """
+    value = _ordered(x, largest)
+    return ~value if complemented else value
+
+
+def _ordered(x: jax.Array, largest: bool) -> jax.Array:
     low = np.int32(-1 << (8 * x.dtype.itemsize - 1))
     if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
         return lax.convert_element_type(x, np.int32) + low

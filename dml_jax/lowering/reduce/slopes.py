@@ -21,6 +21,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from dml_jax.lowering.cores import written_by_all_cores
 from dml_jax.lowering.numbers import finite, is_infinite, where, wide
 from dml_jax.lowering.placed import has_explicit_axes, placed, stored
+from dml_jax.lowering.reduce.exponential import exp_of_negative
 from dml_jax.lowering.reduce.kinds import (
     Arg,
     Counted,
@@ -46,6 +47,7 @@ def _are_rows(x: jax.Array, axes: Axes) -> bool:
     return len(row) == len(longer) == 1 and row[0] <= LONGEST
 
 
+_exp = placed(lax.exp, cpu=exp_of_negative)
 _by_all_cores = placed(lambda x: x, cpu=functools.partial(written_by_all_cores, reads=2))
 
 
@@ -90,7 +92,7 @@ def _of_log_sum_exp(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tupl
 def _power(x: jax.Array, top: jax.Array) -> jax.Array:
     """Return exp(x - top) of a `top` that is not below `x`; 0 where it is infinite."""
     x, most = wide(x), np.finfo(top.dtype).max
-    return lax.exp(where(x == np.inf, most, x) - lax.max(top, -most))
+    return _exp(where(x == np.inf, most, x) - lax.max(top, -most))
 
 
 @derivative(ExpSum)
@@ -110,7 +112,7 @@ def _of_norm(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts
     # A constant scale keeps the derivatives in range; where the norm is 0 it leaves 0 of them.
     size = lax.max(norm, np.finfo(norm.dtype).tiny)
     scale = lax.stop_gradient(where(norm == 0, 0, 1 / size))
-    unit = wide(_by_all_cores(x)) * stored(scale) / stored(size / lax.stop_gradient(size))
+    unit = wide(_by_all_cores(x)) * stored(scale / (size / lax.stop_gradient(size)))
     return (norm,), (_sum(unit * wide(dx), axes),)
 
 
