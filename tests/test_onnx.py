@@ -1,5 +1,6 @@
 """ONNX networks as graphs of DirectML operators: `load_onnx`, and what it refuses."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from dml_jax import DmlError, OperatorNode, load_onnx  # noqa: E402
-from dml_jax.onnx import Network  # noqa: E402
+from dml_jax.onnx import Network, free_sizes  # noqa: E402
 
 Arrays = Mapping[str, np.ndarray]
 RANDOM = np.random.RandomState(0)
@@ -271,6 +272,18 @@ def test_broken_files_are_refused(size: int, tmp_path: Path):
     (tmp_path / "m.onnx").write_bytes(data[:size])
     with pytest.raises(DmlError):
         load_onnx(tmp_path / "m.onnx", {"x": (2, 4)})
+
+
+@pytest.mark.parametrize("name", ["softmax of the rest", "a slice backward", "a cubic", "halves"])
+def test_mutated_files_are_loaded_or_refused(name: str):
+    data = TRAPS[name].SerializeToString()
+    random = np.random.RandomState(len(name))
+    for _ in range(150):
+        changed = bytearray(data)
+        for place in random.randint(len(data), size=random.randint(1, 4)):
+            changed[place] = random.randint(256)
+        with contextlib.suppress(DmlError):
+            load_onnx(bytes(changed), *free_sizes(bytes(changed), {}))
 
 
 def test_other_sources_are_refused(tmp_path: Path):

@@ -120,6 +120,11 @@ def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
         proto.ParseFromString(bytes(model))
     except DecodeError as error:
         raise DmlError([Fault("", where, "be an ONNX model", Unquoted(error))]) from None
+    for value in (*proto.graph.input, *proto.graph.initializer):
+        dims = value.type.tensor_type.shape.dim if isinstance(value, onnx.ValueInfoProto) else ()
+        for name in (value.name, *(d.dim_param for d in dims)):
+            if not isinstance(name, str):  # protobuf gives bytes that are no text as they are
+                raise DmlError([Fault("", where, "have names of text", name)])
     return proto, folder
 
 

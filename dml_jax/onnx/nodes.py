@@ -120,9 +120,15 @@ class Node:
 
     def output_type(self, index: int = 0) -> TensorDataType:
         """Return DirectML's type of output `index`."""
-        kind = self.types[index]
-        assert kind is not None
-        return kind.inner
+        return self.made(index).inner
+
+    def made(self, index: int = 0) -> Type:
+        """Return the type of output `index`. Raises `DmlError` where ONNX does not know it."""
+        kind = self.types[index] if index < len(self.types) else None
+        if kind is None:
+            rule = "have a type that follows from the inputs"
+            raise self.refusal(f"output {index}", rule, Unquoted("none"))
+        return kind
 
     def known(self, index: int) -> np.ndarray | None:
         """Return the elements of input `index`; None where it is left out, or not known at load."""

@@ -61,7 +61,10 @@ class Type(NamedTuple):
     @property
     def name(self) -> str:
         """Return ONNX's name of the type of elements."""
-        return TensorProto.DataType.Name(self.element)
+        try:
+            return TensorProto.DataType.Name(self.element)
+        except ValueError:
+            return f"data type {self.element}"
 
     @property
     def dtype(self) -> np.dtype:

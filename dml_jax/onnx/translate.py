@@ -201,6 +201,9 @@ class Translation:
             return [*made, *[None] * (len(proto.output) - len(made))]
         except DmlError as error:
             self.faults += error.within(_label(proto)).faults
+        except _BROKEN as error:  # the node is none that ONNX allows
+            rule = Sentence(f"cannot be translated: {error}")
+            self.faults += DmlError([Fault("", "", rule, "")]).within(_label(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, node.types, strict=True)
@@ -329,12 +332,12 @@ class Translation:
         version = opsets[domain]
         try:
             schema = defs.get_schema(op_type, version, domain)
-        except defs.SchemaError:
+        except (defs.SchemaError, TypeError):  # a name that is no text is none
             if (domain, op_type) in TRANSLATORS:
                 return version, None
             name = f"{domain}.{op_type}" if domain else op_type
             shown = Unquoted(f"'{name}' (opset {version})")
-            rule = f"be known{_nearest_op_type(domain, op_type)}"
+            rule = f"be known{_nearest_op_type(domain, str(op_type))}"
             raise DmlError([Fault("", "op type", rule, shown)]) from None
         return schema.since_version, schema
 
@@ -395,6 +398,7 @@ class Translation:
 
 
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
+_BROKEN = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 _RANDOM = {
     "Bernoulli",
     "Multinomial",
@@ -417,11 +421,14 @@ def _label(proto: onnx.NodeProto) -> str:
 
 def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
     """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
-    given, faults = {a.name: a for a in proto.attribute}, []
+    given, faults = {str(a.name): a for a in proto.attribute}, []
     for name, attribute in given.items():
         if name not in schema.attributes:
             hint = nearest(name, schema.attributes)
             rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
+            faults.append(Fault("", name, rule, attribute_value(attribute)))
+        elif attribute.type != schema.attributes[name].type.value:
+            rule = f"have type {schema.attributes[name].type.name}"
             faults.append(Fault("", name, rule, attribute_value(attribute)))
     for name, known in schema.attributes.items():
         if known.required and name not in given:

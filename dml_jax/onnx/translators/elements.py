@@ -202,8 +202,7 @@ def _clip(node: Node) -> Expression:
 
 @translates("Cast", "CastLike")
 def _cast(node: Node) -> Expression | Tensor:
-    kind = node.types[0]
-    assert kind is not None
+    kind = node.made()
     if kind.name == "BOOL" and node.type().name != "BOOL":
         return dml.logical_not(dml.equals(node[0], 0))
     if kind.element == node.type().element:
@@ -216,8 +215,7 @@ def _cast(node: Node) -> Expression | Tensor:
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)
-    mask = node.types[1]
-    assert mask is not None
+    mask = node.made(1)
     ones = dml.fill_value_constant(node.shape() or (1,), mask.inner, 1, graph=node.builder)
     return node.tensor(0), ones
 
