@@ -56,14 +56,18 @@ def single(
     opset: int = 18,
     outputs: str = "y",
     constants: Sequence[str] = (),
+    domain: str = "",
     **attributes: Any,
 ) -> Any:
     """Return a model of one node, whose `constants` are initializers."""
     inputs = {n: (a.dtype, a.shape) for n, a in arrays.items() if n not in constants}
     names = " ".join(arrays)
     weights = {name: arrays[name] for name in constants}
-    made = node(op_type, names, outputs, **attributes)
-    return model_of([made], inputs, outputs.split(), weights, opset)
+    made = node(op_type, names, outputs, domain=domain, **attributes)
+    model = model_of([made], inputs, outputs.replace("-", "").split(), weights, opset)
+    if domain:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+    return model
 
 
 def floats(values: Any) -> np.ndarray:
@@ -327,6 +331,7 @@ def test_indices_are_32_bits_inside():
     np.testing.assert_array_equal(result["e"], w[ids])
     np.testing.assert_array_equal(result["y"], w[ids].argmax(1))
     assert result["y"].dtype == np.int32
+    assert "input 'ids': INT64 is INT32 inside" in network.report()
     with pytest.raises(DmlError, match="fit int32 while 64-bit types are off"):
         network(np.array([2**40, 0, 0]))
 
@@ -416,6 +421,19 @@ TRAPS: dict[str, Any] = {
         {"x": X[None], "r": floats([]), "s": floats([1, 1, 1.7, 0.6])},
         mode="cubic",
         constants=["r", "s"],
+    ),
+    "GELU by a tangent": single("FastGelu", {"x": X}, domain="com.microsoft"),
+    "GELU with a bias": single("BiasGelu", {"x": X, "b": X[0, 0]}, domain="com.microsoft"),
+    "a quick GELU": single("QuickGelu", {"x": X}, domain="com.microsoft", alpha=1.5),
+    "a transposed product": single(
+        "FusedMatMul", {"x": X, "b": X[:, :2]}, domain="com.microsoft", transB=1, alpha=0.5
+    ),
+    "a sum that is normalized": single(
+        "SkipLayerNormalization",
+        {"x": X, "s": X[::-1], "g": X[0, 0], "b": X[0, 1]},
+        domain="com.microsoft",
+        outputs="y - - total",
+        constants=["g", "b"],
     ),
     "a global norm": single("GlobalLpPool", {"x": X}, p=3),
     "maxima of regions": single(

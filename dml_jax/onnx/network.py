@@ -1,5 +1,6 @@
 """Networks: what `load_onnx` returns."""
 
+import collections
 import functools
 import importlib
 import pkgutil
@@ -10,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax import facts
 from dml_jax import functional as dml
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.graph import Graph
+from dml_jax.graph import Graph, OperatorNode
 from dml_jax.onnx import model as models
 from dml_jax.onnx import translators
 from dml_jax.onnx.tensors import Tensor, Type, has_x64
@@ -88,6 +90,21 @@ class Network:
         if self.graph is None:
             return []
         return [point.name for point in self.graph.bind_points() if not point.output]
+
+    def report(self) -> str:
+        """Return what the network is made of: operators, weights, and narrowed integers."""
+        nodes = self.graph.nodes if self.graph else ()
+        names = [n.operator.c_name for n in nodes if isinstance(n, OperatorNode)]
+        counts = collections.Counter(n.removeprefix(facts.PREFIX) for n in names)
+        size = sum(w.nbytes for w in self.weights.values())
+        lines = [f"{len(names)} operators, from feature level {self.minimum_feature_level} on"]
+        lines += [f"  {count} {name}" for name, count in counts.most_common()]
+        lines.append(f"{len(self.weights)} weights, {size} bytes")
+        for place, kinds in (("input", self.inputs), ("output", self._results)):
+            for name, kind in kinds.items():
+                if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
+                    lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         nodes = len(self.graph.nodes) if self.graph else 0

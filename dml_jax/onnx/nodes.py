@@ -69,6 +69,7 @@ class Node:
     ):
         self.op_type, self.version, self.schema = proto.op_type, version, schema
         self.inputs, self.types, self.builder = inputs, types, builder
+        self.outputs = list(proto.output)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
 
     def __len__(self) -> int:
