@@ -1,6 +1,7 @@
 """ONNX networks as graphs of DirectML operators: `load_onnx`, and what it refuses."""
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -16,6 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from dml_jax import DmlError, OperatorNode, load_onnx  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
 from dml_jax.onnx import Network, free_sizes  # noqa: E402
 
 Arrays = Mapping[str, np.ndarray]
@@ -472,3 +475,34 @@ def test_answers_are_those_of_onnx_runtime(name: str):
     for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
         assert np.asarray(result).dtype == expected.dtype
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+# The command line
+
+
+def command(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_the_command_line_runs_checks_and_shows_networks(tmp_path: Path):
+    path = str(tmp_path / "layer.onnx")
+    Path(path).write_bytes(dense()[0].SerializeToString())
+    told = command("run", path, "-f", "batch:3", "--json")
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["outputs"] == {"y": ["float32", [3, 3]]}
+    assert "Load" in command("run", path).stdout
+    for name in ("check", "show"):
+        told = command(name, path, "-f", "batch:3")
+        assert "ACTIVATION_RELU" in told.stdout
+        assert "FLOAT32[3,4]" in told.stdout
+        assert "2 weights (60 bytes), from feature level 4_0 on" in told.stdout
+    assert "GEMM" in command("check", path, "--feature-level", "3_0").stderr
+    assert command("run", path, "-f", "batch").exit_code == 2
+
+
+def test_the_command_line_says_what_is_in_the_way(tmp_path: Path):
+    model = model_of([node("Foo", "x", "y")], {"x": (np.float32, [2])}, ["y"])
+    (tmp_path / "foo.onnx").write_bytes(model.SerializeToString())
+    told = command("check", str(tmp_path / "foo.onnx"))
+    assert told.exit_code == 1
+    assert "Node 'y' (Foo): expected op type to be known" in told.stderr

@@ -422,13 +422,14 @@ def _label(proto: onnx.NodeProto) -> str:
 def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
     """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
     given, faults = {str(a.name): a for a in proto.attribute}, []
+    schemas: dict[str, Any] = dict(schema.attributes)
     for name, attribute in given.items():
         if name not in schema.attributes:
             hint = nearest(name, schema.attributes)
             rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
             faults.append(Fault("", name, rule, attribute_value(attribute)))
-        elif attribute.type != schema.attributes[name].type.value:
-            rule = f"have type {schema.attributes[name].type.name}"
+        elif attribute.type != schemas[name].type.value:
+            rule = f"have type {schemas[name].type.name}"
             faults.append(Fault("", name, rule, attribute_value(attribute)))
     for name, known in schema.attributes.items():
         if known.required and name not in given:
