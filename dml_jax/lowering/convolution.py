@@ -222,11 +222,11 @@ def by_product(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
     return y.reshape(x.shape[0], w.shape[0], *counts)
 
 
-def _products(a: jax.Array, b: jax.Array) -> jax.Array:
+def _products(a: jax.Array, b: jax.Array, exact: lax.Precision | None = None) -> jax.Array:
     """Return the matrix products of the last two dimensions."""
     batch = tuple(range(a.ndim - 2))
     contracted = ((a.ndim - 1,), (a.ndim - 2,))
-    return lax.dot_general(a, b, (contracted, (batch, batch)), precision=precision())
+    return lax.dot_general(a, b, (contracted, (batch, batch)), precision=exact or precision())
 
 
 def integer_convolution(
@@ -273,7 +273,7 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     columns = apart(columns.reshape(x.shape[0], groups, terms, columns.shape[2]), 2)
     rows = jnp.swapaxes(apart(w.reshape(groups, -1, terms), 2), 1, 2)  # {groups, parts, P, terms}
     rows = jnp.broadcast_to(rows, (x.shape[0], *rows.shape))
-    sums = _products(rows, columns).astype(np.int32).sum(2, dtype=np.int32)
+    sums = _products(rows, columns, lax.Precision.HIGHEST).astype(np.int32).sum(2, dtype=np.int32)
     return sums.reshape(x.shape[0], w.shape[0], *window.counts(x.shape[2:]))
 
 
