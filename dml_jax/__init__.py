@@ -44,6 +44,7 @@ _PLACES = {
         "OutputEdge",
         "TensorPolicy",
     ),
+    "onnx": ("load_onnx",),
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),
     "tensor": ("TensorDesc", "calc_buffer_tensor_size"),
 }

@@ -215,6 +215,9 @@ from dml_jax.graph import (
     OutputEdge as OutputEdge,
     TensorPolicy as TensorPolicy,
 )
+from dml_jax.onnx import (
+    load_onnx as load_onnx,
+)
 from dml_jax.operator import (
     OPERATORS as OPERATORS,
     FusedActivation as FusedActivation,
@@ -713,6 +716,7 @@ __all__ = [
     "less_than",
     "less_than_or_equal",
     "load_model",
+    "load_onnx",
     "local_response_normalization",
     "local_response_normalization_grad",
     "log",

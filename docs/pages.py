@@ -43,6 +43,7 @@ GUIDES = {  # in the order of the site
     "guides/command-line.md": "Command line",
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
+    "guides/port-onnx.md": "From ONNX Runtime",
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/errors.md": "Errors and remedies",
@@ -88,6 +89,7 @@ REFERENCE = {
         "dispatch.run.run_model",
         "dispatch.model.Model",
     ],
+    "ONNX networks": ["onnx.network.load_onnx", "onnx.network.Network"],
     "Enumerations": [
         f"enums.{name}"
         for name, value in vars(dml_jax.enums).items()

@@ -50,7 +50,7 @@ class _Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             hint = nearest(args[0], self.list_commands(ctx))
-            if args[0].endswith(".json"):
+            if args[0].endswith((".json", ".onnx")):
                 hint = f" (did you mean 'run {args[0]}'?)"
             raise click.UsageError(f"{error.message.rstrip('.')}{hint}", ctx) from None
 
@@ -67,6 +67,7 @@ def cli() -> None:
     \b
     dml-jax run model.json             run a DxDispatch model
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
+    dml-jax run network.onnx           run an ONNX network, with random inputs
     dml-jax check model.json           check it, without running
     dml-jax show graph.json -o out.svg draw a graph, or a model
     dml-jax bench --quick              compare operators with this device's memory

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.models import load, show_model
+from dml_jax.cli.networks import free_option, is_network, load_network, show_network
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault
@@ -12,10 +13,16 @@ from dml_jax.errors import DmlError, Fault
 
 @click.command()
 @click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
+@free_option
 @level_option()
 @json_option
-def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json: bool) -> None:
-    """Check each MODEL, a DxDispatch JSON model, and run nothing.
+def check(
+    models: tuple[Path, ...],
+    free_dimensions: dict[str, int],
+    feature_level: FeatureLevel | None,
+    as_json: bool,
+) -> None:
+    """Check each MODEL, a DxDispatch JSON model or an ONNX network, and run nothing.
 
     The report lists every mistake. For a model without mistakes it lists each operator with its
     tensors and its lowest feature level. With --json each model is a line, and so are all mistakes.
@@ -25,6 +32,7 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
     dml-jax check models/*.json                    check all models of a folder
     dml-jax check model.json --feature-level 2_1   would a driver of that level accept it?
     cat model.json | dml-jax check -               check the model on standard input
+    dml-jax check network.onnx -f batch:8          check a network, with a batch of 8
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
@@ -32,6 +40,10 @@ def check(models: tuple[Path, ...], feature_level: FeatureLevel | None, as_json:
         for path in models:
             name = str(path) if len(models) > 1 else ""
             try:
+                if is_network(path):
+                    network = load_network(path, free_dimensions, feature_level)
+                    show_network(network, as_json, name)
+                    continue
                 model = load(path, feature_level)
             except DmlError as error:  # the other models are checked all the same
                 faults += (error.within(name) if name else error).faults

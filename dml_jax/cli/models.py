@@ -1,5 +1,6 @@
 """Models and graphs for the commands: read from a file or standard input, and shown as a table."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,3 +69,16 @@ def show_model(model: "Model", as_json: bool, name: str = "") -> None:
         if name:
             click.echo(f"{printable(name)}:")
         show_table("Dispatchable", rows)
+
+
+def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
+    """Yield (name, kind, operator or tensor) of each node."""
+    from dml_jax.diagrams import kind_of
+    from dml_jax.graph import OperatorNode
+
+    for index, node in enumerate(graph.nodes):
+        name = node.name or str(index)
+        if isinstance(node, OperatorNode):
+            yield name, kind_of(node.operator), node.operator
+        else:
+            yield name, "constant", node.tensor

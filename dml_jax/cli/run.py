@@ -1,4 +1,4 @@
-"""`dml-jax run`: runs DxDispatch's JSON models."""
+"""`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
 import statistics
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dml_jax.cli.models import load, show_model
+from dml_jax.cli.networks import free_option, is_network, load_network, run_network, show_network
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
@@ -41,7 +42,7 @@ _VALUES_OF_DIRECT3D = (
 )
 # Options of DxDispatch for ONNX Runtime.
 _WITHOUT_COUNTERPART = frozenset(
-    ("--enable_onnx_profiling", "-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x")
+    ("--enable_onnx_profiling", "-F", "-e", "-b", "-l", "-L", "-p", "-x")
 )
 
 
@@ -104,6 +105,7 @@ class _Command(click.Command):
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
+@free_option
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     "-a",
@@ -170,6 +172,7 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
+    free_dimensions: dict[str, int],
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
@@ -182,7 +185,9 @@ def run(
     timing_verbosity: int,
     as_json: bool,
 ) -> None:
-    """Run MODEL, a DxDispatch JSON model.
+    """Run MODEL, a DxDispatch JSON model or an ONNX network.
+
+    A network gets random inputs.
 
     \b
     dml-jax run model.json
@@ -190,6 +195,7 @@ def run(
     dml-jax run model.json -a cuda -t 500 use the first CUDA device, half a second a dispatch
     dml-jax run model.json --hlo          print the optimised programs instead of running them
     cat model.json | dml-jax run -        read standard input; files are in the current folder
+    dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     with reporting(as_json):
@@ -204,6 +210,13 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
+        if is_network(path) and check:
+            show_network(load_network(path, free_dimensions, feature_level), as_json)
+            return
+        if is_network(path):
+            device = find_device(adapter, "--adapter")
+            run_network(path, free_dimensions, feature_level, device, dispatch_iterations, as_json)
+            return
         parsed = load(path, feature_level, input_path)
         if check:
             show_model(parsed, as_json)

@@ -1,12 +1,12 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.models import load_model_or_graph, show_model
+from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
+from dml_jax.cli.networks import free_option, is_network, load_network, show_network
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
@@ -18,6 +18,7 @@ from dml_jax.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
 
 
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
     type=FILE,
     help="Draw it too, to a .svg or .png file.",
 )
+@free_option
 @json_option
-def show(file: Path, output: Path | None, as_json: bool) -> None:
-    """Show the operators of FILE, a model or a graph, as a table.
+def show(file: Path, output: Path | None, free_dimensions: dict[str, int], as_json: bool) -> None:
+    """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 
     With -o, draw it too.
 
     \b
     dml-jax show model.json
     dml-jax show graph.json -o graph.svg
+    dml-jax show network.onnx -f batch:8
     """  # noqa: D301
     from dml_jax.graph import Graph
 
@@ -46,37 +49,36 @@ def show(file: Path, output: Path | None, as_json: bool) -> None:
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = load_model_or_graph(file)
-        if isinstance(loaded, Graph):
-            _show_nodes(loaded, as_json)
-        else:
-            show_model(loaded, as_json)
-        if output is not None:
+        loaded = _shown(file, free_dimensions, as_json)
+        if output is not None and loaded is not None:
             from dml_jax.diagrams import draw, graph_picture
             from dml_jax.dispatch.pictures import model_picture
 
-            is_graph = isinstance(loaded, Graph)
-            draw(graph_picture(loaded) if is_graph else model_picture(loaded), output)
+            picture = graph_picture(loaded) if isinstance(loaded, Graph) else model_picture(loaded)
+            draw(picture, output)
             click.echo(f"Drawn to '{output}'", err=as_json)
 
 
+def _shown(file: Path, free_dimensions: dict[str, int], as_json: bool) -> "Model | Graph | None":
+    """Print the operators of a file; return what holds them."""
+    from dml_jax.graph import Graph
+
+    if is_network(file):
+        network = load_network(file, free_dimensions)
+        show_network(network, as_json)
+        return network.graph
+    loaded = load_model_or_graph(file)
+    if isinstance(loaded, Graph):
+        _show_nodes(loaded, as_json)
+    else:
+        show_model(loaded, as_json)
+    return loaded
+
+
 def _show_nodes(graph: "Graph", as_json: bool) -> None:
-    rows = list(_rows(graph))
+    rows = list(rows_of(graph))
     if as_json:
         say_json({**as_values("", "graph", graph), "nodes": [as_values(*row) for row in rows]})
         return
     show_table("Node", rows)
     click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
-
-
-def _rows(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
-    """Yield (name, kind, operator or tensor) of each node."""
-    from dml_jax.diagrams import kind_of
-    from dml_jax.graph import OperatorNode
-
-    for index, node in enumerate(graph.nodes):
-        name = node.name or str(index)
-        if isinstance(node, OperatorNode):
-            yield name, kind_of(node.operator), node.operator
-        else:
-            yield name, "constant", node.tensor

@@ -100,6 +100,11 @@ class Expression(Placeholder):
         )
         return Expression(desc, self.builder, self.source)
 
+    @property
+    def is_written(self) -> bool:
+        """Return whether a node writes the tensor as it is described."""
+        return self.source[0] >= 0 and same_layout(self.builder.written(self.source), self.desc)
+
     def takes(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Add a node of `operator` with `values` as its inputs; return its outputs."""
         return self.builder.apply(operator, *values)
@@ -275,7 +280,7 @@ class GraphBuilder:
         expect.check()
         views = [output.desc for output in outputs]
         is_viewed = any(
-            not same_layout(self._written(source), view)
+            not same_layout(self.written(source), view)
             for source, view in zip(sources, views, strict=True)
         )
         places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
@@ -300,7 +305,7 @@ class GraphBuilder:
             views if is_viewed else None,
         )
 
-    def _written(self, source: Source) -> TensorDesc:
+    def written(self, source: Source) -> TensorDesc:
         """Return the tensor of a node's output, as the node writes it."""
         node, slot = source
         tensor = self._nodes[node].slots(output=True)[slot][1]

@@ -278,8 +278,10 @@ def same_bytes(a: TensorDesc, b: TensorDesc) -> bool:
 
 def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Array:
     """Return what `read` reads of the bytes to which `written` writes an array."""
-    is_flat = written.is_packed and written.memory_dtype == written.dtype
-    if is_flat and written.data_type == read.data_type and read.span <= written.span:
+    is_same = written.is_packed and written.data_type == read.data_type
+    if is_same and read.is_packed and read.span == written.span:
+        return jnp.reshape(array, read.sizes)
+    if is_same and written.memory_dtype == written.dtype and read.span <= written.span:
         return read.read(jnp.reshape(array, -1))
     count = round_up(max(written.span_in_bytes, read.span_in_bytes), 8)
     memory = jnp.zeros(count // written.memory_dtype.itemsize, written.memory_dtype)

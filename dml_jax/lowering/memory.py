@@ -104,6 +104,10 @@ def read(buffer: jax.Array, sizes: Sizes, strides: Sizes | None) -> jax.Array:
     if not _is_nested(sizes, strides, order):
         # `distinct` is not asked for: inputs may overlap themselves.
         return buffer.at[_addresses(sizes, strides)].get(mode="promise_in_bounds")
+    ordered = tuple(sizes[d] for d in order)
+    if tuple(strides[d] for d in order) == packed_strides(ordered):
+        x = lax.slice_in_dim(buffer, 0, math.prod(ordered)).reshape(ordered)
+        return _placed(x, sizes, order)
     x, step = lax.expand_dims(buffer, [0]), None
     for d in order:
         # x is [..., extent]; of the extent, sizes[d] steps of strides[d] belong to the tensor.
@@ -112,9 +116,13 @@ def read(buffer: jax.Array, sizes: Sizes, strides: Sizes | None) -> jax.Array:
         x = x.reshape(*x.shape[:-1], sizes[d], strides[d])
         step = strides[d]
     x = lax.index_in_dim(lax.index_in_dim(x, 0, 0, keepdims=False), 0, -1, keepdims=False)
-    return lax.broadcast_in_dim(
-        lax.transpose(x, sorted(range(len(order)), key=order.__getitem__)), sizes, sorted(order)
-    )
+    return _placed(x, sizes, order)
+
+
+def _placed(x: jax.Array, sizes: Sizes, order: Sequence[int]) -> jax.Array:
+    """Return `x`, whose dimensions are those of `order`, as a tensor that repeats the others."""
+    x = lax.transpose(x, sorted(range(len(order)), key=order.__getitem__))
+    return x if x.shape == sizes else lax.broadcast_in_dim(x, sizes, sorted(order))
 
 
 def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Array:

@@ -7,9 +7,10 @@ cases, and hold the page to them.
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))  # as pytest has it
@@ -18,6 +19,9 @@ import jax  # noqa: E402
 from conformance.cases import Case  # noqa: E402
 
 import dml_jax  # noqa: E402
+
+if TYPE_CHECKING:
+    from conformance.onnx_nodes import Outcome
 
 PAGE = TESTS.parent / "docs/conformance.md"
 
@@ -45,18 +49,6 @@ class Source:
         return not self.needs or importlib.util.find_spec(self.needs) is not None
 
 
-def _node_tests() -> list[Case]:
-    from conformance import onnx_nodes
-
-    return onnx_nodes.node_tests()
-
-
-def _exported_tests() -> list[Case]:
-    from conformance import onnx_nodes
-
-    return onnx_nodes.exported_tests()
-
-
 def _random_nodes() -> list[Case]:
     from conformance import onnxruntime_nodes
 
@@ -77,20 +69,6 @@ def _torch_version() -> str:
 
 ONNX_TESTS = "https://github.com/onnx/onnx/tree/main/onnx/backend/test"
 SOURCES = {
-    "onnx-node": Source(
-        "ONNX's backend tests of single nodes",
-        f"{ONNX_TESTS}/case/node",
-        "onnx",
-        lambda: importlib.metadata.version("onnx"),
-        _node_tests,
-    ),
-    "onnx-exported": Source(
-        "ONNX's backend tests of models that PyTorch exported",
-        f"{ONNX_TESTS}/data/pytorch-operator",
-        "onnx",
-        lambda: importlib.metadata.version("onnx"),
-        _exported_tests,
-    ),
     "onnxruntime": Source(
         "ONNX Runtime (CPU) on random nodes",
         "https://onnxruntime.ai",
@@ -154,20 +132,51 @@ def sections(source: Source, cases: list[Case], failed: list[str]) -> tuple[str,
 
 INTRODUCTION = """# Conformance
 
-The operators against other people's tests and other people's implementations. The tests
-(`tests/test_conformance.py`) run each case, and check the reason of each one that is left out: they
-fail as soon as it no longer holds. `python tests/conformance/report.py` runs all of them and writes
-this page.
+Operators against other people's tests and other people's implementations.
+`python tests/conformance/report.py` runs all of it and writes this page; the tests
+(`tests/test_conformance.py`) run a sample of ONNX's tests and all other cases, and compare the
+page with them.
 
-ONNX's nodes are mapped as ONNX Runtime's DirectML provider maps them: `keepdims=0` is a reshape,
-`select_last_index` the axis direction, Clip without a bound has the end of the type, Concat drops
-tensors without elements, booleans are UINT8. ONNX's tests have the tolerance that they state. ONNX
-Runtime and PyTorch are compared exactly where elements are moved or picked (ARGMAX, CLIP, MAX,
-SPLIT, ...); sums and the like, and gradients, to some units in the last place.
+ONNX's tests go through `dml_jax.load_onnx`, which makes each of them a graph of DirectML
+operators. Where ONNX and DirectML differ, ONNX's answer is the right one, and the graph computes it
+of several operators. A test gives all tensors as inputs. Tensors that DirectML takes as attributes
+(the sizes of a Reshape, the bounds of a Slice) are initializers here. The tests have the tolerance
+that they state; FLOAT16 results may differ by two units in the last place.
 
-Clipping with min > max, and its gradient at a bound, are not compared with them: there they give
-max where DirectML gives min, and PyTorch passes a gradient that DirectML stops.
+ONNX Runtime and PyTorch are compared exactly where elements are moved or picked (ARGMAX, CLIP, MAX,
+SPLIT, ...); sums and the like, and gradients, to some units in the last place. Clipping with
+min > max, and its gradient at a bound, are not compared with PyTorch: it gives max where DirectML
+gives min, and passes a gradient that DirectML stops.
 """
+
+ONNX_TITLE = "ONNX's backend tests"
+EXPORTED = "models that PyTorch exported"
+
+
+def node_row(op_type: str, outcomes: "Sequence[Outcome]") -> str:
+    """Return the row of an op type: tests, run, right, left out."""
+    left_out, wrong = sum(bool(o.left_out) for o in outcomes), sum(bool(o.wrong) for o in outcomes)
+    total = len(outcomes)
+    numbers = (total, total - left_out, total - left_out - wrong, left_out)
+    return f"| {op_type} | {' | '.join(map(str, numbers))} |"
+
+
+def node_section(found: "Mapping[str, Sequence[Outcome]]") -> tuple[str, list[str]]:
+    """Return the row of ONNX's tests in the first table, and their section."""
+    everything = [outcome for outcomes in found.values() for outcome in outcomes]
+    reasons: dict[str, dict[str, int]] = {}
+    for outcome in everything:
+        if outcome.left_out:
+            counts = reasons.setdefault(outcome.left_out, {})
+            counts[outcome.test.op_type] = counts.get(outcome.test.op_type, 0) + 1
+    lines = [f"## {ONNX_TITLE}", "", f"| op type | {NUMBERS}", f"| --- | {RULE}"]
+    lines += [node_row(op_type, outcomes) for op_type, outcomes in found.items()]
+    lines += ["", "| left out because | tests | op types |", "| --- | ---: | --- |"]
+    for reason, counts in sorted(reasons.items(), key=lambda item: -sum(item[1].values())):
+        lines.append(f"| {reason} | {sum(counts.values())} | {', '.join(counts)} |")
+    row = node_row(f"[{ONNX_TITLE}]({ONNX_TESTS})", everything)
+    version = importlib.metadata.version("onnx")
+    return row.replace(") | ", f") | {version} | ", 1), lines
 
 
 def run(case: Case) -> str:
@@ -181,13 +190,22 @@ def run(case: Case) -> str:
 
 def main() -> int:
     """Runs all, writes the page, and says what failed."""
+    from conformance import onnx_nodes
+
     jax.config.update("jax_enable_x64", True)
-    rows, parts, trouble = [], [], []
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    found = {t: onnx_nodes.outcomes(tests) for t, tests in onnx_nodes.load().items()}
+    exported = onnx_nodes.outcomes(onnx_nodes.exported())
+    found |= {EXPORTED: exported}
+    row, lines = node_section(found)
+    rows, parts = [row], ["", *lines]
+    trouble = [o.wrong for outcomes in found.values() for o in outcomes if o.wrong]
     for source in SOURCES.values():
         cases = source.cases()
-        found = {case.name: why for case in cases if (why := run(case))}
-        trouble += found.values()
-        row, lines = sections(source, cases, list(found))
+        failed = {case.name: why for case in cases if (why := run(case))}
+        trouble += failed.values()
+        row, lines = sections(source, cases, list(failed))
         rows.append(row)
         parts += ["", *lines]
     with_ = f"With dml_jax {dml_jax.__version__}, jax {jax.__version__} on {jax.default_backend()}."

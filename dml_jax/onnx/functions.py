@@ -1,0 +1,103 @@
+"""Functions that ONNX defines op types by, and what is computed at load."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.tensors import Tensor
+
+Opsets = Mapping[str, int]
+
+_KNOWN_MAX = 1 << 28  # bytes
+
+
+def domain_of(name: str) -> str:
+    """Return a domain's name, "" for ONNX's own."""
+    return "" if name == "ai.onnx" else name
+
+
+def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
+    """Replace the attributes of a function's node that name attributes of its call."""
+    kept = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            for graph in (attribute.g, *attribute.graphs):
+                for inner in graph.node:
+                    fill(inner, given)
+            kept.append(attribute)
+        elif attribute.ref_attr_name in given:
+            copy = onnx.AttributeProto()
+            copy.CopyFrom(given[attribute.ref_attr_name])
+            copy.name = attribute.name
+            kept.append(copy)
+    del node.attribute[:]
+    node.attribute.extend(kept)
+
+
+def body_of(
+    schema: Any,
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    opsets: Opsets,
+) -> onnx.FunctionProto | None:
+    """Return the function that ONNX defines an op type by; None where it has none."""
+    version = opsets[domain_of(proto.domain)]
+    if schema.has_context_dependent_function:
+        kinds = [
+            onnx.TypeProto()
+            if t is None
+            else helper.make_tensor_type_proto(t.type.element, t.shape)
+            for t in inputs
+        ]
+        arguments = proto.SerializeToString(), [k.SerializeToString() for k in kinds]
+        since = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        if not since:
+            return None
+        text = schema.get_context_dependent_function_with_opset_version(max(since), *arguments)
+    elif schema.has_function:
+        since = [v for v in schema.function_opset_versions if v <= version]
+        if not since:
+            return None
+        text = schema.get_function_with_opset_version(max(since))
+    else:
+        return None
+    body = onnx.FunctionProto()
+    body.ParseFromString(text if isinstance(text, bytes) else text.SerializeToString())
+    for attribute in schema.attributes.values():
+        if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
+            body.attribute_proto.append(attribute.default_value)
+    return body
+
+
+def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.ndarray]:
+    """Return the outputs of a node of known inputs, by ONNX's reference implementation."""
+    if any(t is not None and t.size_in_bytes > _KNOWN_MAX for t in node.types):
+        rule = f"take at most {_KNOWN_MAX} bytes where it is computed at load"
+        raise node.refusal("the output", rule, Unquoted("more"))
+    feeds = {
+        name: t.array for name, t in zip(proto.input, node.inputs, strict=True) if t is not None
+    }
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, on the way
+        try:
+            results = ReferenceEvaluator(_model(proto, opsets)).run(None, feeds)
+        except Exception as error:  # whatever its NumPy code comes upon
+            rule = Sentence(f"cannot be computed at load: {error}")
+            raise DmlError([Fault("", "", rule, "")]) from None
+    return [np.asarray(r) for r in results]  # pyright: ignore[reportGeneralTypeIssues]
+
+
+def _model(proto: onnx.NodeProto, opsets: Opsets) -> onnx.ModelProto:
+    """Return a model of one node: a node alone would mean its newest version."""
+    inputs = [onnx.ValueInfoProto(name=name) for name in proto.input if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output]
+    graph = helper.make_graph([proto], "node", inputs, outputs)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports)

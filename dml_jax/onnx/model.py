@@ -1,0 +1,196 @@
+"""Reads ONNX models: from files, bytes or protos, with sizes that are fixed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import defs, numpy_helper
+
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.onnx.tensors import Type
+
+OPSET_MIN, OPSET_MAX = 1, 28
+"""The opsets whose op types the translators know."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model whose inputs have fixed sizes.
+
+    Attributes:
+        proto: the model.
+        folder: where the files of its external data are.
+        inputs: the type of each input that is no initializer, by name.
+        opsets: the version of each domain that the model imports.
+    """
+
+    proto: onnx.ModelProto
+    folder: Path
+    inputs: Mapping[str, Type]
+    opsets: Mapping[str, int]
+
+    @property
+    def functions(self) -> dict[tuple[str, str], onnx.FunctionProto]:
+        """Return the functions that the model defines, by domain and name."""
+        return {(f.domain, f.name): f for f in self.proto.functions}
+
+    def array(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """Return the elements of an initializer. Raises `DmlError` where they cannot be read."""
+        try:
+            return numpy_helper.to_array(tensor, str(self.folder))
+        except Exception as error:  # the package has one for each way to be broken
+            rule = "be readable"
+            value = Unquoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            raise DmlError([Fault("", f"the initializer '{tensor.name}'", rule, value)]) from None
+
+
+def read(
+    model: Any,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    free_dimensions: Mapping[str, int] | None,
+) -> Model:
+    """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
+
+    Args:
+        model: a path, the bytes of a file, or a ModelProto.
+        input_shapes: the sizes of inputs, by name.
+        free_dimensions: the sizes that stand for the names of free dimensions.
+    """
+    proto, folder = _parsed(model)
+    expect = Expect("")
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opset = opsets.get("", OPSET_MIN)
+    last = min(OPSET_MAX, defs.onnx_opset_version())
+    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    if proto.HasField("graph"):
+        expect(bool(proto.graph.output), "the outputs", "be one or more", Unquoted("none"))
+    else:
+        expect(False, "the file", "hold a model", Unquoted("a model without a graph"))
+    inputs = _inputs(expect, proto.graph, dict(input_shapes or {}), dict(free_dimensions or {}))
+    expect.check()
+    return Model(proto, folder, inputs, opsets)
+
+
+def free_sizes(
+    model: Any, free_dimensions: Mapping[str, int]
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return `input_shapes` and `free_dimensions` that give size 1 to what has no size.
+
+    Args:
+        model: a path, the bytes of a file, or a ModelProto.
+        free_dimensions: the sizes of some free dimensions, by name.
+    """
+    graph = _parsed(model)[0].graph
+    initialized = {tensor.name for tensor in graph.initializer}
+    shapes, names = {}, {}
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name in initialized or all(d.HasField("dim_value") for d in dims):
+            continue
+        shapes[value.name] = [
+            d.dim_value if d.HasField("dim_value") else free_dimensions.get(d.dim_param, 1)
+            for d in dims
+        ]
+        names |= {d.dim_param: 1 for d in dims if d.dim_param}
+    return shapes, {**names, **free_dimensions}
+
+
+def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
+    """Return the proto, and the folder of its external data."""
+    if isinstance(model, onnx.ModelProto):
+        return model, Path()
+    folder, where = Path(), "the bytes"
+    if isinstance(model, (str, Path)):
+        path = Path(model)
+        folder, where = path.parent, f"the file '{path}'"
+        try:
+            model = path.read_bytes()
+        except OSError as error:
+            value = Unquoted(error.strerror or error)
+            raise DmlError([Fault("", where, "be a file that can be read", value)]) from None
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        rule = "be a path, bytes or a ModelProto"
+        raise DmlError([Fault("", "model", rule, Unquoted(with_article(type(model))))])
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(bytes(model))
+    except DecodeError as error:
+        raise DmlError([Fault("", where, "be an ONNX model", Unquoted(error))]) from None
+    for value in (*proto.graph.input, *proto.graph.initializer):
+        dims = value.type.tensor_type.shape.dim if isinstance(value, onnx.ValueInfoProto) else ()
+        for name in (value.name, *(d.dim_param for d in dims)):
+            if not isinstance(name, str):  # protobuf gives bytes that are no text as they are
+                raise DmlError([Fault("", where, "have names of text", name)])
+    return proto, folder
+
+
+def _inputs(
+    expect: Expect,
+    graph: onnx.GraphProto,
+    shapes: dict[str, Sequence[int]],
+    free: dict[str, int],
+) -> dict[str, Type]:
+    """Return the types of the inputs, with the sizes that the caller fixes."""
+    initialized = {tensor.name for tensor in graph.initializer}
+    asked = [value for value in graph.input if value.name not in initialized]
+    known = [value.name for value in asked]
+    for name in shapes:
+        rule = f"name an input{nearest(name, known)}"
+        expect(name in known, "input_shapes", rule, name)
+    dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
+    names = [*dict.fromkeys(d.dim_param for d in dims if d.dim_param)]
+    for name in free:
+        rule = f"name a free dimension{nearest(name, names)}"
+        expect(name in names, "free_dimensions", rule, name)
+    found = {}
+    for value in asked:
+        kind = _type(expect, value, shapes.get(value.name), free)
+        if kind is not None:
+            found[value.name] = kind
+    return found
+
+
+def _type(
+    expect: Expect, value: onnx.ValueInfoProto, given: Any, free: Mapping[str, int]
+) -> Type | None:
+    """Return the type of an input; None and a fault where its sizes are not fixed."""
+    where = f"the input '{value.name}'"
+    if not value.type.HasField("tensor_type"):
+        what = value.type.WhichOneof("value") or "no type"
+        expect(False, where, "be a tensor", Unquoted(what))
+        return None
+    proto = value.type.tensor_type
+    dims = list(proto.shape.dim)
+    if given is None and not proto.HasField("shape"):
+        rule = f"have sizes (input_shapes={{'{value.name}': [...]}})"
+        expect(False, where, rule, Unquoted("a tensor of any rank"))
+        return None
+    if given is not None:
+        sizes = [int(size) for size in given]
+        rule = f"have {len(dims)} dimensions in input_shapes"
+        if proto.HasField("shape") and not expect(len(sizes) == len(dims), where, rule, sizes):
+            return None
+        for k, d in enumerate(dims):
+            if d.HasField("dim_value"):
+                rule = f"have size {d.dim_value} in dimension {k}, as the model says"
+                expect(sizes[k] == d.dim_value, where, rule, sizes[k])
+    else:
+        sizes = []
+        for k, d in enumerate(dims):
+            if d.HasField("dim_value"):
+                sizes.append(d.dim_value)
+            elif d.dim_param in free:
+                sizes.append(int(free[d.dim_param]))
+            else:
+                name = f"free_dimensions={{'{d.dim_param}': ...}} or " if d.dim_param else ""
+                rule = f"have a fixed dimension {k} ({name}input_shapes={{'{value.name}': [...]}})"
+                expect(False, where, rule, Unquoted(f"'{d.dim_param}'" if d.dim_param else "any"))
+                return None
+    for k, size in enumerate(sizes):
+        if not expect(size >= 0, where, f"have a size of at least 0 in dimension {k}", size):
+            return None
+    return Type(proto.elem_type, tuple(sizes))

@@ -1,0 +1,162 @@
+"""Tensors of a network while it is translated: their ONNX type, and what is known of them."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from onnx import TensorProto, TypeProto
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from dml_jax.enums import TensorDataType
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.graph import Expression
+
+Shape = tuple[int, ...]
+
+_TYPES = {
+    TensorProto.FLOAT: "FLOAT32",
+    TensorProto.FLOAT16: "FLOAT16",
+    TensorProto.DOUBLE: "FLOAT64",
+    TensorProto.BOOL: "UINT8",
+    TensorProto.INT4: "INT4",
+    TensorProto.UINT4: "UINT4",
+    **{
+        TensorProto.DataType.Value(name): name
+        for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+    },
+}
+_NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
+_QUANTIZED = {
+    TensorProto.INT8,
+    TensorProto.UINT8,
+    TensorProto.INT4,
+    TensorProto.UINT4,
+}
+
+
+def has_x64() -> bool:
+    """Return whether JAX computes with 64-bit types."""
+    return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class Type(NamedTuple):
+    """An ONNX tensor's type of elements, and its shape; None where it is not known at load."""
+
+    element: int
+    shape: Shape | None
+
+    @classmethod
+    def of(cls, proto: TypeProto | None) -> "Type | None":
+        """Return the type of a tensor; None for another kind of value, and for None."""
+        if proto is None or not proto.HasField("tensor_type"):
+            return None
+        tensor = proto.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+        is_known = tensor.HasField("shape") and min(dims, default=0) >= 0
+        return cls(tensor.elem_type, tuple(dims) if is_known else None)
+
+    @property
+    def name(self) -> str:
+        """Return ONNX's name of the type of elements."""
+        try:
+            return TensorProto.DataType.Name(self.element)
+        except ValueError:
+            return f"data type {self.element}"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Return NumPy's type of the elements."""
+        return np.dtype(tensor_dtype_to_np_dtype(self.element))
+
+    @property
+    def inner(self) -> TensorDataType:
+        """Return DirectML's type of the elements: BOOL is UINT8, and 64 bits are 32 without x64.
+
+        Raises `DmlError` where there is none.
+        """
+        name = _TYPES.get(self.element)
+        if name is None:
+            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
+
+    @property
+    def is_floating(self) -> bool:
+        """Return whether the elements are floating-point numbers."""
+        return self.name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
+
+    @property
+    def is_quantized(self) -> bool:
+        """Return whether the elements have the types that quantized tensors have."""
+        return self.element in _QUANTIZED
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether a tensor of this type has no elements."""
+        return self.shape is not None and 0 in self.shape
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Return the bytes that the elements take."""
+        return math.prod(self.shape or ()) * self.dtype.itemsize
+
+
+class Tensor:
+    """A tensor of the network.
+
+    Args:
+        name: its name in the model.
+        type: its type, with a shape that is known.
+        make_expression: makes the expression that stands for it in the graph.
+        make_array: makes the array of its elements, where these are known at load.
+        is_weight: whether the elements follow from floating or quantized weights. These are
+            arguments of the program, so the graph computes what follows from them.
+        bounds: the least and the largest element that 64-bit integers may have, where known.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        type: Type,  # noqa: A002
+        make_expression: Callable[[], Expression],
+        make_array: Callable[[], np.ndarray] | None = None,
+        is_weight: bool = False,
+        bounds: tuple[int, int] | None = None,
+    ):
+        self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
+        self._make_expression, self._make_array = make_expression, make_array
+
+    @property
+    def shape(self) -> Shape:
+        """Return the sizes; none for a scalar."""
+        assert self.type.shape is not None
+        return self.type.shape
+
+    def renamed(self, name: str) -> "Tensor":
+        """Return the tensor under another name."""
+        return Tensor(
+            name,
+            self.type,
+            lambda: self.expression,
+            self._make_array,
+            self.is_weight,
+            self.bounds,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the elements are known at load."""
+        return self._make_array is not None
+
+    @functools.cached_property
+    def array(self) -> np.ndarray:
+        """Return the elements, which must be known."""
+        assert self._make_array is not None
+        return np.asarray(self._make_array())
+
+    @functools.cached_property
+    def expression(self) -> Expression:
+        """Return the expression: packed, with the tensor's sizes, [1] for a scalar."""
+        return self._make_expression()

@@ -1,0 +1,1 @@
+"""The translators of op types, a module for each kind."""

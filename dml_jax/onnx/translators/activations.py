@@ -1,0 +1,95 @@
+"""Activations."""
+
+import math
+from typing import Any
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import on_axis
+
+ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its arguments' attributes
+    "Celu": ("activation_celu", {"alpha": "alpha"}),
+    "Elu": ("activation_elu", {"alpha": "alpha"}),
+    "HardSigmoid": ("activation_hard_sigmoid", {"alpha": "alpha", "beta": "beta"}),
+    "LeakyRelu": ("activation_leaky_relu", {"alpha": "alpha"}),
+    "Relu": ("activation_relu", {}),
+    "Selu": ("activation_scaled_elu", {"alpha": "alpha", "gamma": "gamma"}),
+    "Shrink": ("activation_shrink", {"bias": "bias", "threshold": "lambd"}),
+    "Sigmoid": ("activation_sigmoid", {}),
+    "Softplus": ("activation_softplus", {}),
+    "Softsign": ("activation_softsign", {}),
+    "Swish": ("activation_swish", {"sigmoid_input_scale": "alpha"}),
+    "Tanh": ("activation_tanh", {}),
+    "ThresholdedRelu": ("activation_thresholded_relu", {"alpha": "alpha"}),
+}
+ROWS = {
+    "Hardmax": "activation_hardmax",
+    "LogSoftmax": "activation_log_softmax",
+    "Softmax": "activation_softmax",
+}
+
+
+@translates(*ACTIVATIONS)
+def _activation(node: Node) -> Expression:
+    function, arguments = ACTIVATIONS[node.op_type]
+    values = {argument: node.attribute(name) for argument, name in arguments.items()}
+    return getattr(dml, function)(node[0], **values)
+
+
+@translates(*ROWS)
+def _rows_of_the_rest(node: Node) -> Expression:
+    axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
+    return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
+
+
+@translates(*ROWS, since=13)
+def _rows(node: Node) -> Expression:
+    return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
+
+
+@translates("HardSwish")
+def _hard_swish(node: Node) -> Expression:
+    return dml.activation_hard_swish(node[0], 1 / 6, 0.5)
+
+
+@translates("Gelu")
+def _gelu(node: Node) -> Expression:
+    if node.attribute("approximate") == "tanh":
+        return gelu_by_tanh(node[0])
+    return dml.activation_gelu(node[0])
+
+
+def gelu_by_tanh(x: Expression) -> Expression:
+    """Return the form of GELU that a hyperbolic tangent approximates."""
+    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+    return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
+
+
+@translates("Mish")
+def _mish(node: Node) -> Expression:
+    x = node[0]
+    return x * dml.activation_tanh(dml.activation_softplus(x))
+
+
+@translates("SwiGLU")
+def _swiglu(node: Node) -> Expression:
+    return dml.activation_swish(node[0], node.attribute("alpha")) * node[1]
+
+
+@translates("PRelu")
+def _prelu_by_channel(node: Node) -> Expression:
+    slope = node[1] if node.rank(0) == 1 else on_axis(node[1], 1, node.rank(0))
+    return _parameterized(node, slope)
+
+
+@translates("PRelu", since=7)
+def _prelu(node: Node) -> Expression:
+    return _parameterized(node, node[1])
+
+
+def _parameterized(node: Node, slope: Any) -> Expression:
+    x, dtype = node[0], node.type().dtype
+    if dtype.kind == "u" or dtype.itemsize == 8:  # types that the activation lacks
+        return dml.if_(dml.less_than(x, 0), x * slope, x)
+    return dml.activation_parameterized_relu(x, slope)

@@ -1,0 +1,114 @@
+"""Attention."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import packed, reshaped, spread, transposed
+
+_SCORES = 3  # an output that the operator lacks
+
+
+@translates("Attention", since=23)
+def _attention(node: Node) -> Any:
+    has_scores = len(node.types) > _SCORES and node.types[_SCORES] is not None
+    if node.attribute("softcap") or has_scores:
+        return NotImplemented  # the function that ONNX defines
+    is_flat = node.rank() == 3  # [batch, sequence, heads * size]
+    heads, groups = (
+        node.attribute(name) if is_flat else node.shape(k)[1]
+        for k, name in ((0, "q_num_heads"), (1, "kv_num_heads"))
+    )
+    query, key, value = (_flat(node[k]) for k in range(3))
+    size = query.sizes[2] // heads
+    past = node.shape(4)[2] if node.has(4) else 0
+    shape = (query.sizes[0], heads, query.sizes[1], past + key.sizes[1])
+    bias, is_seen = _bias(node, past, shape)
+    made = dml.multihead_attention(
+        node.attribute("scale", None) or 1 / math.sqrt(size),
+        -10000.0,
+        heads,
+        groups,
+        "NONE",
+        query=query,
+        key=key,
+        value=value,
+        relative_position_bias=None if bias is None else spread(bias, shape),
+        past_key=node.given(4),
+        past_value=node.given(5),
+    )
+    output = reshaped(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
+    if is_seen is not None:  # a query that sees nothing gives 0
+        output = dml.if_(transposed(is_seen, (0, 2, 1, 3)), output, 0)
+    if not is_flat:
+        output = packed(transposed(output, (0, 2, 1, 3)))
+    return (output, made[1], made[2])[: len(node.types)]
+
+
+def _flat(x: Expression) -> Expression:
+    """Return [batch, heads, sequence, size] as [batch, sequence, heads * size]."""
+    if len(x.sizes) == 3:
+        return x
+    batch, heads, sequence, size = x.sizes
+    return reshaped(packed(transposed(x, (0, 2, 1, 3))), (batch, sequence, heads * size))
+
+
+def _bias(
+    node: Node, past: int, shape: tuple[int, ...]
+) -> tuple[Expression | None, Expression | None]:
+    """Return what all masks add to the scores, and which queries see a key: None for all."""
+    lowest = float(np.finfo(node.type().dtype).min)
+    mask = _mask(node, shape[3], lowest)
+    seen = _seen(node, past, shape)
+    if mask is not None and mask.dtype == np.uint8:
+        seen.append(mask)
+        mask = None
+    bias = mask
+    for allowed in seen:
+        zero = dml.fill_value_constant((1, 1, 1, 1), node[0].desc.data_type, 0, graph=node.builder)
+        bias = dml.if_(allowed, zero if bias is None else bias, lowest)
+    if bias is None:
+        return None, None
+    is_seen = dml.reduce(dml.greater_than(bias, lowest / 2), "MAX", [3])
+    return bias, is_seen
+
+
+def _mask(node: Node, keys: int, lowest: float) -> Expression | None:
+    """Return the mask that is an input: UINT8 tells what is seen, floats are added."""
+    if not node.has(3):
+        return None
+    mask = reshaped(node[3], (1,) * (4 - node.rank(3)) + node.shape(3))
+    if mask.sizes[3] in (1, keys):
+        return mask
+    missing = [0, 0, 0, keys - mask.sizes[3]]  # keys that the mask leaves out are not seen
+    value = 0.0 if mask.dtype == np.uint8 else lowest
+    return dml.padding(mask, "CONSTANT", value, [0] * 4, missing)
+
+
+def _seen(node: Node, past: int, shape: tuple[int, ...]) -> list[Expression]:
+    """Return which keys each query sees by its place: 1 where it sees one."""
+    _, _, queries, keys = shape
+    is_causal = node.attribute("is_causal")
+    left, right = (node.attribute(f"{side}_window_size", -1) for side in ("left", "right"))
+    right = min([w for w in (right, 0 if is_causal else -1) if w >= 0], default=-1)
+    places = np.arange(keys)[None] - np.arange(queries)[:, None]
+    if not node.has(6):
+        allowed = np.ones(places.shape, bool)
+        allowed &= (places <= past + right) | (right < 0)
+        allowed &= (places >= past - left) | (left < 0)
+        whole = allowed.astype(np.uint8)[None, None]
+        return [] if allowed.all() else [node.builder.constant(whole)]
+    lengths = reshaped(dml.cast(node[6], "INT32"), (shape[0], 1, 1, 1))
+    ranks = node.builder.constant(np.arange(keys, dtype=np.int32)[None, None, None])
+    seen = [dml.less_than(ranks, lengths)]
+    distance = node.builder.constant(places.astype(np.int32)[None, None])
+    offset = lengths - queries
+    if right >= 0:
+        seen.append(dml.less_than_or_equal(distance, offset + right))
+    if left >= 0:
+        seen.append(dml.greater_than_or_equal(distance, offset - left))
+    return seen

@@ -1,0 +1,229 @@
+"""Arithmetic, comparisons, logic and bits: an element of the output for each of the inputs."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.views import reshaped
+
+UNARY = {
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "bit_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "is_nan",
+    "Log": "log",
+    "Neg": "negate",
+    "Not": "logical_not",
+    "Reciprocal": "recip",
+    "Round": "round",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+}
+BINARY = {
+    "Add": "add",
+    "And": "logical_and",
+    "BitwiseAnd": "bit_and",
+    "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
+    "Div": "divide",
+    "Equal": "equals",
+    "Greater": "greater_than",
+    "GreaterOrEqual": "greater_than_or_equal",
+    "Less": "less_than",
+    "LessOrEqual": "less_than_or_equal",
+    "Mul": "multiply",
+    "Or": "logical_or",
+    "Sub": "subtract",
+    "Xor": "logical_xor",
+}
+CHAINED = {"Max": "max", "Min": "min", "Sum": "add"}
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return getattr(dml, name)
+
+
+def operands(node: Node) -> tuple[Expression, Expression]:
+    """Return the two operands. Before version 7, `axis` says where the second one lies."""
+    a, b = node[0], node[1]
+    axis = node.attribute("axis")
+    if axis is not None:
+        trailing = node.rank(0) - node.from_start(axis, node.rank(0)) - node.rank(1)
+        b = reshaped(b, (*node.shape(1), *[1] * trailing))
+    return a, b
+
+
+@translates(*UNARY)
+def _unary(node: Node) -> Expression:
+    return _function(UNARY[node.op_type])(node[0])
+
+
+@translates(*BINARY)
+def _binary(node: Node) -> Expression:
+    return _function(BINARY[node.op_type])(*operands(node))
+
+
+@translates(*CHAINED)
+def _chained(node: Node) -> Expression:
+    terms = [node[k] for k in range(len(node))]
+    return functools.reduce(_function(CHAINED[node.op_type]), terms)
+
+
+@translates("Mean")
+def _mean(node: Node) -> Expression:
+    if len(node) == 2:
+        return dml.mean(node[0], node[1])
+    return _sum(node) / len(node) if len(node) > 1 else node[0]
+
+
+def _sum(node: Node) -> Expression:
+    return functools.reduce(dml.add, [node[k] for k in range(len(node))])
+
+
+@translates("Abs")
+def _abs(node: Node) -> Expression | Tensor:
+    return node.tensor(0) if node.type().dtype.kind == "u" else dml.abs(node[0])
+
+
+@translates("Erf")
+def _erf(node: Node) -> Expression:
+    if node.type().is_floating:
+        return dml.erf(node[0])
+    return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
+
+
+@translates("Pow")
+def _pow(node: Node) -> Expression:
+    x, exponent = operands(node)
+    known, is_floating = node.known(1), node.type().is_floating
+    if known is not None and known.size == 1 and is_floating:
+        power = dml.pow(x, float(known.reshape(-1)[0]))
+        return reshaped(power, node.output_shape())
+    if is_floating and exponent.dtype != x.dtype:
+        exponent = dml.cast(exponent, node.output_type())
+    return dml.pow(x, exponent)
+
+
+@translates("Mod")
+def _mod(node: Node) -> Expression:
+    if node.attribute("fmod"):
+        return dml.modulus_truncate(node[0], node[1])
+    if not node.type().is_floating:
+        return dml.modulus_floor(node[0], node[1])
+    return _floor_of_floats(node[0], node[1])
+
+
+def _floor_of_floats(a: Expression, b: Expression) -> Expression:
+    """Return `a` modulo `b` with the sign of `b`, exact also where `b` is infinite."""
+    rest = dml.modulus_truncate(a, b)
+    is_zero = dml.equals(rest, 0.0)
+    has_other_sign = dml.logical_xor(dml.less_than(rest, 0.0), dml.less_than(b, 0.0))
+    shifted = dml.if_(has_other_sign, rest + b, rest)
+    return dml.if_(is_zero, dml.sign(b) * 0.0, shifted)  # 0 has the sign of b
+
+
+@translates("BitShift")
+def _shift(node: Node) -> Expression:
+    x, count = node[0], node[1]
+    is_left = node.attribute("direction") == "LEFT"
+    shift = dml.bit_shift_left if is_left else dml.bit_shift_right
+    dtype = node.type().dtype
+    if dtype.kind == "u":
+        return shift(x, count)
+    unsigned = f"U{node.output_type().suffix}"
+    bits, counts = dml.cast(x, unsigned), dml.cast(count, unsigned)
+    ones = int(np.iinfo(np.dtype(unsigned.lower())).max)
+    # A negative number is shifted right as its complement, which is not negative.
+    zeros = bits ^ bits
+    mask = zeros if is_left else dml.if_(dml.less_than(x, 0), zeros | ones, zeros)
+    shifted = shift(bits ^ mask, counts)
+    is_out = dml.greater_than_or_equal(counts, dtype.itemsize * 8)
+    shifted = dml.if_(is_out, shifted ^ shifted, shifted)
+    return dml.cast(shifted ^ mask, node.output_type())
+
+
+@translates("Where")
+def _where(node: Node) -> Expression:
+    return dml.if_(node[0], node[1], node[2])
+
+
+@translates("IsInf")
+def _is_inf(node: Node) -> Expression:
+    is_positive, is_negative = node.attribute("detect_positive"), node.attribute("detect_negative")
+    if not (is_positive or is_negative):
+        sizes = node.output_shape() or (1,)
+        return dml.fill_value_constant(sizes, "UINT8", 0, graph=node.builder)
+    mode = "EITHER" if is_positive and is_negative else "POSITIVE" if is_positive else "NEGATIVE"
+    return dml.is_infinity(node[0], mode)
+
+
+@translates("Clip")
+def _clip_by_attributes(node: Node) -> Expression:
+    limits = np.finfo(np.float32)
+    low = node.attribute("min", float(limits.min))
+    high = node.attribute("max", float(limits.max))
+    return dml.clip(node[0], min(low, high), high)
+
+
+@translates("Clip", since=11)
+def _clip(node: Node) -> Expression:
+    dtype, is_floating = node.type().dtype, node.type().is_floating
+    limits = np.finfo(dtype) if is_floating else np.iinfo(dtype)
+    bounds = [node.known(1), node.known(2)]
+    if all(bound is not None or not node.has(k) for k, bound in enumerate(bounds, 1)):
+        ends = (limits.min, limits.max)
+        low, high = (
+            np.asarray(end if bound is None else bound).reshape(-1)[0].item()
+            for end, bound in zip(ends, bounds, strict=True)
+        )
+        return dml.clip(node[0], min(low, high), high)  # ONNX gives max where min is above it
+    x = node[0]
+    x = dml.max(x, node[1]) if node.has(1) else x
+    return dml.min(x, node[2]) if node.has(2) else x
+
+
+@translates("Cast", "CastLike")
+def _cast(node: Node) -> Expression | Tensor:
+    kind = node.made()
+    if kind.name == "BOOL" and node.type().name != "BOOL":
+        return dml.logical_not(dml.equals(node[0], 0))
+    if kind.element == node.type().element:
+        return node.tensor(0)
+    x = node[0]
+    return x if x.desc.data_type == kind.inner else dml.cast(x, kind.inner)
+
+
+@translates("Identity", "Dropout")
+def _identity(node: Node) -> Any:
+    if node.op_type == "Identity" or len(node.types) == 1:
+        return node.tensor(0)
+    mask = node.made(1)
+    ones = dml.fill_value_constant(node.shape() or (1,), mask.inner, 1, graph=node.builder)
+    return node.tensor(0), ones
+
+
+@translates("Dropout", since=12)
+def _dropout(node: Node) -> Any:
+    is_training = node.constant(2)
+    ratio = node.constant(1, np.float32(0.5))
+    if is_training is not None and bool(np.any(is_training)) and float(np.ravel(ratio)[0]):
+        raise node.refusal("training_mode", "be False where ratio is not 0", True)
+    return _identity(node)

@@ -1,0 +1,118 @@
+"""Gathers, scatters, scans, and the largest elements."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import reshaped, spread
+
+
+@translates("Gather")
+def _gather(node: Node) -> Expression:
+    axis, shape = node.axis(), node.shape()
+    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    data = reshaped(node[0], (before, shape[axis], after))
+    indices = reshaped(node[1], (1, 1, math.prod(node.shape(1))))
+    return dml.gather(data, indices, 1, 1)
+
+
+@translates("GatherElements")
+def _gather_elements(node: Node) -> Expression:
+    axis, data, wanted = node.axis(), node[0], node.shape(1)
+    sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
+    if sizes != [*node.shape()]:  # elements beyond the indices are not read
+        data = dml.slice(data, [0] * len(sizes), sizes, [1] * len(sizes))
+    return dml.gather_elements(data, node[1], axis)
+
+
+def _to_rank(x: Expression, rank: int) -> Expression:
+    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
+
+
+@translates("GatherND")
+def _gather_nd(node: Node) -> Expression:
+    batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
+    made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
+    rank = max(*ranks, made)
+    data, indices = _to_rank(node[0], rank), _to_rank(node[1], rank)
+    return dml.gather_nd(data, indices, *ranks, batch)
+
+
+def _check_reduction(node: Node) -> None:
+    reduction = node.attribute("reduction", "none")
+    if reduction != "none":
+        rule = "be 'none', since DirectML has no operator for others"
+        raise node.refusal("reduction", rule, reduction)
+
+
+@translates("Scatter", "ScatterElements")
+def _scatter_elements(node: Node) -> Any:
+    _check_reduction(node)
+    if node.type(1).is_empty:
+        return node.tensor(0)
+    axis, shape, wanted = node.axis(), node.shape(), node.shape(1)
+    if all(d == axis or n == wanted[d] for d, n in enumerate(shape)):
+        return dml.scatter_elements(node[0], node[1], node[2], axis)
+    # Indices that are smaller than the data: the place of each update, written out.
+    kind = node[1].desc.data_type
+    places = []
+    for d, size in enumerate(wanted):
+        own = dml.fill_value_sequence((size,), kind, 0, 1, graph=node.builder)
+        own = reshaped(own, [size if k == d else 1 for k in range(len(wanted))])
+        place = node[1] if d == axis else dml.identity(spread(own, wanted))
+        places.append(reshaped(place, (math.prod(wanted), 1)))
+    rank = max(len(shape), 2)
+    indices = _to_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
+    updates = _to_rank(reshaped(node[2], (math.prod(wanted),)), rank)
+    return dml.scatter_nd(_to_rank(node[0], rank), indices, updates, len(shape), 2)
+
+
+@translates("ScatterND")
+def _scatter_nd(node: Node) -> Any:
+    _check_reduction(node)
+    if node.type(1).is_empty:
+        return node.tensor(0)
+    rank = max(node.rank(k) for k in range(3))
+    data, indices, updates = (_to_rank(node[k], rank) for k in range(3))
+    return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
+
+
+@translates("TopK")
+def _top_k(node: Node) -> Any:
+    k = node.attribute("k") if node.version < 10 else int(node.constant(1).reshape(-1)[0])
+    direction = "DECREASING" if node.attribute("largest", 1) else "INCREASING"
+    result = dml.top_k(node[0], node.axis(), k, direction)
+    kind = node.types[1] if len(node.types) > 1 else None
+    if kind is None:
+        return result[0]
+    return result[0], dml.cast(result[1], kind.inner)
+
+
+@translates("OneHot")
+def _one_hot(node: Node) -> Expression:
+    rank, depth = node.rank() + 1, int(node.constant(1).reshape(-1)[0])
+    axis = node.from_start(node.attribute("axis"), rank)
+    indices = node[0]
+    if indices.dtype not in (np.int32, np.int64):
+        indices = dml.cast(indices, "INT32")
+    shape = [*node.shape()[:axis], 1, *node.shape()[axis:]]
+    indices = reshaped(indices, shape)
+    return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
+
+
+@translates("CumSum", "CumProd")
+def _cumulative(node: Node) -> Expression:
+    function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
+    axis = node.from_start(int(node.constant(1).reshape(-1)[0]), node.rank())
+    direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
+    return function(node[0], axis, direction, bool(node.attribute("exclusive")))
+
+
+@translates("NonZero")
+def _non_zero(node: Node) -> Any:
+    node.output_shape()
+    return None  # its sizes depend on its elements

@@ -1,0 +1,185 @@
+"""Products of matrices."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import packed, reshaped, spread, transposed
+
+_RANK_MAX = 4  # of GEMM
+
+
+def matrices(a: Expression, b: Expression) -> tuple[Expression, Expression, tuple[int, ...]]:
+    """Return two stacks of matrices of one rank of at most 4, and the product's sizes.
+
+    A vector is a row of `a`, and a column of `b`. Stacks are broadcast.
+    """
+    is_row, is_column = len(a.sizes) == 1, len(b.sizes) == 1
+    a = reshaped(a, (1, *a.sizes)) if is_row else a
+    b = reshaped(b, (*b.sizes, 1)) if is_column else b
+    stack = tuple(np.broadcast_shapes(a.sizes[:-2], b.sizes[:-2]))
+    sizes = (*stack, *a.sizes[-2:-1][is_row:], *b.sizes[-1:][is_column:])
+    if len(b.sizes) == 2 and len(a.sizes) > 2:  # one matrix for all rows
+        return reshaped(a, (math.prod(a.sizes[:-1]), a.sizes[-1])), b, sizes
+    pair = []
+    for x in (a, b):
+        x = spread(x, (*stack, *x.sizes[-2:])) if x.sizes[:-2] != stack else x
+        if len(x.sizes) > _RANK_MAX:
+            x = reshaped(packed(x), (math.prod(stack), *x.sizes[-2:]))
+        pair.append(x)
+    return pair[0], pair[1], sizes
+
+
+def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
+    """Return the product of two stacks of matrices."""
+    a, b, sizes = matrices(a, b)
+    return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
+
+
+@translates("MatMul")
+def _matmul(node: Node) -> Expression:
+    return product(node[0], node[1])
+
+
+@translates("Gemm")
+def _gemm(node: Node) -> Expression:
+    c = None
+    if node.has(2):
+        m, n = node.output_shape()
+        c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), (m, n))
+    return dml.gemm(
+        node[0],
+        node[1],
+        c,
+        "TRANSPOSE" if node.attribute("transA") else "NONE",
+        "TRANSPOSE" if node.attribute("transB") else "NONE",
+        node.attribute("alpha"),
+        node.attribute("beta"),
+    )
+
+
+def _of_rows(node: Node, index: int, rank: int) -> Any:
+    """Return a parameter of the rows of A; None where it is left out."""
+    if not node.has(index):
+        return None
+    x = node[index]
+    sizes = (*x.sizes, 1) if node.rank(index) == 1 and x.sizes != (1,) else x.sizes
+    return reshaped(x, (1,) * (rank - len(sizes)) + tuple(sizes))
+
+
+def _of_columns(node: Node, index: int, rank: int) -> Any:
+    """Return a parameter of the columns of B; None where it is left out."""
+    if not node.has(index):
+        return None
+    x = node[index]
+    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
+
+
+@translates("MatMulInteger")
+def _integers(node: Node) -> Expression:
+    a, b, sizes = matrices(node[0], node[1])
+    rows, columns = _of_rows(node, 2, len(a.sizes)), _of_columns(node, 3, len(b.sizes))
+    return reshaped(dml.matrix_multiply_integer(packed(a), packed(b), rows, columns), sizes)
+
+
+@translates("QLinearMatMul")
+def _quantized(node: Node) -> Expression:
+    a, b, sizes = matrices(node[0], node[3])
+    rank = len(a.sizes)
+    scales = {1: _of_rows, 4: _of_columns, 6: _of_rows}
+    a_scale, b_scale, y_scale = (_in_float32(of(node, index, rank)) for index, of in scales.items())
+    zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
+    a_zero, b_zero, y_zero = (of(node, index, rank) for index, of in zeros.items())
+    result = dml.quantized_linear_matrix_multiply(
+        packed(a), a_scale, packed(b), b_scale, y_scale, a_zero, b_zero, y_zero
+    )
+    return reshaped(result, sizes)
+
+
+def _in_float32(x: Expression) -> Expression:
+    return x if x.desc.data_type.name == "FLOAT32" else dml.cast(x, "FLOAT32")
+
+
+@translates("Einsum")
+def _einsum(node: Node) -> Expression:
+    terms, out = _labels(node)
+    left, labels = _diagonal(node[0], terms[0])
+    for k in range(1, len(terms)):
+        right, others = _diagonal(node[k], terms[k])
+        later = set(out).union(*terms[k + 1 :])
+        left, labels = _contracted(left, labels, right, others, later)
+    left, labels = _summed(left, labels, set(out))
+    return packed(transposed(left, [labels.index(label) for label in out])) if out else left
+
+
+def _labels(node: Node) -> tuple[list[str], str]:
+    """Return the labels of the operands and of the output, with letters for an ellipsis."""
+    equation = node.attribute("equation").replace(" ", "")
+    text, arrow, out = equation.partition("->")
+    terms = text.split(",")
+    spare = [c for c in map(chr, range(0x3B1, 0x3D1)) if c not in equation]
+    missing = [node.rank(k) - len(t.replace("...", "")) for k, t in enumerate(terms)]
+    most = max((m for m, t in zip(missing, terms, strict=True) if "..." in t), default=0)
+    dots = "".join(spare[:most])
+    terms = [t.replace("...", dots[len(dots) - m :]) for t, m in zip(terms, missing, strict=True)]
+    if not arrow:
+        once = sorted(c for c in set("".join(terms)) - set(dots) if "".join(terms).count(c) == 1)
+        return terms, dots + "".join(once)
+    return terms, out.replace("...", dots)
+
+
+def _diagonal(x: Expression, labels: str) -> tuple[Expression, str]:
+    """Return an operand in which each label occurs once: a repeated one is its diagonal."""
+    own = "".join(dict.fromkeys(labels))
+    if own == labels or not labels:
+        return x, labels
+    strides = x.desc.strides or [math.prod(x.sizes[d + 1 :]) for d in range(len(x.sizes))]
+    sizes = [x.sizes[labels.index(label)] for label in own]
+    steps = [sum(s for s, known in zip(strides, labels, strict=True) if known == l) for l in own]  # noqa: E741
+    return packed(x.reinterpret(sizes, steps)), own
+
+
+def _summed(x: Expression, labels: str, kept: set[str]) -> tuple[Expression, str]:
+    """Return the sum over the labels that are not kept."""
+    axes = [d for d, label in enumerate(labels) if label not in kept]
+    if not axes:
+        return x, labels
+    sizes = [size for d, size in enumerate(x.sizes) if d not in axes]
+    rest = "".join(label for label in labels if label in kept)
+    return reshaped(dml.reduce(x, "SUM", axes), sizes), rest
+
+
+def _contracted(
+    a: Expression, of_a: str, b: Expression, of_b: str, later: set[str]
+) -> tuple[Expression, str]:
+    """Return the product of two operands, summed over the labels that nothing reads later."""
+    a, of_a = _summed(a, of_a, later | set(of_b))
+    b, of_b = _summed(b, of_b, later | set(of_a))
+    both = [label for label in of_a if label in of_b]
+    stack = [label for label in both if label in later]
+    inner = [label for label in both if label not in later]
+    rows = [label for label in of_a if label not in both]
+    columns = [label for label in of_b if label not in both]
+    x, x_sizes = _ordered(a, of_a, stack, rows, inner)
+    y, y_sizes = _ordered(b, of_b, stack, inner, columns)
+    for label in stack:
+        if x_sizes[label] != y_sizes[label]:
+            x_sizes[label] = max(x_sizes[label], y_sizes[label])
+    labels = [*stack, *rows, *columns]
+    sizes = [{**y_sizes, **x_sizes}[label] for label in labels]
+    return reshaped(product(x, y), sizes), "".join(labels)
+
+
+def _ordered(
+    x: Expression, labels: str, *groups: Sequence[str]
+) -> tuple[Expression, dict[str, int]]:
+    """Return an operand as a stack of matrices: a dimension for each of three groups of labels."""
+    sizes = dict(zip(labels, x.sizes, strict=False))
+    if labels:
+        x = packed(transposed(x, [labels.index(label) for group in groups for label in group]))
+    return reshaped(x, [math.prod(sizes[label] for label in group) for group in groups]), sizes

@@ -1,0 +1,160 @@
+"""Recurrent networks."""
+
+from typing import Any
+
+from dml_jax import functional as dml
+from dml_jax import operators
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import packed, reshaped, transposed, unowned
+
+# The operator of each activation, and its parameters: field, attribute's list, default.
+ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {
+    "affine": ("ActivationLinear", (("alpha", "alpha", None), ("beta", "beta", None))),
+    "elu": ("ActivationElu", (("alpha", "alpha", 1.0),)),
+    "hardsigmoid": ("ActivationHardSigmoid", (("alpha", "alpha", 0.2), ("beta", "beta", 0.5))),
+    "leakyrelu": ("ActivationLeakyRelu", (("alpha", "alpha", 0.01),)),
+    "relu": ("ActivationRelu", ()),
+    "scaledtanh": ("ActivationScaledTanh", (("alpha", "alpha", 1.0), ("beta", "beta", 1.0))),
+    "sigmoid": ("ActivationSigmoid", ()),
+    "softplus": ("ActivationSoftplus", (("steepness", "", 1.0),)),
+    "softsign": ("ActivationSoftsign", ()),
+    "tanh": ("ActivationTanh", ()),
+    "thresholdedrelu": ("ActivationThresholdedRelu", (("alpha", "alpha", 1.0),)),
+}
+DIRECTIONS = {
+    "forward": "FORWARD",
+    "foward": "FORWARD",  # the default of version 1
+    "reverse": "BACKWARD",
+    "bidirectional": "BIDIRECTIONAL",
+}
+DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+
+
+def activations(node: Node, directions: int) -> list[Any]:
+    """Return the activations of the gates, forward first."""
+    default = DEFAULTS[node.op_type]
+    count = len(default) * directions
+    names = (node.attribute("activations") or default * directions)[:count]
+    if len(names) != count:
+        raise node.refusal("activations", f"have {count} entries", len(names))
+    given = {n: list(node.attribute(f"activation_{n}") or []) for n in ("alpha", "beta")}
+    found = []
+    for name in names:
+        if name.lower() not in ACTIVATIONS:
+            raise node.refusal("activations", f"be of {', '.join(ACTIVATIONS)}", name)
+        operator, parameters = ACTIVATIONS[name.lower()]
+        values = {}
+        for field, source, value in parameters:
+            values[field] = given[source].pop(0) if given.get(source) else value
+        if None in values.values():
+            raise node.refusal("activation_alpha", f"have a value for {name}", given["alpha"])
+        found.append(getattr(operators, operator).fused(**values))
+    return found
+
+
+class _Parts:
+    """The inputs of a recurrent network as DirectML's operators have them.
+
+    With layout 1 the batch is the first dimension of the sequence and of the states.
+    """
+
+    def __init__(self, node: Node):
+        self.node, self.is_batch_first = node, bool(node.attribute("layout", 0))
+        if node.attribute("clip") and node.op_type != "LSTM":
+            raise node.refusal("clip", "be left out (DirectML has it in LSTM)", "a number")
+        self.direction = DIRECTIONS[node.attribute("direction")]
+        self.activations = activations(node, 2 if self.direction == "BIDIRECTIONAL" else 1)
+
+    def tensor(self, index: int) -> Any:
+        """Return an input with ones in front, up to four dimensions."""
+        x = self.node.given(index)
+        if x is None:
+            return None
+        return reshaped(unowned(x), (1,) * (4 - len(x.sizes)) + tuple(x.sizes))
+
+    def sequence(self) -> Expression:
+        x = self.node[0]
+        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
+        return reshaped(x, (1, *x.sizes))
+
+    def state(self, index: int) -> Any:
+        x = self.node.given(index)
+        if x is None:
+            return None
+        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
+        return reshaped(unowned(x), (1, *x.sizes))
+
+    def lengths(self) -> Any:
+        x = self.tensor(4)
+        return None if x is None else dml.cast(x, "UINT32")
+
+    def results(self, outputs: Any) -> list[Any]:
+        """Return the outputs as the node has them."""
+        made = []
+        for k, x in enumerate(tuple(outputs)[: len(self.node.types)]):
+            if self.is_batch_first and x is not None:
+                if k == 0:  # [steps, directions, batch, hidden]
+                    x = packed(transposed(x, (2, 0, 1, 3)))
+                else:  # [1, directions, batch, hidden]
+                    x = packed(transposed(x, (0, 2, 1, 3)))
+            made.append(x)
+        return made
+
+
+@translates("LSTM")
+def _lstm(node: Node) -> Any:
+    parts, clip = _Parts(node), node.attribute("clip")
+    return parts.results(
+        dml.lstm(
+            parts.sequence(),
+            parts.tensor(1),
+            parts.tensor(2),
+            parts.activations,
+            parts.direction,
+            clip or 0.0,
+            clip is not None,
+            bool(node.attribute("input_forget")),
+            bias=parts.tensor(3),
+            hidden_init=parts.state(5),
+            cell_mem_init=parts.state(6),
+            sequence_lengths=parts.lengths(),
+            peephole=parts.tensor(7),
+        )
+    )
+
+
+@translates("GRU")
+def _gru(node: Node) -> Any:
+    parts = _Parts(node)
+    return parts.results(
+        dml.gru(
+            parts.sequence(),
+            parts.tensor(1),
+            parts.tensor(2),
+            parts.tensor(3),
+            parts.state(5),
+            parts.lengths(),
+            parts.activations,
+            parts.direction,
+            bool(node.attribute("linear_before_reset", 0)),
+            "BOTH",
+        )
+    )
+
+
+@translates("RNN")
+def _rnn(node: Node) -> Any:
+    parts = _Parts(node)
+    return parts.results(
+        dml.rnn(
+            parts.sequence(),
+            parts.tensor(1),
+            parts.tensor(2),
+            parts.activations,
+            parts.direction,
+            bias=parts.tensor(3),
+            hidden_init=parts.state(5),
+            sequence_lengths=parts.lengths(),
+        )
+    )

@@ -1,0 +1,62 @@
+"""Reductions."""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+
+FUNCTIONS = {
+    "ReduceL1": "L1",
+    "ReduceL2": "L2",
+    "ReduceLogSum": "LOG_SUM",
+    "ReduceLogSumExp": "LOG_SUM_EXP",
+    "ReduceMax": "MAX",
+    "ReduceMean": "AVERAGE",
+    "ReduceMin": "MIN",
+    "ReduceProd": "MULTIPLY",
+    "ReduceSum": "SUM",
+    "ReduceSumSquare": "SUM_SQUARE",
+}
+BY_INPUT = {op_type: 13 if op_type == "ReduceSum" else 18 for op_type in FUNCTIONS}
+
+
+def _reduce_by_attribute(node: Node) -> Any:
+    return _reduced(node, node.attribute("axes"))
+
+
+def _reduce_by_input(node: Node) -> Any:
+    return _reduced(node, node.constant(1))
+
+
+for _op_type, _since in BY_INPUT.items():
+    translates(_op_type)(_reduce_by_attribute)
+    translates(_op_type, since=_since)(_reduce_by_input)
+
+
+def _reduced(node: Node, given: Any) -> Any:
+    """Reduce the axes; all of them where none is given, unless the node says otherwise."""
+    axes = [] if given is None else [node.from_start(int(a), node.rank(), "axes") for a in given]
+    if not axes and not node.attribute("noop_with_empty_axes", 0):
+        axes = [*range(node.rank())]
+    if not axes:
+        return _of_each(node)
+    return dml.reduce(node[0], FUNCTIONS[node.op_type], sorted(set(axes)))
+
+
+def _of_each(node: Node) -> Any:
+    """Return what reducing no axes gives: the function of each element."""
+    if node.op_type in ("ReduceL1", "ReduceL2"):
+        return dml.abs(node[0])
+    if node.op_type == "ReduceSumSquare":
+        return dml.multiply(node[0], node[0])
+    return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
+
+
+@translates("ArgMax", "ArgMin")
+def _arg(node: Node) -> Expression | np.ndarray:
+    function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
+    direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
+    return function(node[0], [node.axis()], direction, node.output_type())

@@ -1,0 +1,206 @@
+"""Shapes, views, parts, joins, and tensors that are made of a size."""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.tensors import Shape, Tensor
+from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
+
+MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
+ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
+
+
+@translates("Shape")
+def _shape(node: Node) -> np.ndarray:
+    start, end = node.attribute("start", 0), node.attribute("end")
+    return np.array(node.shape()[start:end], np.int64)
+
+
+@translates("Size")
+def _size(node: Node) -> np.ndarray:
+    return np.array(np.prod(node.shape(), dtype=np.int64))
+
+
+@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+def _view(node: Node) -> Expression:
+    node.constant(1)  # the new sizes, or axes; attributes in early versions
+    return reshaped(node[0], node.output_shape())
+
+
+@translates("Transpose")
+def _transpose(node: Node) -> Expression:
+    order = node.attribute("perm") or [*reversed(range(node.rank()))]
+    if not order:
+        return node[0]
+    return dml.identity(transposed(node[0], order))
+
+
+@translates("Expand")
+def _expand(node: Node) -> Expression:
+    node.constant(1)
+    return dml.identity(spread(node[0], node.output_shape() or (1,)))
+
+
+@translates("Concat")
+def _concat(node: Node) -> Expression:
+    full = [k for k in range(len(node)) if not node.type(k).is_empty]
+    axis = node.from_start(node.attribute("axis"), node.rank())
+    return dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
+
+
+@translates("Split")
+def _split(node: Node) -> Any:
+    node.constant(1)
+    sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
+    pieces = [size[axis] for size in sizes]
+    full = [piece for piece in pieces if piece]
+    made = iter([node[0]] if len(full) == 1 else dml.split(node[0], axis, full))
+    return [next(made) if piece else None for piece in pieces]
+
+
+@translates("Slice")
+def _slice(node: Node) -> Expression:
+    return sliced(
+        node,
+        node.attribute("starts"),
+        node.attribute("ends"),
+        node.attribute("axes"),
+        None,
+    )
+
+
+@translates("Slice", since=10)
+def _slice_by_inputs(node: Node) -> Expression:
+    starts, ends, axes, steps = (node.constant(k) for k in range(1, 5))
+    return sliced(node, starts, ends, axes, steps)
+
+
+def sliced(node: Node, starts: Any, ends: Any, axes: Any, steps: Any) -> Expression:
+    """Return a part of the node's first input, by ONNX's bounds."""
+    shape = node.shape()
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    windows = [(0, size, 1) for size in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        d = node.from_start(int(axis), len(shape), "axes")
+        if not step:
+            raise node.refusal("steps", "be other than 0", 0)
+        part = range(*slice(int(start), int(end), int(step)).indices(shape[d]))
+        low, high = sorted((part[0], part[-1]))
+        windows[d] = (low, high - low + 1, int(step))
+    if all(window == (0, size, 1) for window, size in zip(windows, shape, strict=True)):
+        return node[0]
+    offsets, sizes, strides = zip(*windows, strict=True)
+    return dml.slice(node[0], offsets, sizes, strides)
+
+
+@translates("Pad")
+def _pad_by_attributes(node: Node) -> Expression:
+    pads = node.attribute("pads") or node.attribute("paddings")
+    return padded(node, pads, float(node.attribute("value")))
+
+
+@translates("Pad", since=11)
+def _pad(node: Node) -> Expression:
+    rank = node.rank()
+    axes = node.constant(3)
+    axes = [*range(rank)] if axes is None else [node.from_start(int(a), rank) for a in axes]
+    given, pads = node.constant(1), [0] * (2 * rank)
+    for k, axis in enumerate(axes):
+        pads[axis], pads[axis + rank] = int(given[k]), int(given[k + len(axes)])
+    value = node.known(2)
+    if value is None and node.has(2):
+        ones = dml.fill_value_constant(node.shape(), "UINT8", 1, graph=node.builder)
+        is_inside = padded(node, pads, 0, ones)
+        return dml.if_(is_inside, padded(node, pads, 0), node[2])
+    value = 0 if value is None or not value.size else value.reshape(-1)[0].item()
+    return padded(node, pads, value)
+
+
+def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> Expression:
+    """Return `x`, by default the first input, cut where pads are negative, then padded."""
+    rank, shape, x = node.rank(), node.shape(), node[0] if x is None else x
+    low, high = pads[:rank], pads[rank:]
+    if min(pads, default=0) < 0:
+        starts = [max(0, -p) for p in low]
+        sizes = [n - s - max(0, -p) for n, s, p in zip(shape, starts, high, strict=True)]
+        x = dml.slice(x, starts, sizes, [1] * rank)
+    low, high = [max(0, p) for p in low], [max(0, p) for p in high]
+    if not any(low) and not any(high):
+        return x
+    return dml.padding(x, MODES[node.attribute("mode")], value, low, high)
+
+
+@translates("Tile")
+def _tile_along_an_axis(node: Node) -> Expression:
+    count, axis = (int(node.constant(k).reshape(-1)[0]) for k in (1, 2))
+    return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
+
+
+@translates("Tile", since=6)
+def _tile(node: Node) -> Expression | Tensor:
+    repeats = node.constant(1).tolist()
+    return node.tensor(0) if all(r == 1 for r in repeats) else dml.tile(node[0], repeats)
+
+
+@translates("DepthToSpace", "SpaceToDepth")
+def _blocks(node: Node) -> Expression:
+    function = dml.depth_to_space if node.op_type == "DepthToSpace" else dml.space_to_depth
+    order = ORDERS[node.attribute("mode", "DCR")]
+    return function(node[0], node.attribute("blocksize"), order)
+
+
+@translates("ReverseSequence")
+def _reverse(node: Node) -> Expression:
+    time, batch = node.axis("time_axis"), node.axis("batch_axis")
+    lengths = dml.cast(node[1], "UINT32") if node[1].dtype.kind == "i" else node[1]
+    lengths = on_axis(lengths, batch, node.rank())
+    sizes = [1 if d == time else size for d, size in enumerate(node.shape())]
+    return dml.reverse_subsequences(node[0], spread(lengths, sizes), time)
+
+
+@translates("ConstantOfShape")
+def _constant_of_shape(node: Node) -> Expression:
+    node.constant(0)
+    value = node.attribute("value")
+    value = 0.0 if value is None else value.reshape(-1)[0].item()
+    return _filled(node, value)
+
+
+def _filled(node: Node, value: float) -> Expression:
+    sizes: Shape = node.output_shape() or (1,)
+    return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
+
+
+@translates("Range")
+def _range(node: Node) -> Expression:
+    start, _, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
+    sizes = node.output_shape()
+    return dml.fill_value_sequence(sizes, node.output_type(), start, delta, graph=node.builder)
+
+
+@translates("EyeLike")
+def _eye(node: Node) -> Expression:
+    k = node.attribute("k")
+    return dml.diagonal_matrix(
+        node.output_shape(), node.output_type(), 1.0, k, k + 1, graph=node.builder
+    )
+
+
+_INT32 = np.iinfo(np.int32)
+
+
+@translates("Trilu")
+def _trilu(node: Node) -> Expression:
+    k = int(np.clip(node.constant(1, np.int64(0)), -(2**30), 2**30).reshape(-1)[0])
+    is_upper = node.attribute("upper")
+    begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
+    *leading, rows, columns = node.shape()
+    sizes = (int(np.prod(leading)), rows, columns)
+    x = reshaped(node[0], sizes)
+    kind = node.output_type()
+    return dml.diagonal_matrix(sizes, kind, 0.0, begin, end, input=x)

@@ -1,0 +1,284 @@
+"""Convolution and pooling."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import on_axis, reshaped
+
+Ints = list[int]
+
+
+@dataclass
+class Window:
+    """How a window moves over spatial dimensions.
+
+    Attributes:
+        sizes: the sizes of the window.
+        strides, dilations: steps over the input.
+        start, end: the padding, with the end that gives the output's sizes.
+        declared: the padding at the end as the node says it.
+    """
+
+    sizes: Ints
+    strides: Ints
+    dilations: Ints
+    start: Ints
+    end: Ints
+    declared: Ints
+
+    @property
+    def has_dilations(self) -> bool:
+        return any(d != 1 for d in self.dilations)
+
+    @property
+    def moves(self) -> dict[str, Any]:
+        """Return the arguments that convolutions take."""
+        return {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "start_padding": self.start,
+            "end_padding": self.end,
+        }
+
+
+def window_of(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Window:
+    """Return the window of a node, over an input of the sizes `spatial`."""
+    n = len(spatial)
+    strides = node.attribute("strides") or [1] * n
+    dilations = node.attribute("dilations") or [1] * n
+    extents = [(k - 1) * d + 1 for k, d in zip(sizes, dilations, strict=True)]
+    auto = node.attribute("auto_pad", "NOTSET")
+    pads = node.attribute("pads") if auto in ("NOTSET", "") else None
+    start, end = (pads[:n], pads[n:]) if pads else ([0] * n, [0] * n)
+    declared = list(end)
+    for d in range(n):
+        if auto.startswith("SAME"):
+            out = -(-spatial[d] // strides[d])
+            total = max(0, (out - 1) * strides[d] + extents[d] - spatial[d])
+            start[d] = total // 2 if auto == "SAME_UPPER" else total - total // 2
+            end[d] = declared[d] = total - start[d]
+        elif node.attribute("ceil_mode", 0):
+            room = spatial[d] + start[d] + end[d] - extents[d]
+            out = -(-room // strides[d]) + 1
+            if (out - 1) * strides[d] >= spatial[d] + start[d]:
+                out -= 1  # the last window lies in the padding alone
+            end[d] = max(0, (out - 1) * strides[d] + extents[d] - spatial[d] - start[d])
+    return Window(list(sizes), strides, dilations, start, end, declared)
+
+
+def planes(x: Expression) -> Expression:
+    """Return a tensor of one spatial dimension as one of two, the first of size 1."""
+    return reshaped(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
+
+
+def _flat(window: Window) -> Window:
+    """Return a window over two dimensions, the first of size 1, for a window over one."""
+    if len(window.sizes) != 1:
+        return window
+    ones = [[1, *v] for v in (window.sizes, window.strides, window.dilations)]
+    zeros = [[0, *v] for v in (window.start, window.end, window.declared)]
+    return Window(*ones, *zeros)
+
+
+@translates("Conv")
+def _conv(node: Node) -> Expression:
+    x, weights = planes(node[0]), planes(node[1])
+    window = _flat(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    bias = on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None
+    return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
+
+
+@translates("ConvTranspose")
+def _conv_transpose(node: Node) -> Expression:
+    shape, weights = node.shape(), node.shape(1)
+    n, auto = len(shape) - 2, node.attribute("auto_pad", "NOTSET")
+    strides = node.attribute("strides") or [1] * n
+    dilations = node.attribute("dilations") or [1] * n
+    more = node.attribute("output_padding") or [0] * n
+    pads = node.attribute("pads") or [0] * 2 * n
+    asked = node.attribute("output_shape")
+    start, end, sizes = [0] * n, [0] * n, [0] * n
+    for d in range(n):
+        extent = (weights[d + 2] - 1) * dilations[d] + 1
+        natural = (shape[d + 2] - 1) * strides[d] + extent
+        if asked or auto.startswith("SAME"):
+            sizes[d] = asked[d - n] if asked else shape[d + 2] * strides[d]
+            total = max(0, natural + more[d] - sizes[d])
+            start[d] = total // 2 if auto == "SAME_UPPER" else total - total // 2
+        else:
+            low, high = (pads[d], pads[d + n]) if auto in ("NOTSET", "") else (0, 0)
+            start[d], sizes[d] = low, natural + more[d] - low - high
+        end[d] = max(0, natural - start[d] - sizes[d])
+    window = _flat(Window(list(weights[2:]), strides, dilations, start, end, end))
+    x, group = planes(node[0]), node.attribute("group")
+    spatial = [1, *sizes] if n == 1 else sizes
+    return dml.convolution(
+        x,
+        planes(node[1]),
+        on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None,
+        direction="BACKWARD",
+        group_count=group,
+        output_sizes=(shape[0], weights[1] * group, *spatial),
+        **window.moves,
+    )
+
+
+@translates("ConvInteger")
+def _conv_integer(node: Node) -> Expression:
+    x = planes(node[0])
+    window = _flat(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    return dml.convolution_integer(
+        x,
+        _channel(node, 2, len(x.sizes)),
+        planes(node[1]),
+        _channel(node, 3, len(x.sizes)),
+        group_count=node.attribute("group"),
+        **window.moves,
+    )
+
+
+@translates("QLinearConv")
+def _quantized_conv(node: Node) -> Expression:
+    x = planes(node[0])
+    rank = len(x.sizes)
+    window = _flat(window_of(node, node.shape(3)[2:], node.shape()[2:]))
+    return dml.quantized_linear_convolution(
+        x,
+        _channel(node, 1, rank),
+        _channel(node, 2, rank),
+        planes(node[3]),
+        _channel(node, 4, rank),
+        _channel(node, 5, rank),
+        _channel(node, 8, rank),
+        _channel(node, 6, rank),
+        _channel(node, 7, rank),
+        node.output_type(),
+        group_count=node.attribute("group"),
+        **window.moves,
+    )
+
+
+def _channel(node: Node, index: int, rank: int) -> Any:
+    """Return an input with an element for each channel, or for all; None where it is left out."""
+    return on_axis(node[index], 1, rank) if node.has(index) else None
+
+
+@translates("AveragePool")
+def _average_pool(node: Node) -> Expression:
+    x = planes(node[0])
+    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    is_counted = bool(node.attribute("count_include_pad", 0))
+    if is_counted and window.end != window.declared:  # cells beyond the padding never count
+        low, high = [0, 0, *window.start], [0, 0, *window.declared]
+        x = dml.padding(x, "CONSTANT", 0.0, low, high)
+        pairs = zip(window.end, window.declared, strict=True)
+        window.start, is_counted = [0] * len(window.start), False
+        window.end = [max(0, end - own) for end, own in pairs]
+    return dml.average_pooling(
+        x,
+        window.strides,
+        window.sizes,
+        window.start,
+        window.end,
+        window.dilations,
+        is_counted,
+    )
+
+
+@translates("LpPool")
+def _lp_pool(node: Node) -> Expression:
+    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    return dml.lp_pooling(
+        planes(node[0]),
+        window.strides,
+        window.sizes,
+        window.start,
+        window.end,
+        window.dilations,
+        int(node.attribute("p")),
+    )
+
+
+@translates("MaxPool")
+def _max_pool(node: Node) -> Any:
+    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    has_indices = len(node.types) > 1 and node.types[1] is not None
+    values, indices = dml.max_pooling(
+        planes(node[0]), window.sizes, output_indices=has_indices, **window.moves
+    )
+    if not has_indices:
+        return values
+    assert indices is not None
+    indices = dml.cast(indices, node.output_type(1))
+    if node.attribute("storage_order", 0):
+        indices = _column_major(indices, node.shape()[2:])
+    return values, indices
+
+
+def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
+    """Return indices that count in row-major order as ones that count the other way round."""
+    plane = int(np.prod(spatial))
+    first = dml.divide(indices, plane) * plane
+    rest, result = indices - first, first
+    step = 1
+    for d in range(len(spatial)):
+        below = int(np.prod(spatial[d + 1 :]))
+        place = dml.divide(rest, below)
+        rest, result = rest - place * below, result + place * step
+        step *= spatial[d]
+    return result
+
+
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _global_pool(node: Node) -> Any:
+    if node.rank() < 3:
+        return node.tensor(0)
+    n, c, *spatial = node.shape()
+    x, size = reshaped(node[0], (n, c, 1, int(np.prod(spatial)))), [1, int(np.prod(spatial))]
+    ones, zeros = [1, 1], [0, 0]
+    if node.op_type == "GlobalAveragePool":
+        return dml.average_pooling(x, ones, size, zeros, zeros, ones, False)
+    if node.op_type == "GlobalMaxPool":
+        return dml.max_pooling(x, size).values
+    return dml.lp_pooling(x, ones, size, zeros, zeros, ones, int(node.attribute("p")))
+
+
+@translates("MaxUnpool")
+def _max_unpool(node: Node) -> Expression:
+    n, c, *spatial = node.shape()
+    d = len(spatial)
+    kernel = node.attribute("kernel_shape")
+    strides = node.attribute("strides") or [1] * d
+    pads = node.attribute("pads") or [0] * 2 * d
+    inferred = [(spatial[k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + d] for k in range(d)]
+    flat = (n, c, 1, int(np.prod(spatial)))
+    indices = reshaped(dml.cast(node[1], "UINT32"), flat)
+    sizes = (n, c, 1, int(np.prod(inferred)))
+    made = reshaped(dml.max_unpooling(reshaped(node[0], flat), indices, sizes), (n, c, *inferred))
+    asked = node.constant(2)
+    if asked is None:
+        return made
+    ends = [max(0, int(a) - b) for a, b in zip(asked, made.sizes, strict=True)]
+    return dml.padding(made, "CONSTANT", 0.0, [0] * len(ends), ends)
+
+
+@translates("Col2Im")
+def _fold(node: Node) -> Expression:
+    sizes, window = ([int(v) for v in node.constant(k)] for k in (1, 2))
+    n = len(sizes)
+    pads = node.attribute("pads") or [0] * 2 * n
+    return dml.fold(
+        node[0],
+        window,
+        node.attribute("strides") or [1] * n,
+        node.attribute("dilations") or [1] * n,
+        pads[:n],
+        pads[n:],
+        node.output_shape(),
+    )

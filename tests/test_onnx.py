@@ -1,0 +1,508 @@
+"""ONNX networks as graphs of DirectML operators: `load_onnx`, and what it refuses."""
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from dml_jax import DmlError, OperatorNode, load_onnx  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
+from dml_jax.onnx import Network, free_sizes  # noqa: E402
+
+Arrays = Mapping[str, np.ndarray]
+RANDOM = np.random.RandomState(0)
+
+
+def model_of(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[Any, Sequence[Any]]],
+    outputs: Sequence[str],
+    initializers: Arrays | None = None,
+    opset: int = 18,
+    functions: Sequence[Any] = (),
+) -> Any:
+    """Return a model; outputs have no declared types."""
+    ins = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(t)), shape)
+        for name, (t, shape) in inputs.items()
+    ]
+    outs = [onnx.ValueInfoProto(name=name) for name in outputs]
+    weights = [numpy_helper.from_array(a, name) for name, a in (initializers or {}).items()]
+    graph = helper.make_graph(nodes, "g", ins, outs, weights)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(d, 1) for d in {f.domain for f in functions}]
+    return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
+
+
+def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    """Return a node; names are parted by blanks, and "-" leaves one out."""
+    names = [["" if n == "-" else n for n in text.split()] for text in (inputs, outputs)]
+    return helper.make_node(op_type, names[0], names[1], **attributes)
+
+
+def single(
+    op_type: str,
+    arrays: Mapping[str, np.ndarray],
+    *,
+    opset: int = 18,
+    outputs: str = "y",
+    constants: Sequence[str] = (),
+    domain: str = "",
+    **attributes: Any,
+) -> Any:
+    """Return a model of one node, whose `constants` are initializers."""
+    inputs = {n: (a.dtype, a.shape) for n, a in arrays.items() if n not in constants}
+    names = " ".join(arrays)
+    weights = {name: arrays[name] for name in constants}
+    made = node(op_type, names, outputs, domain=domain, **attributes)
+    model = model_of([made], inputs, outputs.replace("-", "").split(), weights, opset)
+    if domain:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+    return model
+
+
+def floats(values: Any) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def runtime(model: Any, inputs: Arrays) -> list[np.ndarray]:
+    """Return what ONNX Runtime computes."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return session.run(None, dict(inputs))
+
+
+def refusal(model: Any, **arguments: Any) -> str:
+    with pytest.raises(DmlError) as error:
+        load_onnx(model, **arguments)
+    return str(error.value)
+
+
+def operators_of(network: Network) -> list[str]:
+    assert network.graph is not None
+    return [n.operator.c_name for n in network.graph.nodes if isinstance(n, OperatorNode)]
+
+
+def dense() -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a model of one layer, with its weights."""
+    w = RANDOM.randn(4, 3).astype(np.float32)
+    b = RANDOM.randn(3).astype(np.float32)
+    nodes = [node("Gemm", "x w b", "z"), node("Relu", "z", "y")]
+    return model_of(nodes, {"x": (np.float32, ["batch", 4])}, ["y"], {"w": w, "b": b}), w, b
+
+
+# What a network is
+
+
+def test_a_network_is_called_by_name_and_in_order():
+    model, w, b = dense()
+    network = load_onnx(model, free_dimensions={"batch": 2})
+    x = RANDOM.randn(2, 4).astype(np.float32)
+    expected = np.maximum(x @ w + b, 0)
+    np.testing.assert_allclose(network({"x": x})["y"], expected, rtol=1e-5)
+    np.testing.assert_allclose(network(x)["y"], expected, rtol=1e-5)
+    assert network.outputs == ["y"]
+    assert operators_of(network) == ["DML_OPERATOR_GEMM", "DML_OPERATOR_ACTIVATION_RELU"]
+    assert str(network.minimum_feature_level) == "4_0"
+
+
+def test_a_network_is_read_from_a_path_and_from_bytes(tmp_path: Path):
+    model, _, _ = dense()
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    x = np.ones((2, 4), np.float32)
+    answers = [
+        load_onnx(source, {"x": (2, 4)})(x)["y"]
+        for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), model.SerializeToString())
+    ]
+    assert np.array_equal(answers[0], answers[1])
+    assert np.array_equal(answers[0], answers[2])
+
+
+def test_weights_are_arguments():
+    model, _, _ = dense()
+    network = load_onnx(model, {"x": (2, 4)})
+    x = jnp.ones((2, 4), jnp.float32)
+    assert set(network.weights) == {"w", "b"} == set(network.trainable)
+    zeros = jax.tree.map(jnp.zeros_like, network.weights)
+    assert not network.apply(zeros, {"x": x})["y"].any()
+    gradient = jax.grad(lambda w: network.apply(w, {"x": x})["y"].sum())(network.weights)
+    assert gradient["w"].shape == (4, 3)
+    assert not jax.make_jaxpr(network.apply)(network.weights, {"x": x}).consts
+
+
+def test_inputs_of_another_shape_or_name_are_refused():
+    network = load_onnx(dense()[0], {"x": (2, 4)})
+    with pytest.raises(DmlError, match=r"the input 'x' to be float32\[2, 4\]"):
+        network(np.ones((3, 4), np.float32))
+    with pytest.raises(DmlError, match="name an input"):
+        network({"X": np.ones((2, 4), np.float32)})
+    with pytest.raises(DmlError, match="the weight 'b' to be given"):
+        network.apply({"w": network.weights["w"]}, {"x": np.ones((2, 4), np.float32)})
+
+
+def test_quantized_weights_stay_narrow():
+    w = RANDOM.randint(-9, 9, (4, 3)).astype(np.int8)
+    arrays = {"w": w, "s": floats([0.5]), "c": np.arange(3)}
+    nodes = [
+        node("DequantizeLinear", "w s", "f"),
+        node("Transpose", "f", "t"),
+        node("MatMul", "x f", "z"),
+        node("Gather", "t c", "g"),
+    ]
+    model = model_of(nodes, {"x": (np.float32, [2, 4])}, ["z", "g"], arrays)
+    network = load_onnx(model)
+    assert network.weights["w"].dtype == np.int8
+    assert set(network.weights) == {"w", "s"}
+    assert set(network.trainable) == {"s"}
+    x = RANDOM.randn(2, 4).astype(np.float32)
+    result = network(x)
+    np.testing.assert_allclose(result["z"], x @ (w * np.float32(0.5)), rtol=1e-5)
+    np.testing.assert_allclose(result["g"], (w * np.float32(0.5)).T)
+
+
+def test_outputs_may_be_inputs_weights_and_constants():
+    nodes = [
+        node("Identity", "x", "a"),
+        node("Reshape", "w n", "b"),
+        node("Shape", "x", "c"),
+        node("Identity", "flag", "d"),
+    ]
+    inputs = {"x": (np.float32, [2, 3]), "flag": (np.bool_, [])}
+    arrays = {"w": floats([[1, 2]]), "n": np.array([2, 1])}
+    network = load_onnx(model_of(nodes, inputs, ["a", "b", "c", "d"], arrays))
+    x = RANDOM.randn(2, 3).astype(np.float32)
+    result = network({"x": x, "flag": np.array(True)})
+    assert np.array_equal(result["a"], x)
+    assert result["b"].tolist() == [[1], [2]]
+    assert result["c"].tolist() == [2, 3]
+    assert result["d"].shape == ()
+    assert result["d"].dtype == bool
+
+
+# Sizes, constants, branches and functions
+
+
+def test_free_dimensions_are_named():
+    model, _, _ = dense()
+    message = refusal(model)
+    assert "free_dimensions={'batch': ...}" in message
+    assert "input_shapes={'x': [...]}" in message
+    assert "did you mean 'batch'" in refusal(model, free_dimensions={"bach": 1})
+    assert "have size 4 in dimension 1" in refusal(model, input_shapes={"x": (2, 5)})
+    assert "'batch'" not in repr(load_onnx(model, free_dimensions={"batch": 1}))
+
+
+def test_sizes_are_computed_at_load():
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Concat", "n rest", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    arrays = {"zero": np.array([0]), "rest": np.array([-1])}
+    model = model_of(nodes, {"x": (np.float32, [2, 3, 4])}, ["y"], arrays)
+    network = load_onnx(model)
+    assert network(np.zeros((2, 3, 4), np.float32))["y"].shape == (2, 12)
+    assert not network.weights
+
+
+def test_a_branch_is_chosen_where_its_condition_is_known():
+    def branch(op_type: str) -> Any:
+        out = onnx.ValueInfoProto(name=op_type)
+        return helper.make_graph([node(op_type, "x", op_type)], op_type, [], [out])
+
+    nodes = [node("If", "c", "y", then_branch=branch("Neg"), else_branch=branch("Abs"))]
+    inputs = {"x": (np.float32, [2])}
+    for condition, expected in ((True, [-1, 2]), (False, [1, 2])):
+        model = model_of(nodes, inputs, ["y"], {"c": np.array(condition)})
+        assert load_onnx(model)(floats([1, -2]))["y"].tolist() == expected
+    model = model_of(nodes, {**inputs, "c": (np.bool_, [])}, ["y"])
+    assert "'y' (If): expected cond to be known at load" in refusal(model)
+
+
+def test_functions_of_the_model_are_translated():
+    body = [
+        node("Constant", "", "two", value_float=2.0),
+        node("Mul", "a two", "b"),
+        helper.make_node("LeakyRelu", ["b"], ["c"]),
+    ]
+    attribute = onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=1)
+    body[2].attribute.append(attribute)
+    imports = [helper.make_opsetid("", 18)]
+    function = helper.make_function("own", "Twice", ["a"], ["c"], body, imports, ["slope"])
+    call = helper.make_node("Twice", ["x"], ["y"], domain="own", slope=0.5)
+    model = model_of([call], {"x": (np.float32, [2])}, ["y"], functions=[function])
+    assert load_onnx(model)(floats([3, -4]))["y"].tolist() == [6, -4]
+
+
+# What is refused
+
+
+def test_all_that_is_in_the_way_is_said_at_once():
+    nodes = [
+        node("Foo", "x", "a", name="first"),
+        node("Relu", "x", "b", name="fine"),
+        helper.make_node("Elu", ["b"], ["c"], name="third", gamma=1.0),
+        node("Add", "c w", "d", name="fourth"),
+        node("Add", "a d", "y"),
+    ]
+    inputs = {"x": (np.float32, [2]), "w": (np.float64, [2])}
+    message = refusal(model_of(nodes, inputs, ["y"]))
+    assert "Node 'first' (Foo): expected op type to be known" in message
+    assert "Node 'third' (Elu): expected gamma to be an attribute of Elu 6" in message
+    assert len(message.splitlines()) == 2
+
+
+def test_an_opset_that_is_not_known_is_refused():
+    model = model_of([node("Relu", "x", "y")], {"x": (np.float32, [2])}, ["y"], opset=28)
+    load_onnx(model)
+    model.opset_import[0].version = 99
+    assert "the opset to be in [1, 28], got 99" in refusal(model)
+
+
+@pytest.mark.parametrize("size", [0, 1, 20, 100, -1])
+def test_broken_files_are_refused(size: int, tmp_path: Path):
+    data = dense()[0].SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(data[:size])
+    with pytest.raises(DmlError):
+        load_onnx(tmp_path / "m.onnx", {"x": (2, 4)})
+
+
+@pytest.mark.parametrize("name", ["softmax of the rest", "a slice backward", "a cubic", "halves"])
+def test_mutated_files_are_loaded_or_refused(name: str):
+    data = TRAPS[name].SerializeToString()
+    random = np.random.RandomState(len(name))
+    for _ in range(150):
+        changed = bytearray(data)
+        for place in random.randint(len(data), size=random.randint(1, 4)):
+            changed[place] = random.randint(256)
+        with contextlib.suppress(DmlError):
+            load_onnx(bytes(changed), *free_sizes(bytes(changed), {}))
+
+
+def test_other_sources_are_refused(tmp_path: Path):
+    assert "be a path, bytes or a ModelProto" in refusal(3)
+    assert "No such file" in refusal(tmp_path / "none.onnx")
+    assert "be an ONNX model" in refusal(b"\x08\xff\xff")
+    assert "without a graph" in refusal(b"")
+
+
+def test_a_node_that_reads_a_later_one_is_refused():
+    nodes = [node("Relu", "z", "y"), node("Relu", "y", "z")]
+    message = refusal(model_of(nodes, {"x": (np.float32, [2])}, ["y"]))
+    assert (
+        "the tensor 'z' to be an input, an initializer or an output of a node before it" in message
+    )
+
+
+def test_external_data_stays_in_its_folder(tmp_path: Path):
+    model, _, _ = dense()
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="../secret.bin")
+    (tmp_path / "secret.bin").write_bytes(bytes(48))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/m.onnx").write_bytes(model.SerializeToString())
+    assert "the initializer 'w'" in refusal(tmp_path / "in/m.onnx", input_shapes={"x": (2, 4)})
+
+
+# 64-bit integers while JAX has 32
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_indices_are_32_bits_inside():
+    nodes = [node("Gather", "w ids", "e"), node("ArgMax", "e", "y", axis=1, keepdims=0)]
+    w = RANDOM.randn(9, 4).astype(np.float32)
+    model = model_of(nodes, {"ids": (np.int64, [3])}, ["e", "y"], {"w": w})
+    network = load_onnx(model)
+    ids = np.array([8, 0, -1])
+    result = network(ids)
+    np.testing.assert_array_equal(result["e"], w[ids])
+    np.testing.assert_array_equal(result["y"], w[ids].argmax(1))
+    assert result["y"].dtype == np.int32
+    assert "input 'ids': INT64 is INT32 inside" in network.report()
+    with pytest.raises(DmlError, match="fit int32 while 64-bit types are off"):
+        network(np.array([2**40, 0, 0]))
+
+
+@pytest.mark.usefixtures("no_x64")
+@pytest.mark.parametrize(
+    ("nodes", "fits"),
+    [
+        ([("Add", "a b")], False),
+        ([("Mul", "a ten")], False),
+        ([("Cast", "mask"), ("Mul", "_0 ten")], True),
+        ([("Cast", "mask"), ("CumSum", "_0 zero"), ("Add", "_1 ten")], True),
+        ([("Neg", "a")], False),
+        ([("ReduceSum", "a")], False),
+        ([("ReduceMax", "a")], True),
+    ],
+)
+def test_arithmetic_that_may_need_64_bits_is_refused(nodes: Any, fits: bool):
+    made = []
+    for k, (op_type, inputs) in enumerate(nodes):
+        attributes = {"to": TensorProto.INT64} if op_type == "Cast" else {}
+        out = "y" if k == len(nodes) - 1 else f"_{k}"
+        made.append(node(op_type, inputs, out, **attributes))
+    inputs = {"a": (np.int64, [3]), "b": (np.int64, [3]), "mask": (np.bool_, [3])}
+    arrays = {"ten": np.array([10]), "zero": np.array(0)}
+    model = model_of(made, inputs, ["y"], arrays)
+    if fits:
+        assert load_onnx(model).outputs == ["y"]
+    else:
+        assert "the result to stay within" in refusal(model)
+        with jax.enable_x64(True):
+            assert load_onnx(model).outputs == ["y"]
+
+
+# What ONNX's own tests leave open: old versions, and other traps, beside ONNX Runtime
+
+X = RANDOM.randn(2, 3, 4).astype(np.float32)
+SPECIAL = np.array([0.0, -0.0, 0.3, -1.0, np.nan, np.inf, -np.inf, 2.5], np.float32)
+STATES = {
+    "x": RANDOM.randn(5, 3, 2).astype(np.float32),
+    "w": RANDOM.randn(1, 16, 2).astype(np.float32),
+    "r": RANDOM.randn(1, 16, 4).astype(np.float32),
+    "b": RANDOM.randn(1, 32).astype(np.float32),
+    "lengths": np.array([5, 2, 3], np.int32),
+}
+TRAPS: dict[str, Any] = {
+    "softmax of the rest": single("Softmax", {"x": X}, opset=11),
+    "log of softmax of the rest": single("LogSoftmax", {"x": X}, opset=11, axis=-2),
+    "hardmax of the rest": single("Hardmax", {"x": X}, opset=11, axis=1),
+    "softmax of an axis": single("Softmax", {"x": X}, opset=13, axis=1),
+    "bounds as attributes": single("Clip", {"x": X}, opset=6, min=-0.5, max=0.5),
+    "no bounds": single("Clip", {"x": SPECIAL[:4]}, opset=13),
+    "everything but 0 is true": single("Cast", {"x": SPECIAL}, to=TensorProto.BOOL),
+    "a wide number is true": single("Cast", {"x": np.array([256, 0, -1])}, to=TensorProto.BOOL),
+    "neither infinity": single("IsInf", {"x": SPECIAL}, detect_negative=0, detect_positive=0),
+    "slices as attributes": single("Slice", {"x": X}, opset=9, starts=[0, 1], ends=[2, -1]),
+    "a slice backward": single(
+        "Slice",
+        {
+            "x": X,
+            "s": np.array([-1, 2]),
+            "e": np.array([-(2**63), 0]),
+            "a": np.array([2, 1]),
+            "t": np.array([-1, -2]),
+        },
+        constants=["s", "e", "a", "t"],
+    ),
+    "padding that cuts": single(
+        "Pad", {"x": X, "p": np.array([0, -1, 1, 0, 1, -2])}, constants=["p"]
+    ),
+    "axes as an attribute": single("ReduceSum", {"x": X}, opset=11, axes=[-1], keepdims=0),
+    "axes as an input": single(
+        "ReduceSum", {"x": X, "a": np.array([-1])}, opset=13, constants=["a"]
+    ),
+    "lengths of sequences": single(
+        "LSTM", STATES, outputs="y h c", hidden_size=4, constants=["w", "r", "b"]
+    ),
+    "upsampling": single(
+        "Upsample",
+        {"x": X[None], "s": floats([1, 1, 2, 1.5])},
+        opset=9,
+        mode="linear",
+        constants=["s"],
+    ),
+    "a cubic": single(
+        "Resize",
+        {"x": X[None], "r": floats([]), "s": floats([1, 1, 1.7, 0.6])},
+        mode="cubic",
+        constants=["r", "s"],
+    ),
+    "GELU by a tangent": single("FastGelu", {"x": X}, domain="com.microsoft"),
+    "GELU with a bias": single("BiasGelu", {"x": X, "b": X[0, 0]}, domain="com.microsoft"),
+    "a quick GELU": single("QuickGelu", {"x": X}, domain="com.microsoft", alpha=1.5),
+    "a transposed product": single(
+        "FusedMatMul", {"x": X, "b": X[:, :2]}, domain="com.microsoft", transB=1, alpha=0.5
+    ),
+    "a sum that is normalized": single(
+        "SkipLayerNormalization",
+        {"x": X, "s": X[::-1], "g": X[0, 0], "b": X[0, 1]},
+        domain="com.microsoft",
+        outputs="y - - total",
+        constants=["g", "b"],
+    ),
+    "a global norm": single("GlobalLpPool", {"x": X}, p=3),
+    "maxima of regions": single(
+        "MaxRoiPool",
+        {"x": X[None], "r": floats([[0, 0, 0, 2, 2], [0, 1, 0, 3, 1]])},
+        pooled_shape=[2, 2],
+        constants=["r"],
+    ),
+    "halves": single(
+        "QuantizeLinear",
+        {"x": floats([0.5, 1.5, 2.5, -0.5]), "s": np.float32(1), "z": np.uint8(10)},
+        constants=["s", "z"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_answers_are_those_of_onnx_runtime(name: str):
+    model = TRAPS[name]
+    every = {"x": X, **STATES}
+    initialized = {t.name for t in model.graph.initializer}
+    inputs = {}
+    for value in model.graph.input:
+        if value.name in initialized:
+            continue
+        sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        known = [
+            a
+            for a in (*every.values(), X[None], SPECIAL)
+            if (a.shape, a.dtype) == (tuple(sizes), dtype)
+        ]
+        random = np.random.RandomState(3)
+        inputs[value.name] = known[0] if known else (random.randn(*sizes) * 300).astype(dtype)
+    results = load_onnx(model)(inputs)
+    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
+        assert np.asarray(result).dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+# The command line
+
+
+def command(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_the_command_line_runs_checks_and_shows_networks(tmp_path: Path):
+    path = str(tmp_path / "layer.onnx")
+    Path(path).write_bytes(dense()[0].SerializeToString())
+    told = command("run", path, "-f", "batch:3", "--json")
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["outputs"] == {"y": ["float32", [3, 3]]}
+    assert "Load" in command("run", path).stdout
+    for name in ("check", "show"):
+        told = command(name, path, "-f", "batch:3")
+        assert "ACTIVATION_RELU" in told.stdout
+        assert "FLOAT32[3,4]" in told.stdout
+        assert "2 weights (60 bytes), from feature level 4_0 on" in told.stdout
+    assert "GEMM" in command("check", path, "--feature-level", "3_0").stderr
+    assert command("run", path, "-f", "batch").exit_code == 2
+
+
+def test_the_command_line_says_what_is_in_the_way(tmp_path: Path):
+    model = model_of([node("Foo", "x", "y")], {"x": (np.float32, [2])}, ["y"])
+    (tmp_path / "foo.onnx").write_bytes(model.SerializeToString())
+    told = command("check", str(tmp_path / "foo.onnx"))
+    assert told.exit_code == 1
+    assert "Node 'y' (Foo): expected op type to be known" in told.stderr
