@@ -19,6 +19,7 @@ import functools
 import json
 import math
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def parsed() -> argparse.Namespace:
     add("--group", action="append", default=[], help="only cells of this group")
     add("--way", action="append", choices=WAYS, help="only this way")
     add("--seconds", type=float, default=0.2, help="of samples for each cell, way and checkout")
-    add("--budget", type=float, default=math.inf, help="seconds, after which no cell begins")
+    add("--budget", type=float, default=math.inf, help="seconds, after which the comparison ends")
     add("--bytes", type=float, default=2**20, help="that a cell moves at least")
     add("--cells", type=int, help="at most so many")
     add("--json", type=Path, help="write all times to this file")
@@ -215,12 +216,13 @@ class Worker:
         return run, sets
 
     def sampled(self, program: tuple[Callable[[int], Any], int]) -> list[float]:
-        """Return seconds a set, of as many samples as the time is enough for, at least three."""
+        """Return seconds a set, of as many samples as there is time for; three, if not too slow."""
         (run, sets), wait = program, self.jax.block_until_ready
         wait(run(0))
-        begin, turn, calls = time.perf_counter(), 0, 1
+        begin, turn, calls, patience = time.perf_counter(), 0, 1, 10
         samples = list[float]()
-        while len(samples) < 3 or time.perf_counter() - begin < self.options.seconds:
+        while not samples or time.perf_counter() - begin < self.options.seconds * patience:
+            patience = 10 if len(samples) < 2 else 1
             start = time.perf_counter()
             result = None
             for _ in range(calls):
@@ -299,11 +301,16 @@ class Tree:
             command, stdin=pipe, stdout=pipe, text=True, cwd=folder, env=environment
         )
 
-    def measure(self, cell: dict[str, Any], with_plain: bool) -> Any:
-        """Return samples by way, or a text that says what went wrong."""
+    def measure(self, cell: dict[str, Any], with_plain: bool, seconds: float | None) -> Any:
+        """Return samples by way, or a text that says what went wrong.
+
+        Raises TimeoutError where the answer takes longer than so many seconds.
+        """
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps([cell, with_plain]) + "\n")
         self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            raise TimeoutError(cell["name"])
         line = self.process.stdout.readline()
         return json.loads(line) if line else "the process ended"
 
@@ -314,11 +321,10 @@ def compared(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     trees = [Tree(folder, options) for folder in options.trees]
     try:
         for number, cell in enumerate(cells):
-            if time.perf_counter() - begin > options.budget:
-                break
             answers: list[Any] = [None, None]
             for place in (0, 1) if number % 2 else (1, 0):
-                answers[place] = trees[place].measure(cell, with_plain=place == 1)
+                left = begin + options.budget - time.perf_counter()
+                answers[place] = trees[place].measure(cell, place == 1, _timeout(left))
             wrong = [answer for answer in answers if isinstance(answer, str)]
             if wrong:
                 say(f"{cell['name']}: {wrong[0]}", file=sys.stderr)
@@ -331,9 +337,15 @@ def compared(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             if number % 20 == 19:
                 spent = time.perf_counter() - begin
                 say(f"{number + 1} of {len(cells)} cells, {spent:.0f} s", file=sys.stderr)
+    except TimeoutError as error:
+        say(f"the budget was over at {error}", file=sys.stderr)
     finally:
         for tree in trees:
             tree.process.kill()
+
+
+def _timeout(left: float) -> float | None:
+    return None if left == math.inf else max(left, 0)
 
 
 def ratios(results: Sequence[dict[str, Any]], way: str) -> dict[str, float]:
