@@ -400,10 +400,11 @@ def _check_nonzero(data: Any, view: View, expect: Expect, wrong: Collection[Aspe
 
 
 def _check_unique(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
-    values = view[data["unique"]]
-    for index, value in enumerate(values):
-        rule = f"differ from {data['unique']}[{values.index(value)}]"
-        expect(values.index(value) == index, f"{data['unique']}[{index}]", rule, value)
+    firsts: dict[Any, int] = {}
+    for index, value in enumerate(view[data["unique"]]):
+        first = firsts.setdefault(value, index)
+        rule = f"differ from {data['unique']}[{first}]"
+        expect(first == index, f"{data['unique']}[{index}]", rule, value)
 
 
 def _check_length(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:

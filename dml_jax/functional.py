@@ -105,9 +105,8 @@ class _Call:
     ):
         self.op, self.places, self.types = op, places, types
         self.targets, self.rounded, self.returned = tuple(targets), rounded, returned
-        self.in_order = [p for p, k in places] == [*range(len(places))] and types == [None] * len(
-            places
-        )
+        whole = [(number, None) for number in range(len(places))]
+        self.in_order = [*places] == whole and set(types) <= {None}
         self.is_direct = rounded is None and set(targets) <= {None}
 
     def __call__(

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import measure, memory
-from dml_jax.bench.cells import REPRESENTATIVES, cells
+from dml_jax.bench.cells import REPRESENTATIVES, TYPES, cells
 from dml_jax.bench.measure import Bench
 from dml_jax.bench.memory import Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
@@ -53,7 +53,9 @@ def test_typical_uses_have_the_type_and_about_the_elements(name: str, elements: 
         for use in OPERATORS[name].typical(elements, data_type):
             largest = max((*use.inputs, *use.outputs), key=lambda t: math.prod(t.sizes))
             assert largest.data_type.name == data_type
-            assert math.prod(largest.sizes) == pytest.approx(elements, rel=0.25, abs=100)
+            # Padding adds at each side of each dimension; regions have pictures of their own.
+            most = 4 * elements + 2**17
+            assert 0.75 * elements - 100 <= math.prod(largest.sizes) <= most
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVES)
@@ -75,7 +77,8 @@ def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses():
 def test_each_cell_has_a_name_of_its_own():
     found = cells(list(OPERATORS), megabytes=[0.01])
     assert len({cell.name for cell in found}) == len(found)
-    assert {cell.operator for cell in found} == {op.short_name for op in OPERATORS.values()}
+    with_uses = {op.short_name for op in OPERATORS.values() for t in TYPES if op.typical(2500, t)}
+    assert {cell.operator for cell in found} == with_uses
     assert "REDUCE LOG_SUM_EXP axes=[1] FLOAT16[1,32,16,8]" not in {c.name for c in found}
     assert any(c.name.startswith("REDUCE LOG_SUM_EXP axes=[1] FLOAT16[") for c in found)
 
@@ -441,9 +444,17 @@ def test_a_family_s_wrong_answer_is_seen():
     assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
 
 
-@pytest.mark.parametrize("name", sorted(expressions.EXPRESSIONS))
+_OF_JAX = ("GATHER_ND", "SCATTER", "ROI")  # their expressions need jax.numpy
+
+
+def _is_measured(name: str) -> bool:
+    return any(OPERATORS[f"DML_OPERATOR_{name}"].typical(130, t) for t in TYPES)
+
+
+@pytest.mark.parametrize("name", sorted(filter(_is_measured, expressions.EXPRESSIONS)))
 def test_an_expression_is_its_operator(name: str, no_x64: None):
-    """NumPy's, in every function and direction: another library than the operator's."""
+    """NumPy's where NumPy has it, in every function and direction."""
+    library = jnp if name.startswith(_OF_JAX) else np
     data, seen = Data(jax.devices()[0]), set()
     types = ["FLOAT32"] if OPERATORS[f"DML_OPERATOR_{name}"].typical(8, "FLOAT32") else []
     for cell in cells([name], types, [0.0005]):
@@ -452,7 +463,9 @@ def test_an_expression_is_its_operator(name: str, no_x64: None):
             continue
         seen.add(kind)
         ((*xs,), _) = data.sets(cell.function, 2)
-        found = expressions.EXPRESSIONS[name](cell.function, np)(*map(np.asarray, xs))
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            expression = expressions.EXPRESSIONS[name](cell.function, library)
+            found = expression(*map(library.asarray, xs))
         ours = memory.as_tuple(jax.jit(cell.function)(*xs))
         assert families.difference(ours, list(map(jnp.asarray, memory.as_tuple(found)))) == ""
 

@@ -242,7 +242,7 @@ def test_gradients_against_finite_differences(function: str, axes: tuple[int, ..
         ([], ["AxisCount to be at least 1, got 0"]),
         ([3], ["Axes[0] to be in [0, 2] (InputTensor.DimensionCount is 3), got 3"]),
         ([0, 1, 0], ["Axes[2] to differ from Axes[0], got 0"]),
-        ([4, 4], ["Axes[0] to be in [0, 2]", "Axes[1] to differ from Axes[0], got 4"]),
+        ([4, 4], ["Axes[1] to differ from Axes[0], got 4"]),
     ],
 )
 def test_axes(axes: list[int], messages: list[str]):

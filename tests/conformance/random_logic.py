@@ -12,8 +12,11 @@ def _truth(function: Callable[..., torch.Tensor]) -> Any:
 
 
 def _bits(function: Callable[..., torch.Tensor]) -> Any:
-    """Return a peer of the bits of FLOAT64, or of UINT64."""
-    return lambda op: lambda *xs: function(*(x.view(torch.int64) for x in xs)).view(xs[0].dtype)
+    """Return a peer of the bits of elements, of each type."""
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return lambda op: (
+        lambda *xs: function(*(x.view(kinds[x.element_size()]) for x in xs)).view(xs[0].dtype)
+    )
 
 
 def _is_infinity(op: Any) -> Callable[..., torch.Tensor]:
