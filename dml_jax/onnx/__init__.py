@@ -1,13 +1,47 @@
-"""Networks in ONNX's format as graphs of DirectML operators."""
+"""Networks in ONNX's format as graphs of DirectML operators. Its modules need the package onnx."""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dml_jax.errors import missing_extra
 
-try:
-    import onnx as _onnx  # noqa: F401  (every module of this package needs it)
-except ImportError:
-    raise missing_extra("onnx", "read ONNX models", "onnx") from None
-
-from dml_jax.onnx.model import free_sizes
-from dml_jax.onnx.network import Network, load_onnx
+if TYPE_CHECKING:
+    from dml_jax.onnx.model import free_sizes
+    from dml_jax.onnx.network import Network
 
 __all__ = ["Network", "free_sizes", "load_onnx"]
+
+
+def load_onnx(
+    model: Any,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    free_dimensions: Mapping[str, int] | None = None,
+) -> "Network":
+    """Return a network in ONNX's format as a graph of DirectML operators.
+
+    Args:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
+        free_dimensions: the sizes that stand for the names of free dimensions.
+
+    Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
+    """
+    _need_onnx()
+    from dml_jax.onnx import network
+
+    return network.load(model, input_shapes, free_dimensions)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _need_onnx()
+    from dml_jax.onnx import model, network
+
+    return network.Network if name == "Network" else model.free_sizes
+
+
+def _need_onnx() -> None:
+    if importlib.util.find_spec("onnx") is None:
+        raise missing_extra("onnx", "read ONNX models", "onnx")

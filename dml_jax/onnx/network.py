@@ -228,20 +228,12 @@ def load_translators() -> None:
         importlib.import_module(module.name)
 
 
-def load_onnx(
+def load(
     model: Any,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    free_dimensions: Mapping[str, int] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    free_dimensions: Mapping[str, int] | None,
 ) -> Network:
-    """Return a network in ONNX's format as a graph of DirectML operators.
-
-    Args:
-        model: a path, the bytes of a file, or an onnx.ModelProto.
-        input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
-        free_dimensions: the sizes that stand for the names of free dimensions.
-
-    Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
-    """
+    """Return the network of a model, as `load_onnx` says."""
     load_translators()
     read = models.read(model, input_shapes, free_dimensions)
     graph = read.proto.graph
