@@ -31,8 +31,8 @@ def cell_table(measured: Sequence[Measured], allocated: bool = False) -> Any:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("Operator", "Largest tensor"):
-        table.add_column(name, overflow="fold")
+    table.add_column("Operator", overflow="fold")
+    table.add_column("Largest tensor", no_wrap=True)
     for name in ("MB", "Time", *["Allocated"] * allocated, "GB/s", "Of copy"):
         table.add_column(name, justify="right", no_wrap=True)
     for m in measured:
