@@ -9,7 +9,8 @@ import numpy as np
 from dml_jax.enums import PaddingMode
 from dml_jax.errors import Expect
 from dml_jax.lowering import slicing
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.tensor import TensorDesc
 
 
 class Slice(Operator, op="SLICE"):
@@ -42,6 +43,18 @@ class Slice(Operator, op="SLICE"):
             sizes=op.output_tensor.sizes,
             strides=op.input_window_strides,
         )
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe the first half of the columns of a feature map."""
+        *most, width = typical_sizes(elements)
+        fields = {
+            "input_tensor": TensorDesc(data_type, [*most, width]),
+            "offsets": [0] * 4,
+            "sizes": [*most, max(width // 2, 1)],
+            "strides": [1] * 4,
+        }
+        return cls._accepted([fields])
 
     def lower(self, x):
         return slicing.cut(x, self.offsets, self.strides, self.sizes)
@@ -87,6 +100,18 @@ class Slice1(_Window, op="SLICE1"):
             return {}  # fewer elements than the window has may be read
         pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
         return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe the first half of the columns of a feature map."""
+        *most, width = typical_sizes(elements)
+        fields = {
+            "input_tensor": TensorDesc(data_type, [*most, width]),
+            "input_window_offsets": [0] * 4,
+            "input_window_sizes": [*most, max(width // 2, 1)],
+            "input_window_strides": [1] * 4,
+        }
+        return cls._accepted([fields])
 
     def lower(self, x):
         return slicing.cut(x, self.starts, self.input_window_strides, self.output_tensor.sizes)
