@@ -89,7 +89,7 @@ REFERENCE = {
         "dispatch.run.run_model",
         "dispatch.model.Model",
     ],
-    "ONNX networks": ["onnx.network.load_onnx", "onnx.network.Network"],
+    "ONNX networks": ["onnx.load_onnx", "onnx.network.Network"],
     "Enumerations": [
         f"enums.{name}"
         for name, value in vars(dml_jax.enums).items()
