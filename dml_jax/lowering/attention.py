@@ -4,7 +4,9 @@ B batches, S queries, L new keys, P past keys, T keys in all, N heads of keys an
 many heads of queries, D elements of a query or key, E of a value.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from jax import lax
 
 from dml_jax.lowering.mapping import precision
 from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.placed import placed
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
@@ -63,7 +66,7 @@ def appended(past: jax.Array | None, new: jax.Array) -> jax.Array:
     return new if past is None else jnp.concatenate([past.reshape(past.shape[-4:]), new], 2)
 
 
-def placed(past: jax.Array, new: jax.Array, starts: jax.Array, size: int) -> jax.Array:
+def overwritten(past: jax.Array, new: jax.Array, starts: jax.Array, size: int) -> jax.Array:
     """Return `past` [..., B, N, P, D] with `new` [B, L, N, D] over it from `starts` [B] on.
 
     The result is [B, N, `size`, D]: what lies beyond is left out, and elements that neither has
@@ -103,6 +106,7 @@ def attend(
     added: Sequence[jax.Array],
     seen: Sequence[jax.Array],
     filtered: float,
+    dtype: Any,
 ) -> jax.Array:
     """Return the values, weighted by how well queries and keys agree, [B, S, G*N*E] in FLOAT32.
 
@@ -112,7 +116,44 @@ def attend(
         added: is added to these, [B, G*N, S, T] or 1 in some dimensions.
         seen: false where a product becomes `filtered`, likewise.
         filtered: the product of what is not seen.
+        dtype: of the operator's tensors.
     """
+
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array, *added: jax.Array) -> jax.Array:
+        return _attend((q, k, v), scale, added, seen, filtered)
+
+    if dtype.itemsize > 2 or seen or len(added) > 1:
+        return plain(*parts, *added)
+    cuda = functools.partial(_by_cudnn, plain, scale, dtype)
+    return placed(plain, cuda=cuda)(*parts, *added)
+
+
+def _by_cudnn(
+    plain: Callable[..., jax.Array], scale: float, dtype: Any, *arrays: jax.Array
+) -> jax.Array:
+    """Return `plain(*arrays)` from cuDNN's one kernel, which stores no scores, if it takes them.
+
+    Its products are of `dtype`, with FLOAT32 sums.
+    """
+    q, k, v, *added = (lax.convert_element_type(x, dtype) for x in arrays)
+    k, v = k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
+    most = float(jnp.finfo(dtype).max)  # a row of masked scores of -inf would give NaN
+    bias = jnp.clip(added[0], -most, most) if added else None
+    try:
+        out = jax.nn.dot_product_attention(q, k, v, bias, scale=scale, implementation="cudnn")
+    except (NotImplementedError, RuntimeError, ValueError):  # of sizes, the device, its libraries
+        return plain(*arrays)
+    return wide(out).reshape(*q.shape[:2], -1)
+
+
+def _attend(
+    parts: Parts,
+    scale: float,
+    added: Sequence[jax.Array],
+    seen: Sequence[jax.Array],
+    filtered: float,
+) -> jax.Array:
+    """Return what `attend` returns, in the plain form."""
     q, k, v = map(wide, parts)
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head

@@ -37,7 +37,9 @@ class _Attention(Operator):
     the two differ where no key of a query is left. BOOLEAN masks where the element is 0, and
     nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
     after them are of packed sequences, which tensors of B batches are not. The bias is in the
-    present keys and values. Everything is computed in FLOAT32; outputs are rounded once.
+    present keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on
+    an NVIDIA GPU cuDNN computes attention of FLOAT16 whose mask is BOOLEAN or missing, and rounds
+    the weights of the values too.
 
     Gradient: through the softmax to all floats; none to a key that a mask replaces.
 
@@ -109,14 +111,16 @@ class _Attention(Operator):
             starts = jnp.clip(rest[0].reshape(-1), -new, size)
             seen = [attention.causal(starts, q.shape[1], new, size)]
             assert past_key is not None and past_value is not None
-            k = attention.placed(past_key, k, starts, size)
-            v = attention.placed(past_value, v, starts, size)
+            k = attention.overwritten(past_key, k, starts, size)
+            v = attention.overwritten(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
         added, left = self.masks(mask, k.shape[2])
         if position is not None:
             added.insert(0, position.reshape(position.shape[-4:]))
-        out = attention.attend((q, k, v), self.scale, added, seen + left, self.mask_filter_value)
+        seen += left
+        dtype = next(x.dtype for x in arrays if x is not None)
+        out = attention.attend((q, k, v), self.scale, added, seen, self.mask_filter_value, dtype)
         made = zip((out, k, v), self.outputs_of(), strict=True)
         tensors = [(x, getattr(self, f.name)) for x, f in made]
         return tuple(
