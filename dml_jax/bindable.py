@@ -33,7 +33,7 @@ class Bindable:
     Attributes:
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
-        is_one: whether it is one operator, with forms of its own where it is all of a program.
+        is_one: whether it is a single operator, for which the forms of `alone` are made.
     """
 
     c_name: ClassVar[str]
@@ -58,7 +58,10 @@ class Bindable:
         raise NotImplementedError
 
     def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Compute all results; where it maps elements, of arrays of any one shape."""
+        """Compute all results without checks.
+
+        An operator that maps elements takes arrays of any shape, if all have the same one.
+        """
         return self.compute(*arrays)
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
@@ -77,27 +80,29 @@ class Bindable:
         return len(outputs) != 1 or outputs[0].is_array
 
     def __call__(self, *arrays: Any) -> Any:
-        """The result, or a tuple of several, given one array for each input.
+        """Compute the result, or a tuple of several, from one array for each input.
+
+        Under a trace of JAX the call is a part of that program. Else it is a program of its own.
 
         Raises `DmlError` where shapes or types are not those of the tensors.
         """
         self._check_arrays(arrays)
         try:
             if any(isinstance(array, Tracer) for array in arrays):
-                return _part(self, *arrays)
-            return _program(self, *arrays)
+                return _inside_a_program(self, *arrays)
+            return _whole_program(self, *arrays)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
 
     def whole(self, *arrays: ArrayLike) -> Any:
-        """Compute what a call gives, in the form that is fastest as all that a program does.
+        """Compute what a call gives, by the form that is fastest as the whole program.
 
-        Around it XLA fuses nothing. Raises `DmlError` as a call does.
+        Raises `DmlError` as a call does.
         """
         self._check_arrays(arrays)
         try:
-            return _whole(self, *arrays)
+            return _as_whole_program(self, *arrays)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
@@ -168,12 +173,12 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _part(function: Bindable, *arrays: Any) -> Any:
+def _inside_a_program(function: Bindable, *arrays: Any) -> Any:
     with alone(False):
         return _returned(function, function.compute(*arrays))
 
 
-def _whole(function: Bindable, *arrays: Any) -> Any:
+def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
     with alone(function.is_one):
         results = function.compute
         if function.by_element:
@@ -181,7 +186,7 @@ def _whole(function: Bindable, *arrays: Any) -> Any:
         return _returned(function, results(*arrays))
 
 
-_program = jax.jit(_whole, static_argnums=0)
+_whole_program = jax.jit(_as_whole_program, static_argnums=0)
 
 
 def _returned(function: Bindable, results: Sequence[Any]) -> Any:
@@ -189,5 +194,5 @@ def _returned(function: Bindable, results: Sequence[Any]) -> Any:
 
 
 def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as all that a program does, if it is an operator or a graph."""
+    """Return the call of an operator or graph as a whole program; other functions as they are."""
     return function.whole if isinstance(function, Bindable) else function

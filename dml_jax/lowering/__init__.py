@@ -1,5 +1,13 @@
 """What operators compute, as pure functions of arrays. It knows no descriptors.
 
 Each function has a plain form in `jax.lax`, which is its meaning. Forms for one CPU or one NVIDIA
-GPU stand beside it where XLA's own program of the plain form is slow.
+GPU stand beside it where XLA's own program of the plain form is slow. These modules choose a form:
+
+- `reduce/primitive.py`, for reductions: by platform and devices, in every program.
+- `placed.py`, for other functions: by platform, in programs of one device.
+- `alone.py`: where one operator is the whole program.
+- `jax.lax.platform_dependent`, for convolutions: by platform, on any number of devices.
+
+`bindable.py` starts a program: `_inside_a_program` traces a call within a program of the user,
+`_whole_program` compiles an operator by itself. docs/performance.md has the table.
 """

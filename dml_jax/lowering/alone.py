@@ -1,8 +1,8 @@
-"""What an operator does where it is all that a program does, which it asks for as it is traced.
+"""Forms for an operator that is the whole program; `is_alone()` says so while it is traced.
 
-Inside of a larger program XLA fuses what maps and moves elements, and these forms would be in its
-way. There are three: elements are mapped over one flat axis; axes are merged last, in a call that
-XLA does not inline; neighbouring axes are reduced as one.
+Inside a larger program XLA fuses operators that map or move elements, and these forms would be in
+its way. There are three: elements are mapped over one flat axis; axes are merged last, in a call
+that XLA does not inline; neighbouring axes are reduced as one.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ ALIGNED = 64  # elements that a quarter is a multiple of
 
 @contextlib.contextmanager
 def alone(is_so: bool = True) -> Iterator[None]:
-    """Trace what is all of a program."""
+    """Trace the operator inside this context as a whole program, or not."""
     token = _ALONE.set(is_so)
     try:
         yield
@@ -37,7 +37,7 @@ def alone(is_so: bool = True) -> Iterator[None]:
 
 
 def is_alone() -> bool:
-    """Return whether what is traced is all of a program."""
+    """Return whether the operator that is traced is the whole program."""
     return _ALONE.get()
 
 
@@ -60,8 +60,9 @@ def _in_rows(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array]:
     """
     if xs[0].size <= LITTLE:
         return function(*xs)
-    rows = (even_rows(xs[0].size), -1)
-    results = function(*(written_by_all_cores(x.reshape(rows)) for x in xs))
+    count = even_rows(xs[0].size)
+    rows = (count, xs[0].size // count)
+    results = function(*(written_by_all_cores(reshaped(x, rows)) for x in xs))
     return [reshaped(y, xs[0].shape) for y in results]
 
 
@@ -118,9 +119,9 @@ def axes_merged_last(
 def merged(
     reduction: Callable[[jax.Array, Axes], jax.Array], x: jax.Array, axes: Axes
 ) -> jax.Array:
-    """Return `reduction(x, axes)`: alone on a GPU, of neighbouring axes as one.
+    """Return `reduction(x, axes)`; alone on a GPU, neighbouring axes are made one axis first.
 
-    XLA's kernel would find each element by its place on every axis, by divisions.
+    Otherwise XLA's kernel divides to find the place of each element on every axis.
     """
     if not is_alone():
         return reduction(x, axes)

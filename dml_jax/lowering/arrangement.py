@@ -15,7 +15,7 @@ from dml_jax.lowering.alone import axes_merged_last, is_alone
 from dml_jax.lowering.cores import leave_cores_idle, written_by_all_cores
 from dml_jax.lowering.placed import placed
 from dml_jax.lowering.reduce.kinds import Repeat
-from dml_jax.lowering.reduce.primitive import reduce
+from dml_jax.lowering.reduce.primitive import bind_reduction
 
 LONG = 2**8  # elements behind an axis along which XLA joins pieces in one loop as fast as it copies
 
@@ -54,7 +54,7 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
         at = [d + i for i, d in enumerate(repeated)]
         counts = tuple(repeats[d] for d in repeated)
         if repeated:
-            (x,) = reduce(Repeat(counts), lax.expand_dims(x, at), axes=at)
+            (x,) = bind_reduction(Repeat(counts), lax.expand_dims(x, at), axes=at)
         for d in repeated:
             x = x.reshape(*x.shape[:d], x.shape[d] * x.shape[d + 1], *x.shape[d + 2 :])
         return x

@@ -35,7 +35,7 @@ def even_rows(size: int) -> int:
 def read_by_all_cores(x: jax.Array, size: int, times: int = 1) -> jax.Array:
     """Give all cores a part of a loop that reads `size` elements, of which `x` are a slice.
 
-    `times` says how many times as many elements the arrays have that are sliced: XLA counts them.
+    XLA counts the elements of the sliced arrays: `times` as many as `size`.
     """
     if size * x.dtype.itemsize < MUCH:
         return x

@@ -1,4 +1,4 @@
-"""Functions that have another form on one device of a platform, as a primitive.
+"""The primitive of functions that have another form on one device of a platform.
 
 `jax.lax.platform_dependent` chooses by platform as well, but does not know whether the program is
 partitioned over devices, where a form that merges axes would gather them, or exported, where a form
@@ -55,28 +55,28 @@ def placed(function: Callable[..., Any], **forms: Callable[..., Any]) -> Callabl
     def call(*xs: jax.Array) -> Any:
         if any(has_explicit_axes(jax.typeof(x)) for x in xs):
             return function(*xs)
-        plain, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-        results = PLACED.bind(*xs, plain=plain, forms=tuple(forms.items()))
+        default, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+        results = PLACED.bind(*xs, default=default, forms=tuple(forms.items()))
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return call
 
 
-def _plain(*xs: Any, plain: ClosedJaxpr, forms: Any) -> list[Any]:
-    return jaxpr_as_fun(plain)(*xs)
+def _default(*xs: Any, default: ClosedJaxpr, forms: Any) -> list[Any]:
+    return jaxpr_as_fun(default)(*xs)
 
 
-def _lowered(ctx: Any, *xs: Any, plain: ClosedJaxpr, forms: Sequence[tuple[str, Any]]) -> Any:
+def _lowered(ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]]) -> Any:
     platform = platform_of(ctx) if is_on_one_device(ctx) else None
-    form = dict(forms).get(platform or "", jaxpr_as_fun(plain))
+    form = dict(forms).get(platform or "", jaxpr_as_fun(default))
     results = mlir.lower_fun(lambda *xs: jax.tree.leaves(form(*xs)), multiple_results=True)
     return results(ctx, *xs)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     results = PLACED.bind(*primals, **params)
-    plain = functools.partial(_plain, **params)
-    _, slopes = jax.jvp(plain, (*primals,), (*map(ad.instantiate_zeros, tangents),))
+    default = functools.partial(_default, **params)
+    _, slopes = jax.jvp(default, (*primals,), (*map(ad.instantiate_zeros, tangents),))
     return results, slopes
 
 
@@ -91,15 +91,15 @@ class _Mapped:
         return jax.vmap(self.form, self.axes)(*xs)
 
 
-def _batched(xs: Any, axes: Any, *, plain: ClosedJaxpr, forms: Any) -> Any:
-    mapped = _Mapped(jaxpr_as_fun(plain), tuple(axes))
+def _batched(xs: Any, axes: Any, *, default: ClosedJaxpr, forms: Any) -> Any:
+    mapped = _Mapped(jaxpr_as_fun(default), tuple(axes))
     forms = tuple((platform, _Mapped(form, tuple(axes))) for platform, form in forms)
-    results = PLACED.bind(*xs, plain=jax.make_jaxpr(mapped)(*xs), forms=forms)
+    results = PLACED.bind(*xs, default=jax.make_jaxpr(mapped)(*xs), forms=forms)
     return results, [0] * len(results)
 
 
-PLACED.def_impl(_plain)
-PLACED.def_abstract_eval(lambda *_, plain, forms: plain.out_avals)
+PLACED.def_impl(_default)
+PLACED.def_abstract_eval(lambda *_, default, forms: default.out_avals)
 mlir.register_lowering(PLACED, _lowered)
 ad.primitive_jvps[PLACED] = _jvp
 batching.primitive_batchers[PLACED] = _batched

@@ -17,7 +17,7 @@ from dml_jax.lowering.alone import merged
 from dml_jax.lowering.numbers import where, wide
 from dml_jax.lowering.reduce import slopes  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.kinds import Arg, Extreme, LogSumExp, Norm, Product, Sum
-from dml_jax.lowering.reduce.primitive import Kind, reduce
+from dml_jax.lowering.reduce.primitive import Kind, bind_reduction
 from dml_jax.lowering.shapes import Axes
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
@@ -37,7 +37,7 @@ def _rounded(reduction: Reduction) -> Reduction:
 
 
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return reduce(Sum(), x, axes=axes)[0]
+    return bind_reduction(Sum(), x, axes=axes)[0]
 
 
 @_rounded
@@ -75,17 +75,17 @@ def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
 @_rounded
 def multiply(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the product."""
-    return reduce(Product(), x, axes=axes)[0]
+    return bind_reduction(Product(), x, axes=axes)[0]
 
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the largest element, or NaN where there is one."""
-    return merged(lambda x, axes: reduce(Extreme(True), x, axes=axes)[0], x, axes)
+    return merged(lambda x, axes: bind_reduction(Extreme(True), x, axes=axes)[0], x, axes)
 
 
 def min_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the smallest element, or NaN where there is one."""
-    return merged(lambda x, axes: reduce(Extreme(False), x, axes=axes)[0], x, axes)
+    return merged(lambda x, axes: bind_reduction(Extreme(False), x, axes=axes)[0], x, axes)
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -102,7 +102,7 @@ def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
     """Reduce by a kind that widens each piece of `x` where it is read."""
 
     def computed(x: jax.Array, axes: Axes) -> jax.Array:
-        return lax.convert_element_type(reduce(kind, x, axes=axes)[0], x.dtype)
+        return lax.convert_element_type(bind_reduction(kind, x, axes=axes)[0], x.dtype)
 
     return merged(computed, x, axes)
 
@@ -124,7 +124,7 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: np.dtype, last: bool) -
     """
 
     def computed(x: jax.Array, axes: Axes) -> jax.Array:
-        (index,) = reduce(Arg(largest, last), x, axes=axes)
+        (index,) = bind_reduction(Arg(largest, last), x, axes=axes)
         return lax.convert_element_type(index, dtype)
 
     return merged(computed, lax.stop_gradient(x), axes)

@@ -12,7 +12,7 @@ Axes = Sequence[int]
 Parts = tuple[jax.Array, ...]
 """What is kept of the elements along axes: arrays of one shape."""
 
-LITTLE = 2**15  # elements of an array that takes longer to start on than to go through
+LITTLE = 2**15  # elements up to which to start another form takes longer than to read the array
 
 
 def are_known(shape: Sequence[Any]) -> bool:

@@ -62,7 +62,8 @@ class _Indexed(Operator):
 class _Gather(_Indexed):
     """Reads elements where an index tensor says.
 
-    Choices: an index that is still out of range is clamped to it.
+    Choices: an index that is out of range, after negative ones count from the end, is clamped to
+    the nearest end.
 
     Gradient: the output's, added up at the elements that were read.
 
@@ -178,8 +179,8 @@ class GatherNd1(_GatherNd, op="GATHER_ND1"):
 class _Scatter(_Indexed):
     """Writes elements where an index tensor says.
 
-    Choices: an index that is still out of range writes nothing. Of several that name one place, the
-    last in row-major order of the indices writes, on every platform.
+    Choices: an index that is out of range, after negative ones count from the end, writes nothing.
+    Of several indices of one place, the last in row-major order writes, on every platform.
 
     Gradient: the output's, for the input where nothing was written, for each update where it was
     written.
@@ -234,7 +235,8 @@ class OneHot(_Indexed, op="ONE_HOT"):
     `on` are the first two elements of the values, in row-major order; each index is that of the
     line along `axis`.
 
-    Choices: a line whose index is still out of range is `off` everywhere.
+    Choices: a line whose index is out of range, after negative ones count from the end, is `off`
+    everywhere.
 
     Gradient: for each of the two values, the sum of the output's over its copies.
 

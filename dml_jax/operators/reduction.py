@@ -105,12 +105,12 @@ class Reduce(_OverAxes, op="REDUCE"):
     SUM_SQUARE `sum(x^2)`; LOG_SUM `ln(sum(x))`; LOG_SUM_EXP `ln(sum(exp(x)))`; ARGMAX and ARGMIN
     the index of the largest (smallest) element.
 
-    Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. In which
-    order floats are added is the program's, so that the last digits of a sum, and whether a part of
-    it overflows, may differ between REDUCE alone and inside of another program. MIN and MAX give
-    NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to the smallest index,
-    which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by the maximum; L2
-    squares elements as they are, so that those of FLOAT32 beyond 1e19 give infinity, below 1e-23 0.
+    Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. The
+    compiled program decides the order in which floats are added: the last digits of a sum, and
+    whether a part of it overflows, may differ between REDUCE alone and inside of another program.
+    MIN and MAX give NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to
+    the smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted
+    by the maximum. L2 is right also where the square of an element is beyond the type's range.
     Denormals of FLOAT32 may count as 0, but in ARGMIN and ARGMAX: on a CPU XLA reads and writes 0
     for them, on a GPU it does not.
 

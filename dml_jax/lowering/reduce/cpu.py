@@ -22,9 +22,9 @@ from dml_jax.lowering.shapes import Axes, last_row, run_by_run, runs_of
 
 Combine = Callable[[Sequence[jax.Array]], jax.Array]
 
-FEWEST = 10  # blocks of a column, at least; as many as leave the fewest slices, which XLA fuses
+FEWEST = 10  # blocks of a column: from here to FUSED, the number that leaves the fewest slices
 FUSED = 15  # slices of x up to which XLA fuses what makes x, and that are not cut in blocks
-STORED = 24  # slices that are combined at once where they are stored, and nothing is fused
+STORED = 24  # slices that a later stage combines at once; they are in memory, nothing is fused
 SHORT_LOOP = 32  # columns so few that a loop goes over whole blocks, for LLVM to make vectors
 PIECE = 1024  # elements of a row that are added up at once, which keeps a sum near a pairwise one
 WHOLE = 2**14  # elements of an axis that is not cut where no piece divides it
@@ -99,7 +99,7 @@ def _as_it_is(x: jax.Array) -> jax.Array:
 
 
 def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
-    """[k, n, c] -> [k, c]: short columns at once, others in blocks, and then what these leave."""
+    """[k, n, c] -> [k, c]: short columns at once; long ones in blocks, whose results come next."""
     k, n, c = x.shape
     step, size = 1, x.size
     if c < SHORT_LOOP:
@@ -111,7 +111,7 @@ def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
     def some(begin: int, end: int) -> jax.Array:
         part = lax.slice_in_dim(x, begin * step, end * step, axis=1)
         if part.size * STORED >= size:
-            # XLA counts all bytes of arrays of which such slices are less than a fifteenth.
+            # Of a slice that is less than a fifteenth of an array, XLA counts the whole array.
             part = read_by_all_cores(part, size, times=1 if part.size * FUSED >= size else 2)
         return start(part)
 
@@ -126,7 +126,7 @@ def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
 
 
 def _rows(rows: Any, start: Any, x: jax.Array, sizes: Sequence[int]) -> jax.Array:
-    """[k, n] -> [k]: long rows, of axes of these sizes, in pieces, and then what these leave."""
+    """[k, n] -> [k]: rows of axes of these sizes; long ones in pieces, whose results come next."""
     k, n = x.shape
     length = _length_of_pieces(sizes)
 
@@ -173,12 +173,12 @@ def _length_of_pieces(sizes: Sequence[int]) -> int:
 # one array; and where it makes vectors of a maximum of floats, that drops NaN.
 
 
-def with_nan(
+def rows_with_nan_flag(
     op: Callable[[Any, Any], Any], identity: Callable[[np.dtype], Any], keeps: bool = False
 ) -> Any:
-    """Return the reduction by `op` along the last axis, beside which goes whether there is NaN.
+    """Return the reduction by `op` along the last axis, with a flag of NaN beside it.
 
-    Where `op` keeps NaN by itself, that is asked of short rows alone, whose loop it makes better.
+    Where `op` keeps NaN by itself, only short rows have the flag, which makes their loop better.
     """
 
     def rows(x: jax.Array) -> jax.Array:

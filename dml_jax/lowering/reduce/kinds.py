@@ -25,7 +25,7 @@ from dml_jax.lowering.numbers import (
 from dml_jax.lowering.placed import in_memory
 from dml_jax.lowering.reduce import cpu, gpu, packed
 from dml_jax.lowering.reduce.exponential import exp_of_negative
-from dml_jax.lowering.reduce.primitive import Kind, Layout, reduce
+from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
 from dml_jax.lowering.shapes import (
     LITTLE,
     Axes,
@@ -35,6 +35,22 @@ from dml_jax.lowering.shapes import (
     reduced_shape,
     restored,
     runs_of,
+)
+
+
+def _zero(dtype: np.dtype) -> Any:
+    return dtype.type(0)
+
+
+def _one(dtype: np.dtype) -> Any:
+    return dtype.type(1)
+
+
+_SUM = cpu.Fold(
+    functools.partial(pairwise, lax.add), cpu.rows_with_nan_flag(lax.add, _zero, keeps=True)
+)
+_PRODUCT = cpu.Fold(
+    functools.partial(pairwise, lax.mul), cpu.rows_with_nan_flag(lax.mul, _one, keeps=True)
 )
 
 
@@ -82,7 +98,7 @@ class Repeat(Kind):
         return (lax.broadcast_in_dim(x, shape, range(x.ndim)),)
 
     def transposed(self, cotangent: jax.Array, x: Any, axes: Axes) -> jax.Array:
-        (total,) = reduce(Sum(), wide(cotangent), axes=axes)
+        (total,) = bind_reduction(Sum(), wide(cotangent), axes=axes)
         return lax.convert_element_type(total, cotangent.dtype)
 
 
@@ -102,23 +118,11 @@ class Product(Kind):
         return self.plain(x, axes)
 
 
-def _zero(dtype: np.dtype) -> Any:
-    return dtype.type(0)
-
-
-def _one(dtype: np.dtype) -> Any:
-    return dtype.type(1)
-
-
-_SUM = cpu.Fold(functools.partial(pairwise, lax.add), cpu.with_nan(lax.add, _zero, keeps=True))
-_PRODUCT = cpu.Fold(functools.partial(pairwise, lax.mul), cpu.with_nan(lax.mul, _one, keeps=True))
-
-
 @dataclass(frozen=True)
 class Norm(Kind):
     """The square root of the sum of squares, in the type that elements accumulate in.
 
-    Squares of float32 are summed in float64, where there is that, and none is beyond its range.
+    A CPU and a GPU sum squares of float32 in float64, where no square overflows.
     """
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
@@ -172,7 +176,7 @@ class Extreme(Kind):
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         own = lax.reduce_max if self.largest else lax.reduce_min
-        return (restored(_with_nan(lambda x: own(x, axes), x, self.largest), axes),)
+        return (restored(_nan_by_integers(lambda x: own(x, axes), x, self.largest), axes),)
 
     def smooth(self, x: jax.Array, axes: Axes) -> Parts:
         own = lax.reduce_max if self.largest else lax.reduce_min
@@ -199,14 +203,16 @@ class Extreme(Kind):
         return (extreme_across(y, layout.over(axes), self.largest),)
 
 
-def _with_nan(reduce: Callable[[jax.Array], jax.Array], x: jax.Array, largest: bool) -> jax.Array:
+def _nan_by_integers(
+    reduction: Callable[[jax.Array], jax.Array], x: jax.Array, largest: bool
+) -> jax.Array:
     """Reduce floats by way of integers, since XLA's reductions and collectives may drop NaN."""
     if not is_float(x):
-        return reduce(x)
+        return reduction(x)
     y = wide(x)
     integer = signed_type(y.dtype)
     nan = np.iinfo(integer).max if largest else np.iinfo(integer).min
-    key = reduce(where(x != x, nan, ordered_bits(lax.bitcast_convert_type(y, integer))))
+    key = reduction(where(x != x, nan, ordered_bits(lax.bitcast_convert_type(y, integer))))
     value = lax.bitcast_convert_type(ordered_bits(key), y.dtype)
     return where(key == nan, np.nan, lax.convert_element_type(value, x.dtype))
 
@@ -214,7 +220,7 @@ def _with_nan(reduce: Callable[[jax.Array], jax.Array], x: jax.Array, largest: b
 def extreme_across(x: jax.Array, names: tuple[str, ...], largest: bool) -> jax.Array:
     """Return the extreme of what devices have, over the named mesh axes."""
     across = lax.pmax if largest else lax.pmin
-    return _with_nan(lambda x: across(x, names), x, largest)
+    return _nan_by_integers(lambda x: across(x, names), x, largest)
 
 
 def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
@@ -239,7 +245,7 @@ def _extreme_rows(x: jax.Array, largest: bool) -> jax.Array:
     if x.dtype.itemsize == 1 and x.shape[-1] < cpu.UNROLLED:
         return cpu.least_and_greatest(x)[largest]
     op = lax.max if largest else lax.min
-    return cpu.with_nan(op, functools.partial(lowest, largest=largest))(x)
+    return cpu.rows_with_nan_flag(op, functools.partial(lowest, largest=largest))(x)
 
 
 _EXTREMES = {
@@ -399,7 +405,7 @@ def _logarithm_of_rows(x: jax.Array) -> jax.Array:
     return _logarithm(top, total)
 
 
-# One array, the logarithm of what has been summed: XLA's CPU reads x once for it.
+# It keeps one array, the running logarithm, and XLA's CPU reads x once for it.
 _LOGARITHM = cpu.Fold(_logarithm_of, _logarithm_of_rows, wide)
 
 
@@ -411,9 +417,9 @@ class ExpSum(Kind):
         return (wide_type(dtype),) * 2
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        (top,) = reduce(Extreme(True), x, axes=axes)
+        (top,) = bind_reduction(Extreme(True), x, axes=axes)
         top = wide(top)
-        return top, reduce(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
+        return top, bind_reduction(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu":
@@ -452,9 +458,9 @@ class Counted(Kind):
         return (wide_type(dtype),) * 2
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        (value,) = reduce(Extreme(self.largest), x, axes=axes)
+        (value,) = bind_reduction(Extreme(self.largest), x, axes=axes)
         equal = lax.convert_element_type(x == value, wide_type(x.dtype))
-        return wide(value), reduce(Sum(), equal, axes=axes)[0]
+        return wide(value), bind_reduction(Sum(), equal, axes=axes)[0]
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform != "cuda":

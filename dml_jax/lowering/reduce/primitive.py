@@ -1,10 +1,10 @@
-"""What is computed along axes, as one primitive: how, depends on devices, platform and layout.
+"""The primitive of all reductions, and how devices, platform and layout choose its form.
 
-- On one device, or inside shard_map, by the form of the platform.
-- Where XLA partitions it over several devices, by the same form on each device's part, and by
-  collectives of the reduced size for what the devices have to agree on.
-- Else by the plain form, which XLA partitions well: in an export, in a shard_map over some axes
-  only, on meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning).
+- On one device, or inside shard_map: the form of the platform.
+- Where XLA partitions it over several devices: the same form on each device's part, then
+  collectives of the reduced size, by which the devices agree.
+- Else the plain form, which XLA partitions well: in an export, in a shard_map over some axes only,
+  on meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning).
 
 The forms by platform reshape and slice along the axes, which XLA partitions by moving data; so the
 choice cannot be left to it.
@@ -89,9 +89,9 @@ class Kind:
         return self.plain(*xs, **axes)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        """Compute on each device of several, of its part; mesh axes have names here.
+        """Compute one device's part, where several devices share `x`; mesh axes have names here.
 
-        Where it is not overridden, the plain form is partitioned.
+        XLA partitions the plain form of a kind that does not override this method.
         """
         raise NotImplementedError
 
@@ -100,16 +100,17 @@ class Kind:
         raise NotImplementedError
 
 
-def reduce(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
+def bind_reduction(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
     """Compute a kind of reduction of `xs` along `axes`, which have size 1 in the results."""
     return tuple(REDUCE.bind(*xs, kind=kind, axes=tuple(sorted(axes)), devices=_devices()))
 
 
 @functools.cache
 def _devices() -> ClosedJaxpr:
-    """Make a program with a custom_partitioning, for which JAX finds out the devices first.
+    """Return a jaxpr that contains a custom_partitioning, for a parameter of REDUCE.
 
-    It is a parameter of the primitive, since the call that the primitive becomes is seen too late.
+    By this parameter JAX determines the devices before it lowers a program. The custom_partitioning
+    that REDUCE itself becomes appears too late for that.
     """
     call = custom_partitioning(lambda x: x)
     call.def_partition(lambda *_: None, sharding_rule="i -> i")
@@ -200,19 +201,19 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
 
 
 def _digest(function: Callable[..., Any], x: jax.Array, platform: str) -> str:
-    """Return a text that is the same for what computes the same, in any process."""
+    """Return a text that two functions share if they compute the same, in any process."""
     program = _ADDRESS.sub("", str(jax.make_jaxpr(function)(x)))
     return hashlib.sha256(f"{program} {platform}".encode()).hexdigest()
 
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
     if all(type(dx) is ad.Zero for dx in tangents) or not _is_real(kind, primals):
-        results = reduce(kind, *primals, axes=axes)
+        results = bind_reduction(kind, *primals, axes=axes)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     at = kind.linear
     if at is not None and [i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero] == [at]:
         operands = [*primals[:at], tangents[at], *primals[at + 1 :]]
-        return reduce(kind, *primals, axes=axes), reduce(kind, *operands, axes=axes)
+        return bind_reduction(kind, *primals, axes=axes), bind_reduction(kind, *operands, axes=axes)
     tangents = tuple(map(ad.instantiate_zeros, tangents))
     rule = RULES.get(type(kind), _derivative_of_plain)
     return rule(primals, tangents, kind, axes)
@@ -224,13 +225,13 @@ def _is_real(kind: Kind, primals: Any) -> bool:
 
 def _derivative_of_plain(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> Any:
     _, slopes = jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
-    return reduce(kind, *primals, axes=axes), slopes
+    return bind_reduction(kind, *primals, axes=axes), slopes
 
 
 def _transposed(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
     (ct,), at = cotangents, kind.linear
     if at is None or not ad.is_undefined_primal(xs[at]):
-        raise NotImplementedError("what is not linear has no transpose")
+        raise NotImplementedError("only a linear reduction has a transpose")
     result: list[Any] = [None] * len(xs)
     result[at] = (
         ad.Zero(xs[at].aval) if type(ct) is ad.Zero else kind.transposed(ct, *xs, axes=axes)
@@ -246,14 +247,14 @@ def _batched(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tup
             jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
             for x, d in zip(xs, dims, strict=True)
         ]
-    results = reduce(kind, *xs, axes=[a + (a >= at) for a in axes])
+    results = bind_reduction(kind, *xs, axes=[a + (a >= at) for a in axes])
     return results, [at] * len(results)
 
 
 def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
     if kind.linear == 0:
-        terms = zip(*(reduce(kind, dx, axes=axes) for dx in series[0]), strict=True)
-        return reduce(kind, *primals, axes=axes), [*map(list, terms)]
+        terms = zip(*(bind_reduction(kind, dx, axes=axes) for dx in series[0]), strict=True)
+        return bind_reduction(kind, *primals, axes=axes), [*map(list, terms)]
     return jet.jet(functools.partial(kind.smooth, axes=axes), primals, series)
 
 

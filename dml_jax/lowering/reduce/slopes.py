@@ -32,7 +32,7 @@ from dml_jax.lowering.reduce.kinds import (
     Product,
     Sum,
 )
-from dml_jax.lowering.reduce.primitive import Kind, derivative, reduce
+from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.shapes import Axes, Parts, are_known, last_row
 
 LONGEST = 2**13  # elements of a row that a GPU's kernel holds
@@ -52,22 +52,22 @@ _by_all_cores = placed(lambda x: x, cpu=functools.partial(written_by_all_cores, 
 
 
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return reduce(Sum(), x, axes=axes)[0]
+    return bind_reduction(Sum(), x, axes=axes)[0]
 
 
 @derivative(Extreme)
 def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Parts, Parts]:
     """1 shared by the extreme elements; beside NaN 0."""
     (x,), (dx,), largest = primals, tangents, kind.largest
-    y = reduce(kind, x, axes=axes)
+    y = bind_reduction(kind, x, axes=axes)
     constant = lax.stop_gradient(x)
     if _are_rows(x, axes):
-        (value,) = map(stored, reduce(Extreme(largest), constant, axes=axes))
+        (value,) = map(stored, bind_reduction(Extreme(largest), constant, axes=axes))
         chosen = lax.convert_element_type(constant == value, wide(x).dtype)
         share = chosen / lax.max(stored(_sum(chosen, axes)), chosen.dtype.type(1))
         dy = _sum(share * wide(dx), axes)
     else:
-        value, count = map(stored, reduce(Counted(largest), constant, axes=axes))
+        value, count = map(stored, bind_reduction(Counted(largest), constant, axes=axes))
         chosen = lax.convert_element_type(wide(_by_all_cores(constant)) == value, value.dtype)
         dy = _sum(chosen * wide(dx), axes) / lax.max(count, count.dtype.type(1))
     return y, (lax.convert_element_type(dy, x.dtype),)
@@ -77,14 +77,14 @@ def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Par
 def _of_log_sum_exp(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The softmax; 0 where the sum of exponentials is infinite, or 0."""
     (x,), (dx,) = primals, tangents
-    y = reduce(kind, x, axes=axes)
+    y = bind_reduction(kind, x, axes=axes)
     if _are_rows(x, axes):
-        top = stored(wide(reduce(Extreme(True), lax.stop_gradient(x), axes=axes)[0]))
+        top = stored(wide(bind_reduction(Extreme(True), lax.stop_gradient(x), axes=axes)[0]))
         power = _power(x, top)
         # The sum is at least 1, but 0 where the top is infinite.
         total = lax.max(stored(_sum(power, axes)), power.dtype.type(0.5))
         return y, (_sum(power / total * wide(dx), axes),)
-    top, total = map(stored, reduce(ExpSum(), x, axes=axes))
+    top, total = map(stored, bind_reduction(ExpSum(), x, axes=axes))
     total = where(is_infinite(top), 1, total)
     return y, (_sum(_power(_by_all_cores(x), top) * wide(dx), axes) / total,)
 
@@ -99,7 +99,7 @@ def _power(x: jax.Array, top: jax.Array) -> jax.Array:
 def _of_exp_sum(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The maximum is a constant shift, whose derivative is 0."""
     (x,), (dx,) = primals, tangents
-    top, total = reduce(kind, x, axes=axes)
+    top, total = bind_reduction(kind, x, axes=axes)
     power = lax.exp(wide(x) - stored(finite(top)))
     return (top, total), (lax.full_like(top, 0), _sum(power * wide(dx), axes))
 
@@ -108,7 +108,7 @@ def _of_exp_sum(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Pa
 def _of_norm(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The vector of length 1; 0 where the norm is 0 or infinite."""
     (x,), (dx,) = primals, tangents
-    (norm,) = reduce(kind, x, axes=axes)
+    (norm,) = bind_reduction(kind, x, axes=axes)
     # A constant scale keeps the derivatives in range; where the norm is 0 it leaves 0 of them.
     size = lax.max(norm, np.finfo(norm.dtype).tiny)
     scale = lax.stop_gradient(where(norm == 0, 0, 1 / size))
@@ -129,7 +129,7 @@ class ProductTangent(Kind):
         return jax.jvp(functools.partial(Product().plain, axes=axes), (x,), (dx,))[1]
 
     def transposed(self, cotangent: jax.Array, x: Any, dx: Any, axes: Axes) -> jax.Array:
-        return reduce(ProductCotangent(), x, cotangent, axes=axes)[0]
+        return bind_reduction(ProductCotangent(), x, cotangent, axes=axes)[0]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class ProductCotangent(Kind):
 
     def on(self, platform: str, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
         """By division where no product is zero, denormal, infinite or NaN."""
-        (whole,) = reduce(Product(), x, axes=axes)
+        (whole,) = bind_reduction(Product(), x, axes=axes)
         size = lax.abs(whole)
         divides = jnp.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf))
         if platform == "cpu":
@@ -161,7 +161,7 @@ class ProductCotangent(Kind):
         return (lax.while_loop(lambda state: ~state[0], multiplied, state)[1],)
 
     def transposed(self, cotangent: jax.Array, x: Any, y: Any, axes: Axes) -> jax.Array:
-        return reduce(ProductTangent(), x, cotangent, axes=axes)[0]
+        return bind_reduction(ProductTangent(), x, cotangent, axes=axes)[0]
 
 
 @derivative(Product)
@@ -171,7 +171,7 @@ def _of_product(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Pa
     is_manual = jax.sharding.get_abstract_mesh().manual_axes
     if is_manual or has_explicit_axes(jax.typeof(x)):
         return jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
-    return reduce(kind, x, axes=axes), reduce(ProductTangent(), x, dx, axes=axes)
+    return bind_reduction(kind, x, axes=axes), bind_reduction(ProductTangent(), x, dx, axes=axes)
 
 
 @derivative(Arg)
