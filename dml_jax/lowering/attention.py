@@ -119,13 +119,13 @@ def attend(
         dtype: of the operator's tensors.
     """
 
-    def plain(q: jax.Array, k: jax.Array, v: jax.Array, *added: jax.Array) -> jax.Array:
-        return _attend((q, k, v), scale, added, seen, filtered)
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return _attend((q, k, v), scale, (), (), filtered)
 
-    if dtype.itemsize > 2 or seen or len(added) > 1:
-        return plain(*parts, *added)
+    if dtype.itemsize > 2 or seen or added:
+        return _attend(parts, scale, added, seen, filtered)
     cuda = functools.partial(_by_cudnn, plain, scale, dtype)
-    return placed(plain, cuda=cuda)(*parts, *added)
+    return placed(plain, partitioned=True, cuda=cuda)(*parts)
 
 
 def _by_cudnn(
@@ -135,12 +135,10 @@ def _by_cudnn(
 
     Its products are of `dtype`, with FLOAT32 sums.
     """
-    q, k, v, *added = (lax.convert_element_type(x, dtype) for x in arrays)
+    q, k, v = (lax.convert_element_type(x, dtype) for x in arrays)
     k, v = k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
-    most = float(jnp.finfo(dtype).max)  # a row of masked scores of -inf would give NaN
-    bias = jnp.clip(added[0], -most, most) if added else None
     try:
-        out = jax.nn.dot_product_attention(q, k, v, bias, scale=scale, implementation="cudnn")
+        out = jax.nn.dot_product_attention(q, k, v, scale=scale, implementation="cudnn")
     except (NotImplementedError, RuntimeError, ValueError):  # of sizes, the device, its libraries
         return plain(*arrays)
     return wide(out).reshape(*q.shape[:2], -1)

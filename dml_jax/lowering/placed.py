@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
@@ -46,27 +48,45 @@ def has_explicit_axes(x: Any) -> bool:
     return bool(x.sharding.mesh.explicit_axes or jax.sharding.get_abstract_mesh().explicit_axes)
 
 
-def placed(function: Callable[..., Any], **forms: Callable[..., Any]) -> Callable[..., Any]:
+@functools.cache
+def custom_partitioning_jaxpr() -> ClosedJaxpr:
+    """Return a jaxpr that contains a custom_partitioning, for a parameter of a primitive.
+
+    By this parameter JAX determines the devices before it lowers a program. A custom_partitioning
+    that the primitive itself becomes appears too late for that.
+    """
+    call = custom_partitioning(lambda x: x)
+    call.def_partition(lambda *_: None, sharding_rule="i -> i")
+    return jax.make_jaxpr(call)(jax.ShapeDtypeStruct((1,), np.float32))
+
+
+def placed(
+    function: Callable[..., Any], *, partitioned: bool = False, **forms: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return `function`, which one device of a platform computes by the form of that name.
 
     A form gives what the function gives, an array or a tuple of them: `placed(f, cpu=g)(x)`.
+    `partitioned` says that a form contains a custom_partitioning.
     """
 
     def call(*xs: jax.Array) -> Any:
         if any(has_explicit_axes(jax.typeof(x)) for x in xs):
             return function(*xs)
         default, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-        results = PLACED.bind(*xs, default=default, forms=tuple(forms.items()))
+        parts = custom_partitioning_jaxpr() if partitioned else None
+        results = PLACED.bind(*xs, default=default, forms=tuple(forms.items()), devices=parts)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return call
 
 
-def _default(*xs: Any, default: ClosedJaxpr, forms: Any) -> list[Any]:
+def _default(*xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
     return jaxpr_as_fun(default)(*xs)
 
 
-def _lowered(ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]]) -> Any:
+def _lowered(
+    ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]], devices: Any
+) -> Any:
     platform = platform_of(ctx) if is_on_one_device(ctx) else None
     form = dict(forms).get(platform or "", jaxpr_as_fun(default))
     results = mlir.lower_fun(lambda *xs: jax.tree.leaves(form(*xs)), multiple_results=True)
@@ -91,15 +111,16 @@ class _Mapped:
         return jax.vmap(self.form, self.axes)(*xs)
 
 
-def _batched(xs: Any, axes: Any, *, default: ClosedJaxpr, forms: Any) -> Any:
+def _batched(xs: Any, axes: Any, *, default: ClosedJaxpr, forms: Any, devices: Any) -> Any:
     mapped = _Mapped(jaxpr_as_fun(default), tuple(axes))
     forms = tuple((platform, _Mapped(form, tuple(axes))) for platform, form in forms)
-    results = PLACED.bind(*xs, default=jax.make_jaxpr(mapped)(*xs), forms=forms)
+    default = jax.make_jaxpr(mapped)(*xs)
+    results = PLACED.bind(*xs, default=default, forms=forms, devices=devices)
     return results, [0] * len(results)
 
 
 PLACED.def_impl(_default)
-PLACED.def_abstract_eval(lambda *_, default, forms: default.out_avals)
+PLACED.def_abstract_eval(lambda *_, default, **__: default.out_avals)
 mlir.register_lowering(PLACED, _lowered)
 ad.primitive_jvps[PLACED] = _jvp
 batching.primitive_batchers[PLACED] = _batched

@@ -38,7 +38,7 @@ class _Attention(Operator):
     nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
     after them are of packed sequences, which tensors of B batches are not. The bias is in the
     present keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on
-    an NVIDIA GPU cuDNN computes attention of FLOAT16 whose mask is BOOLEAN or missing, and rounds
+    an NVIDIA GPU cuDNN computes attention of FLOAT16 without masks and position bias, and rounds
     the weights of the values too.
 
     Gradient: through the softmax to all floats; none to a key that a mask replaces.

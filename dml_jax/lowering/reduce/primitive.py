@@ -24,11 +24,16 @@ import numpy as np
 from jax.experimental import jet
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dml_jax.lowering.placed import has_explicit_axes, is_on_one_device, platform_of
+from dml_jax.lowering.placed import (
+    custom_partitioning_jaxpr,
+    has_explicit_axes,
+    is_on_one_device,
+    platform_of,
+)
 from dml_jax.lowering.shapes import Axes, Parts, are_known, reduced_shape
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
@@ -102,19 +107,9 @@ class Kind:
 
 def bind_reduction(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
     """Compute a kind of reduction of `xs` along `axes`, which have size 1 in the results."""
-    return tuple(REDUCE.bind(*xs, kind=kind, axes=tuple(sorted(axes)), devices=_devices()))
-
-
-@functools.cache
-def _devices() -> ClosedJaxpr:
-    """Return a jaxpr that contains a custom_partitioning, for a parameter of REDUCE.
-
-    By this parameter JAX determines the devices before it lowers a program. The custom_partitioning
-    that REDUCE itself becomes appears too late for that.
-    """
-    call = custom_partitioning(lambda x: x)
-    call.def_partition(lambda *_: None, sharding_rule="i -> i")
-    return jax.make_jaxpr(call)(jax.ShapeDtypeStruct((1,), np.float32))
+    return tuple(
+        REDUCE.bind(*xs, kind=kind, axes=tuple(sorted(axes)), devices=custom_partitioning_jaxpr())
+    )
 
 
 Rule = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
