@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from forms import by_many_cores, of_few_elements, of_platform
-from samples import SAMPLES, random_array
+from records import record_of
 
 import dml_jax
 from dml_jax import (
@@ -55,12 +55,12 @@ def operators(type_: str) -> dict[str, Operator]:
 @pytest.mark.parametrize("name", operators("FLOAT32"))
 def test_the_same_answer_alone(name: str, type_: str, platform: str):
     op = operators(type_)[name]
-    sample = SAMPLES[op.c_name]
-    arrays = [random_array(sample, t, seed) for seed, t in enumerate(op.inputs)]
+    record = record_of(type(op))
+    arrays = record.arrays(np.random.default_rng(0), op)
     many = by_many_cores() if platform == "cpu" else contextlib.nullcontext()
     with of_few_elements(), of_platform(platform), many:
         results = jax.tree.leaves(jax.jit(op.whole)(*arrays))
-    for result, expected in zip(results, sample.reference(op, *arrays), strict=True):
+    for result, expected in zip(results, record.expected(op, arrays), strict=True):
         np.testing.assert_array_equal(result, expected)
 
 

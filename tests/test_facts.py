@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from facts import DOCUMENTED, ENUMS, Example, examples
-from samples import SAMPLES
+from records import record_of
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, TensorDesc, enums
@@ -23,7 +23,13 @@ CONSTRAINTS = [(n, c) for n in DOCUMENTED for c in DOCUMENTED[n].get("constraint
 )
 def test_what_breaks_a_constraint_is_refused(name: str, constraint: dict[str, Any]):
     """By its fields; the descriptor of tensors of one element, but for that, is taken."""
-    good = SAMPLES[name].plain(OPERATORS[name]).to_json()["Desc"]
+    op_class = OPERATORS[name]
+    group, rows = next(iter(op_class.support.groups.items()))
+    types = {
+        field: next(t.name for t in types if t.name in ("FLOAT32", "UINT32"))
+        for field, types in rows[0].types.items()
+    }
+    good = record_of(op_class).simplest(op_class, 4, types, group).to_json()["Desc"]
     assert OPERATORS[name].from_json(good)
     with pytest.raises(DmlError) as refused:
         OPERATORS[name].from_json({**good, **constraint["broken"]})

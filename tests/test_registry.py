@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from facts import DOCUMENTED
-from records import FLOATS, Record, combinations, records
+from records import FLOATS, Record, combinations, record_of, records
 
 import dml_jax
 from dml_jax import DmlError, FeatureLevel, FusedActivation, TensorDesc, facts, operator_from_json
@@ -35,14 +35,6 @@ _UNDECIDED = (IndexError, ValueError, ZeroDivisionError, AttributeError)
 def rng_of(op_class: type[Operator], salt: int = 0) -> np.random.Generator:
     """Return random numbers that differ from operator to operator, and not from run to run."""
     return np.random.default_rng(zlib.crc32(op_class.short_name.encode()) + salt)
-
-
-def record_of(op_class: type[Operator]) -> Record:
-    """Return the record of an operator; fails by its name where there is none."""
-    known = records()
-    if op_class.short_name not in known:
-        pytest.fail(f"{op_class.c_name} has no record in tests/records/{op_class.family}.py")
-    return known[op_class.short_name]
 
 
 def drawn(op_class: type[Operator], count: int = 1, only: str | None = None) -> list[Operator]:

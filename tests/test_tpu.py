@@ -6,7 +6,7 @@ from unittest import mock
 import jax
 import numpy as np
 import pytest
-from samples import SAMPLES, random_array
+from records import record_of
 
 from dml_jax import DepthSpaceOrder, DepthToSpace1, SpaceToDepth1, TensorDesc
 
@@ -21,10 +21,10 @@ def test_moves_elements(cls: Any, order: DepthSpaceOrder):
     op = cls.infer(
         input_tensor=TensorDesc("FLOAT32", [2, 18, 6, 9]), block_size=3, order=str(order)
     )
-    x = random_array(SAMPLES[op.c_name], op.inputs[0], 3)
+    (x,) = record_of(cls).arrays(np.random.default_rng(3), op)
     jax.clear_caches()
     with mock.patch.object(jax.lax, "platform_dependent", _for_tpu):
         result = jax.jit(lambda x: op.lower(x))(x)
     jax.clear_caches()
-    (expected,) = SAMPLES[op.c_name].reference(op, x)
+    (expected,) = record_of(cls).expected(op, [x])
     np.testing.assert_array_equal(result, expected)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dml_jax import TensorDesc, facts
 from dml_jax.enums import TensorDataType
@@ -300,3 +301,11 @@ def _records() -> dict[str, Record]:
 def records() -> dict[str, Record]:
     """Return the record of every operator, by its name without DML_OPERATOR_."""
     return _records()
+
+
+def record_of(op_class: type[Operator]) -> Record:
+    """Return the record of an operator; fails by its name where there is none."""
+    known = records()
+    if op_class.short_name not in known:
+        pytest.fail(f"{op_class.c_name} has no record in tests/records/{op_class.family}.py")
+    return known[op_class.short_name]
