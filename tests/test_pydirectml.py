@@ -574,7 +574,7 @@ dml.activation_relu(x, 2)
 
 def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dml_jax.pydirectml", *arguments]
-    path = str(Path(dml.__file__).parent.parent)
+    path = str(Path(dml.__file__).parents[2])
     env = {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "PATH": ""}
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
 
@@ -595,7 +595,7 @@ def test_a_program_runs_unmodified(tmp_path: Path):
     assert lines[0] == "Traceback (most recent call last):"
     assert 'File "sub/program.py", line 15, in <module>' in lines[1]
     assert lines[-1].startswith("TypeError: pydirectml.activation_relu: too many positional")
-    assert "dml_jax/pydirectml.py" not in failed.stderr
+    assert "dml_jax/pydirectml" not in failed.stderr
     faulty = PROGRAM.replace("dml.activation_relu(x, 2)", "dml.join([x, x], 4)")
     (tmp_path / "sub" / "program.py").write_text(faulty)
     _, *before, last = ran(tmp_path, "sub/program.py").stderr.splitlines()

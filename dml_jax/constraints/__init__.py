@@ -1,0 +1,36 @@
+"""Check and solve the constraint records of `dml_jax.facts`.
+
+A record is a dictionary; its first key says what it demands:
+
+- `{"equal": [T, ...], "of": ["DataType", "DimensionCount", "Sizes"]}`: the tensors agree; with
+  `"except": "Axis"` not in that dimension;
+- `{"type": T, "is": TYPE or PATH}`; `{"range": F, "from", "below" or "to"}`;
+  `{"least": F, "value"}`; `{"one_of": F, "values"}` (None: left out); `{"nonzero": F}`;
+  `{"unique": F}`; `{"length": F, "is"}`;
+- `{"shapes": {T: PATTERN}}`: a letter is one number in the whole record; `1|N` is either;
+  `{...}` holds an expression; `...` is any sizes, `1...` any ones, `B...` one list of sizes;
+- `{"broadcast": [T, ...], "to": U}`: each size is 1 or that of U;
+- `{"size": PATH, "is": "window", "window": {...}}`: the output size of a sliding window;
+- `{"holds": EXPRESSION, "each": "i", "let": {...}}`: the expression is true, for every i;
+- `{"given": T, "with": U}`, `{"at_least_one": [T, ...]}`: which tensors may be left out.
+
+`"where": {PATH: value, list, "given" or "absent"}` limits a record to such descriptions, and
+`"levels": {"below" or "from": LEVEL}` to such feature levels.
+"""
+
+from dml_jax.constraints.expressions import Aspect, UnknownError, View, aspect_of, is_wrong
+from dml_jax.constraints.record import Record, check, records_of
+from dml_jax.constraints.solving import solve_sizes, solve_types
+
+__all__ = [
+    "Aspect",
+    "Record",
+    "UnknownError",
+    "View",
+    "aspect_of",
+    "check",
+    "is_wrong",
+    "records_of",
+    "solve_sizes",
+    "solve_types",
+]

@@ -1,0 +1,223 @@
+"""Read the fields of a description, and the expressions and paths of constraint records."""
+
+import ast
+import functools
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from dml_jax.descriptor import Size2D
+from dml_jax.enums import Enumeration
+from dml_jax.tensor import TensorDesc
+
+# A field, and "DataType", "DimensionCount" or "Sizes" of a tensor, "" of an attribute.
+Aspect = tuple[str, str]
+
+
+class UnknownError(Exception):
+    """Raised where an expression reads a field that is missing or wrong."""
+
+
+class TensorView:
+    """A tensor as expressions read it."""
+
+    def __init__(self, tensor: TensorDesc):
+        self.Sizes = tensor.sizes
+        self.DimensionCount = tensor.dimension_count
+        self.DataType = tensor.data_type.name
+        self.Flags = tensor.flags.name
+
+
+def _readable(value: Any) -> Any:
+    """Return a field's value as expressions read it."""
+    if isinstance(value, TensorDesc):
+        return TensorView(value)
+    if isinstance(value, Enumeration):
+        return value.suffix
+    if isinstance(value, tuple):
+        return tuple(map(_readable, value))
+    if isinstance(value, Size2D):
+        return SimpleNamespace(Width=value.width, Height=value.height)
+    return value
+
+
+class View(Mapping[str, Any]):
+    """The fields of a description by their C names, as expressions read them.
+
+    Args:
+        values: the converted values; None for a field that is left out.
+        counts: the lists that each count is the length of.
+    """
+
+    def __init__(self, values: Mapping[str, Any], counts: Mapping[str, Sequence[str]]):
+        self._values = values
+        self._counts = counts
+        self._read: dict[str, Any] = {}
+        self.let: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.let:
+            return self.let[name]
+        if name not in self._read:
+            if name in self._values:
+                self._read[name] = _readable(self._values[name])
+            elif name in self._counts:
+                lists = [self._values.get(c) for c in self._counts[name]]
+                if not any(isinstance(v, tuple) for v in lists):
+                    raise UnknownError(name)
+                self._read[name] = next(len(v) for v in lists if v is not None)
+            elif name in _FUNCTIONS:
+                raise KeyError(name)  # `eval` looks among the functions then
+            else:
+                raise UnknownError(name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def is_given(self, name: str) -> bool:
+        """Return whether the field `name` is there and not None."""
+        return self._values.get(name) is not None
+
+    def count_of(self, name: str) -> str | None:
+        """Return the count field of a list, if it counts no other list."""
+        return next((c for c, lists in self._counts.items() if list(lists) == [name]), None)
+
+    def lists_of(self, count: str) -> Sequence[str]:
+        """Return the lists that a count field is the length of."""
+        return self._counts.get(count, ())
+
+    def is_known(self, name: str) -> bool:
+        """Return whether the value of the field or count `name` is known, None included."""
+        return name in self._values or any(c in self._values for c in self._counts.get(name, ()))
+
+
+def _stripped(sizes: Sequence[int]) -> tuple[int, ...]:
+    first = next((d for d, size in enumerate(sizes) if size != 1), len(sizes))
+    return tuple(sizes[first:])
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "len": len,
+    "min": min,
+    "max": max,
+    "product": math.prod,
+    "stripped": _stripped,
+    "given": lambda value: value is not None,
+}
+
+
+@functools.cache
+def _compiled(text: str) -> Any:
+    return compile(text.replace("[*]", "[:]"), "<constraint>", "eval")
+
+
+def evaluate(text: str | int, view: View) -> Any:
+    """Return the value of an expression on the fields of `view`."""
+    if not isinstance(text, str):
+        return text
+    return eval(_compiled(text), {"__builtins__": {}, **_FUNCTIONS}, view)
+
+
+def value_of(node: ast.expr, view: View) -> Any:
+    """Return the value of a part of an expression on the fields of `view`."""
+    return evaluate(ast.unparse(node), view)
+
+
+@functools.cache
+def parsed(text: str) -> ast.expr:
+    """Return the tree of an expression."""
+    return ast.parse(text.replace("[*]", "[:]"), mode="eval").body
+
+
+@functools.cache
+def roots(text: str) -> frozenset[Aspect]:
+    """Return the fields, with the aspects, that an expression reads."""
+    found: set[Aspect] = set()
+    tree = parsed(text)
+    plain: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        inner = node.value if isinstance(node, ast.Attribute) else None
+        while isinstance(inner, ast.Subscript):
+            inner = inner.value
+        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name):
+            found.add((inner.id, node.attr))
+            plain.add(inner)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node not in plain and node.id not in _FUNCTIONS:
+            found.add((node.id, ""))
+    return frozenset(found)
+
+
+def root_of(path: str) -> str:
+    """Return the field that a path names: `Axes` of `Axes[*]`."""
+    return re.split(r"[.\[]", path)[0]
+
+
+def aspect_of(path: str) -> Aspect:
+    """Return the field and the aspect that the path of a fault names."""
+    root, *rest = re.split(r"[.\[]", path)
+    aspects = ("DataType", "DimensionCount", "Sizes")
+    return root, next((aspect for aspect in aspects if aspect in rest), "")
+
+
+def is_wrong(wrong: Collection[Aspect], root: str, aspect: str) -> bool:
+    """Return whether an aspect of a field, or one that it rests on, is among those in `wrong`."""
+    if (root, "") in wrong or (root, aspect) in wrong:
+        return True
+    return aspect == "Sizes" and (root, "DimensionCount") in wrong
+
+
+def places(text: str, view: View) -> list[tuple[str, Any]]:
+    """Return (path, value) of each element that a path names: `Axes[*]` names several."""
+
+    def walk(node: ast.expr) -> list[tuple[str, Any]]:
+        if isinstance(node, ast.Name):
+            return [(node.id, view[node.id])]
+        if isinstance(node, ast.Attribute):
+            return [(f"{t}.{node.attr}", getattr(v, node.attr, None)) for t, v in walk(node.value)]
+        if not isinstance(node, ast.Subscript):
+            raise TypeError(f"{text!r} is not a path")
+        found = []
+        for t, v in walk(node.value):
+            if isinstance(node.slice, ast.Slice):
+                ends = (node.slice.lower, node.slice.upper)
+                start, stop = (None if e is None else value_of(e, view) for e in ends)
+                indices = range(*slice(start, stop).indices(len(v)))
+            else:
+                index = value_of(node.slice, view)
+                indices = [index + len(v) if index < 0 else index]
+            found += [(f"{t}[{i}]", v[i]) for i in indices]
+        return found
+
+    return walk(parsed(text))
+
+
+class _Substituted(ast.NodeTransformer):
+    """Replaces the name of an index by its number, and adds numbers up."""
+
+    def __init__(self, name: str, number: int):
+        self.name, self.number = name, number
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self.number) if node.id == self.name else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+            return ast.Constant(eval(ast.unparse(node), {"__builtins__": {}}))
+        return node
+
+
+def with_index(text: str, name: str | None, number: int) -> str:
+    """Return an expression with a number in place of the index `name`."""
+    if name is None:
+        return text
+    tree = ast.parse(text, mode="eval")
+    return ast.unparse(_Substituted(name, number).visit(tree))

@@ -1,0 +1,147 @@
+"""Constraint records, and the check of a description by all records of an operator."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from dml_jax.constraints.checks import CHECKS
+from dml_jax.constraints.expressions import (
+    Aspect,
+    UnknownError,
+    View,
+    aspect_of,
+    evaluate,
+    is_wrong,
+    root_of,
+    roots,
+)
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import Expect
+
+
+class Record:
+    """One constraint, compiled: what it reads, when it applies, and how it is checked."""
+
+    def __init__(self, data: Mapping[str, Any]):
+        self.data = data
+        self.kind = next(key for key in data if key in CHECKS)
+        self.where: Mapping[str, Any] = data.get("where", {})
+        self.levels: Mapping[str, str] = data.get("levels", {})
+        self.reads = frozenset(self._reads())
+
+    def __repr__(self) -> str:
+        return f"Record({self.data})"
+
+    def _texts(self) -> Iterator[str]:
+        data = self.data
+        yield from self.where
+        for key in ("range", "least", "one_of", "nonzero", "unique", "size", "holds", "except"):
+            if key in data:
+                yield data[key]
+        for key in ("is", "below", "to", "from"):
+            if isinstance(data.get(key), str) and data[key] != "window" and not self._is_type(key):
+                yield data[key] if self.kind != "broadcast" else f"{data[key]}.Sizes"
+        yield from (str(v) for v in data.get("window", {}).values())
+        yield from data.get("let", {}).values()
+        if self.kind == "shapes":
+            for pattern in data["shapes"].values():
+                yield from re.findall(r"{([^}]*)}", str(pattern))
+
+    def _is_type(self, key: str) -> bool:
+        return self.kind == "type" and key == "is" and self.data["is"].isupper()
+
+    def _reads(self) -> Iterator[Aspect]:
+        bound = {self.data.get("each"), *self.data.get("let", {})}
+        for text in self._texts():
+            yield from (r for r in roots(text) if r[0] not in bound)
+        data = self.data
+        if self.kind == "type":
+            is_tensor = "Tensor" in data["type"]
+            yield aspect_of(data["type"] + ".DataType") if is_tensor else (data["type"], "")
+        elif self.kind == "length":
+            yield data["length"], ""
+        # Tensors that the record compares are looked at one by one, where it is checked.
+
+    def holds_at(self, level: FeatureLevel) -> bool:
+        """Return whether the record applies at a feature level."""
+        below, start = self.levels.get("below"), self.levels.get("from")
+        if below is not None and level >= FeatureLevel.of(below):
+            return False
+        return start is None or level >= FeatureLevel.of(start)
+
+    def applies(self, view: View) -> bool:
+        """Return whether the `where` of the record fits the description."""
+        for path, wanted in self.where.items():
+            root = root_of(path)
+            if wanted in ("given", "absent"):
+                if view.is_given(root) != (wanted == "given"):
+                    return False
+            elif not view.is_given(root) and view.is_known(root) and path != root:
+                return False
+            else:
+                value = evaluate(path, view)
+                if value not in (wanted if isinstance(wanted, list) else [wanted]):
+                    return False
+        return True
+
+    def check(self, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
+        """Add the faults of a description to `expect`; aspects in `wrong` are not looked at."""
+        for root, _ in self.reads:
+            if view.is_known(root) and view[root] is None and self.kind != "at_least_one":
+                absent_is_read = self.kind == "holds" and f"given({root})" in self.data["holds"]
+                if not absent_is_read and root not in self.where:
+                    return  # about a field that is left out
+        CHECKS[self.kind](self.data, view, expect, wrong)
+
+
+# Records that say more about a single field come first: later ones rely on it.
+_ORDER = ["at_least_one", "given", "least", "nonzero", "unique", "length", "range", "equal", "type"]
+
+
+def records_of(records: Iterable[Mapping[str, Any]]) -> tuple[Record, ...]:
+    """Return the records in the order in which they are checked."""
+    made = [Record(data) for data in records]
+    return tuple(sorted(made, key=lambda r: _ORDER.index(r.kind) if r.kind in _ORDER else 99))
+
+
+def check(
+    records: Iterable[Record],
+    view: View,
+    expect: Expect,
+    wrong: set[Aspect],
+    level: FeatureLevel,
+) -> None:
+    """Check every record that applies at a feature level, and add what is wrong to `expect`.
+
+    Args:
+        records: the records of the operator.
+        view: the fields; a field that is missing or wrong is not in it.
+        expect: collects the faults.
+        wrong: the aspects that have a fault; those found here are added.
+        level: the feature level.
+    """
+    undecided: list[tuple[Record, Exception]] = []
+    for record in records:
+        if not record.holds_at(level):
+            continue
+        names = {root for root, _ in record.reads}
+        if record.kind == "size":  # a window that is too large is said before there is an output
+            names -= {aspect_of(record.data["size"])[0]}
+        if any(not view.is_known(name) for name in names):
+            continue
+        if any(is_wrong(wrong, root, aspect) for root, aspect in record.reads):
+            continue
+        before = len(expect.faults)
+        try:
+            if record.applies(view):
+                record.check(view, expect, wrong)
+        except UnknownError:
+            continue
+        except (IndexError, ZeroDivisionError, ValueError) as error:
+            undecided.append((record, error))
+        for fault in expect.faults[before:]:
+            root, aspect = aspect_of(fault.field)
+            wrong |= {(name, aspect) for name in (root, *view.lists_of(root))}
+    if undecided and not expect.faults and not wrong:
+        record, error = undecided[0]
+        raise TypeError(f"{expect.operator}: {record} cannot be checked") from error

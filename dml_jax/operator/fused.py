@@ -1,0 +1,137 @@
+"""Activations without tensors, which an operator applies to its result."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from dml_jax import constraints
+from dml_jax.constraints import View
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.fields import Fused
+from dml_jax.operator.base import OPERATORS, Operator, named
+from dml_jax.operator.checks import NEWEST
+
+
+class FusedActivation:
+    """An activation without tensors, which an operator applies to its result.
+
+    Made by `ActivationRelu.fused()`, or `ActivationElu.fused(alpha=0.5)`.
+
+    Attributes:
+        operator: the activation's class.
+        attributes: its attributes, by field.
+    """
+
+    __slots__ = ("attributes", "operator")
+    operator: type[Operator]
+    attributes: dict[str, Any]
+
+    def __init__(self, operator: type[Operator], /, **attributes: Any):
+        if not callable(getattr(operator, "function", None)):
+            name = getattr(operator, "c_name", repr(operator))
+            raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
+        faults: list[Fault] = []
+        plain = [f for f in operator.fields if not f.tensor]
+        for f in operator.fields:
+            if f.tensor and attributes.get(f.name) is not None:
+                rule = "be left out: an activation that is fused has no tensors"
+                faults.append(Fault(operator.c_name, f.c_name, rule, attributes.pop(f.name)))
+        broken = operator._convert(attributes, faults)
+        tensors = [f for f in operator.fields if f.tensor]
+        operator._fill(attributes, faults, broken, tensors)
+        values = {f.name: attributes.get(f.name) for f in plain}
+        view = View(
+            {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
+        )
+        expect = Expect(operator.c_name)
+        constraints.check(operator._records(), view, expect, set(), NEWEST)
+        faults += expect.faults
+        if faults:
+            raise DmlError(faults)
+        object.__setattr__(self, "operator", operator)
+        object.__setattr__(self, "attributes", values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a FusedActivation is immutable: cannot set {name!r}")
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return the activation of floats `x`, in the type of `x`."""
+        attributes = dict(self.attributes)
+        scale_bias = attributes.pop("scale_bias", None)
+        if scale_bias is not None:
+            x = x * x.dtype.type(scale_bias.scale) + x.dtype.type(scale_bias.bias)
+        return self.operator.function(x, **attributes)
+
+    @property
+    def introduced(self) -> FeatureLevel:
+        """The feature level that introduced the activation."""
+        return self.operator.support.introduced
+
+    # As constraint records read it.
+
+    @property
+    def Type(self) -> str:  # noqa: N802
+        """The name of the activation, as in constraint constraints."""
+        return self.operator.short_name
+
+    InputTensor = OutputTensor = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return {"Type", and the attributes beside it}, as DxDispatch's JSON has it."""
+        values = {
+            f.c_name: f.kind.to_json(self.attributes[f.name])
+            for f in self.operator.fields
+            if not f.tensor and self.attributes[f.name] is not None
+        }
+        return {"Type": self.operator.c_name, **values}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "FusedActivation":
+        """Return the activation that `to_json` gave `value`. Raises `DmlError`."""
+        operator, fields = named(value)
+        if not isinstance(fields, Mapping):
+            raise DmlError([Fault(operator.c_name, "", "be an object", fields)])
+        faults: list[Fault] = []
+        attributes: dict[str, Any] = {}
+        names = {f.c_name: f for f in operator.fields}
+        for c_name, item in fields.items():
+            f = names.get(c_name)
+            if f is None:
+                rule = f"be a field of {operator.c_name}{nearest(c_name, names)}"
+                faults.append(Fault(operator.c_name, str(c_name), rule, item))
+            elif item is not None:
+                try:
+                    attributes[f.name] = f.kind.from_json(item, fields)
+                except DmlError as error:
+                    faults += error.moved(operator.c_name, c_name)
+        if faults:
+            raise DmlError(faults)
+        return cls(operator, **attributes)
+
+    def _key(self) -> tuple[Any, ...]:
+        kinds = {f.name: f.kind for f in self.operator.fields}
+        values = self.attributes.items()
+        return self.operator.c_name, *(None if v is None else kinds[n].key(v) for n, v in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FusedActivation) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> Any:
+        return _fused_again, (self.operator.c_name, self.attributes)
+
+    def __repr__(self) -> str:
+        kinds = {f.name: f.kind for f in self.operator.fields}
+        values = [f"{n}={kinds[n].shown(v)}" for n, v in self.attributes.items() if v is not None]
+        return f"{self.operator.__name__}.fused({', '.join(values)})"
+
+
+def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
+    return FusedActivation(OPERATORS[c_name], **attributes)
+
+
+Fused.activation = FusedActivation

@@ -1,0 +1,28 @@
+"""Typical sizes and attributes, by which operators are shown and measured."""
+
+from typing import Any
+
+from dml_jax.fields import Array, Choice, Integer, Kind, Tensor
+from dml_jax.tensor import TensorDesc
+
+
+def typical_sizes(elements: int) -> tuple[int, int, int, int]:
+    """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
+    side = 2 ** min((max(elements, 1).bit_length() - 1) // 3, 8)
+    channels = min(max(elements // side**2, 1), 64)
+    return max(elements // (side**2 * channels), 1), channels, side, side
+
+
+def smallest(kind: Kind, tensor: TensorDesc) -> Any:
+    """Return the smallest value of a field that is no trivial one; of a tensor field, `tensor`."""
+    match kind:
+        case Array():
+            count = 2 if smallest(kind.element, tensor) is tensor else tensor.dimension_count
+            return [smallest(kind.element, tensor)] * count
+        case Integer():
+            return max(kind.least, 1)
+        case Choice(enumeration=members):
+            return next(iter(members))
+        case Tensor():
+            return tensor
+    return 1

@@ -1,0 +1,147 @@
+"""Microsoft's Python module `pydirectml`, whose programs run here as they are.
+
+`import dml_jax.pydirectml as dml` in a program, or run an unmodified one with
+`python -m dml_jax.pydirectml PROGRAM.py [ARGUMENTS]`, for which `import pydirectml` finds this
+module. Functions, classes, argument names and defaults are PyDirectML's (DirectML 1.9.1).
+
+Choices, where PyDirectML crashes, reads foreign memory or loses a value:
+
+- `f / x` is f / x (DirectMLX computes 1 / (f * x)).
+- `TensorPolicy.default` and `.interleaved_channel` can be read, and a `GraphBuilder` takes one.
+- A tensor that is not FLOAT32 is bound from an array of its own type, or from numbers that its type
+  holds; float32 data of another 32-bit type are bits, as in PyDirectML. A result has the type of
+  its tensor.
+- Inputs are matched by position, and checked. Outputs are those that `build` was given, in any
+  order.
+- An error is a `PyDirectMLError`, which is a `DmlError` and, as in PyDirectML, a `RuntimeError`.
+  An argument of another type raises `TypeError`.
+"""
+
+from dml_jax.pydirectml.arguments import (
+    PyDirectMLError,
+)
+from dml_jax.pydirectml.enumerations import (
+    ConvolutionDirection,
+    ConvolutionMode,
+    ExecutionFlags,
+    InterpolationMode,
+    MatrixTransform,
+    OperatorType,
+    OutputOptions,
+    PaddingMode,
+    RecurrentNetworkDirection,
+    TensorDataType,
+    TensorFlags,
+)
+from dml_jax.pydirectml.expressions import (
+    Expression,
+    FusedActivation,
+    Size2D,
+)
+from dml_jax.pydirectml.functions import (
+    GRUOutputs,
+    MaxPoolingOutputs,
+    activation_identity,
+    activation_linear,
+    activation_relu,
+    activation_sigmoid,
+    activation_soft_max,
+    activation_tanh,
+    add,
+    average_pooling,
+    batch_normalization,
+    convolution,
+    divide,
+    gather,
+    gemm,
+    gru,
+    input_tensor,
+    join,
+    local_response_normalization,
+    max_pooling,
+    mean_variance_normalization,
+    multiply,
+    padding,
+    reinterpret,
+    slice,
+    subtract,
+    up_sample_2d,
+    value_scale_2d,
+)
+from dml_jax.pydirectml.models import (
+    Binding,
+    Device,
+    GraphBuilder,
+    Model,
+)
+from dml_jax.pydirectml.tensors import (
+    Dimensions,
+    TensorData,
+    TensorDesc,
+    TensorPolicy,
+)
+
+__all__ = [
+    "Binding",
+    "ConvolutionDirection",
+    "ConvolutionMode",
+    "Device",
+    "Dimensions",
+    "ExecutionFlags",
+    "Expression",
+    "FusedActivation",
+    "GRUOutputs",
+    "GraphBuilder",
+    "InterpolationMode",
+    "MatrixTransform",
+    "MaxPoolingOutputs",
+    "Model",
+    "OperatorType",
+    "OutputOptions",
+    "PaddingMode",
+    "PyDirectMLError",
+    "RecurrentNetworkDirection",
+    "Size2D",
+    "TensorData",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "TensorPolicy",
+    "activation_identity",
+    "activation_linear",
+    "activation_relu",
+    "activation_sigmoid",
+    "activation_soft_max",
+    "activation_tanh",
+    "add",
+    "average_pooling",
+    "batch_normalization",
+    "convolution",
+    "divide",
+    "gather",
+    "gemm",
+    "gru",
+    "input_tensor",
+    "join",
+    "local_response_normalization",
+    "max_pooling",
+    "mean_variance_normalization",
+    "multiply",
+    "padding",
+    "reinterpret",
+    "slice",
+    "subtract",
+    "up_sample_2d",
+    "value_scale_2d",
+]
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # as error messages and `help` shall name it
+
+# Their members are attributes of the module too: a later NONE, FORWARD or CONVOLUTION takes the
+# name, as in PyDirectML.
+_FLAT = (
+    *(TensorDataType, TensorFlags, MatrixTransform, RecurrentNetworkDirection, ConvolutionMode),
+    *(ConvolutionDirection, InterpolationMode, PaddingMode, ExecutionFlags, OperatorType),
+)
+for _enumeration in _FLAT:
+    globals().update(_enumeration.__members__)

@@ -1,0 +1,216 @@
+"""Devices, graphs in the making, and compiled models with the inputs that stay with them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dml_jax import compiled, graph, tensor
+from dml_jax.errors import Unquoted
+from dml_jax.pydirectml.arguments import checked, refuse
+from dml_jax.pydirectml.enumerations import ExecutionFlags
+from dml_jax.pydirectml.expressions import Expression
+from dml_jax.pydirectml.tensors import TensorData, TensorPolicy
+
+
+class Device:
+    """A device: the first accelerator that JAX finds, or else the CPU.
+
+    Args:
+        use_gpu: whether to take an accelerator.
+        use_debug_layer: changes nothing: arguments are always checked.
+    """
+
+    @checked
+    def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
+        found = jax.local_devices() if use_gpu else jax.local_devices(backend="cpu")
+        self._device = found[0]
+
+    def __repr__(self) -> str:
+        return f"dml.Device on {'CPU' if self._device.platform == 'cpu' else 'GPU'}"
+
+    @checked
+    def compute(
+        self,
+        model: "Model",
+        inputs: "Sequence[Binding | None]",
+        outputs: "Sequence[Expression | None]",
+        /,
+    ) -> list[TensorData]:
+        """Return the values of a model's outputs.
+
+        Args:
+            model: the model.
+            inputs: one binding for each graph input, in the order of their indices.
+            outputs: expressions of which the model was built; None is left out.
+        """
+        return model._compute(self, inputs, outputs)
+
+
+class GraphBuilder:
+    """Collects the operators of a graph.
+
+    Args:
+        device: where the graph will run.
+        tensor_policy: how the outputs of operators lie in memory.
+    """
+
+    @checked
+    def __init__(self, device: Device, tensor_policy: TensorPolicy = TensorPolicy.default) -> None:
+        self._device = device
+        self._graph = graph.GraphBuilder(tensor_policy._policy)
+        self._inputs: dict[int, graph.Expression] = {}
+
+    @checked
+    def build(
+        self, flags: ExecutionFlags | int, outputs: "Sequence[Expression | None]", /
+    ) -> "Model":
+        """Return the compiled model of these outputs; empty expressions are left out."""
+        wanted = [o._source for o in outputs if o is not None and o._source is not None]
+        return Model._of(self, wanted)
+
+    def _input(self, index: int, desc: tensor.TensorDesc) -> graph.Expression:
+        if index not in self._inputs:
+            self._inputs[index] = self._graph.input_tensor(str(index), desc)
+        elif self._inputs[index].desc != desc:
+            rule = f"be {self._inputs[index].desc!r}, as input_index {index} has"
+            raise refuse("input_tensor", "tensor_desc", rule, desc)
+        return self._inputs[index]
+
+
+class Binding:
+    """The values of a graph input.
+
+    Args:
+        expr: the graph input.
+        data: an array, of which float32 values are taken at once; its elements lie in memory as the
+            tensor says, so that one with strides of 0 needs few.
+    """
+
+    @checked
+    def __init__(self, expr: Expression, data: Any) -> None:
+        self._desc = expr._there.desc
+        self._data = _bytes_of(self._desc, data)
+
+
+def _bytes_of(desc: tensor.TensorDesc, data: Any) -> np.ndarray:
+    """Return the elements of a tensor, flat and in the tensor's type, as a copy."""
+    array = np.asarray(data)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"pydirectml.Binding: argument 'data' must hold numbers, not {array.dtype}")
+    flat = array.reshape(-1)
+    if flat.size < desc.span:
+        rule = f"hold {desc.span} elements ({desc.shown()})"
+        raise refuse("Binding", "data", rule, tensor.shown_array(array))
+    flat = flat[: desc.span]
+    if flat.dtype == desc.dtype or desc.data_type.name == "FLOAT32":
+        with np.errstate(over="ignore"):
+            return np.array(flat, desc.dtype)
+    if flat.dtype == np.float32 and desc.dtype.itemsize == 4:
+        return np.array(flat).view(desc.dtype)
+    with np.errstate(all="ignore"):
+        made = flat.astype(desc.dtype)
+        is_held = desc.dtype.kind == "f" or bool(np.all(made.astype(flat.dtype) == flat))
+    if not is_held:
+        rule = f"hold numbers that {desc.data_type.name} holds"
+        raise refuse("Binding", "data", rule, tensor.shown_array(array))
+    return made
+
+
+class Model:
+    """A compiled graph, which `GraphBuilder.build` makes and `Device.compute` runs."""
+
+    _graph: graph.Graph
+    _outputs: list[graph.Expression]
+    _count: int  # the inputs that programs bind
+    _programs: dict[Any, "_Program"]
+
+    def __init__(self) -> None:
+        raise TypeError("pydirectml.Model: no constructor (GraphBuilder.build makes it)")
+
+    @classmethod
+    def _of(cls, builder: GraphBuilder, outputs: list[graph.Expression]) -> "Model":
+        made = object.__new__(cls)
+        made._graph = builder._graph.build(outputs, only_read=True)
+        made._outputs, made._programs = outputs, {}
+        made._count = max(builder._inputs, default=-1) + 1
+        made._program(builder._device)
+        return made
+
+    def _program(self, device: Device) -> "_Program":
+        found = self._programs.get(device._device)
+        if found is None:
+            found = self._programs[device._device] = _Program(self._graph, device._device)
+        return found
+
+    def _compute(
+        self, device: Device, inputs: Sequence[Binding | None], outputs: Sequence[Any]
+    ) -> list[TensorData]:
+        if len(inputs) > self._count:
+            rule = f"be at most {self._count}, the model's inputs"
+            raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
+        bound = []
+        for name, desc in zip(self._graph.input_names or (), self._graph.inputs, strict=True):
+            index = int(name)
+            binding = inputs[index] if index < len(inputs) else None
+            if binding is None:
+                got = Unquoted("nothing")
+                raise refuse("Device.compute", f"inputs[{index}]", "be bound", got)
+            if not _alike(binding._desc, desc):
+                rule = f"be of graph input {index}, {desc!r}"
+                raise refuse("Device.compute", f"inputs[{index}]", rule, binding._desc)
+            bound.append(binding._data)
+        places = [(o.source, o.desc) for o in self._outputs]
+        chosen = []
+        for index, output in enumerate(outputs):
+            if output is None or output._source is None:
+                continue
+            place = output._source.source, output._source.desc
+            if output._source.builder is not self._outputs[0].builder or place not in places:
+                rule = "be an expression that the model was built of"
+                raise refuse("Device.compute", f"outputs[{index}]", rule, place[1])
+            chosen.append(places.index(place))
+        results = self._program(device)(bound)
+        return [TensorData._of(results[i], self._outputs[i].desc) for i in chosen]
+
+
+def _alike(a: tensor.TensorDesc, b: tensor.TensorDesc) -> bool:
+    """Return whether the elements of one tensor are the memory of another."""
+    return (a.data_type, a.span, a.flags) == (b.data_type, b.span, b.flags)
+
+
+class _Program:
+    """A graph that is compiled for a device, and the inputs that stay there.
+
+    All inputs are arguments of the program, flat as they lie in memory.
+    """
+
+    def __init__(self, made: graph.Graph, device: Any):
+        descs = made.inputs
+
+        def function(*memory: Any) -> Any:
+            results = made.whole(*(d.read(part) for d, part in zip(descs, memory, strict=True)))
+            return results if isinstance(results, tuple) else (results,)
+
+        shapes = [tensor.TensorDesc(d.data_type, [d.span]) for d in descs]
+        self._compiled = compiled.compile(function, *shapes, device=device)
+        self._device = device
+        self._stays = [tensor.TensorFlags.OWNED_BY_DML in d.flags for d in descs]
+        self._kept: dict[int, tuple[np.ndarray, Any]] = {}
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        placed = [self._placed(index, array) for index, array in enumerate(arrays)]
+        return [np.array(result) for result in self._compiled(*placed)]
+
+    def _placed(self, index: int, array: np.ndarray) -> Any:
+        """Return an input on the device: an OWNED_BY_DML one is sent once, while it stays equal."""
+        if not self._stays[index]:
+            return jax.device_put(array, self._device)
+        kept, placed = self._kept.get(index, (None, None))
+        if kept is array:
+            return placed
+        if kept is None or not np.array_equal(kept.view(np.uint8), array.view(np.uint8)):
+            placed = jax.device_put(array, self._device)
+        self._kept[index] = array, placed
+        return placed
