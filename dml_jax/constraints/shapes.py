@@ -18,8 +18,7 @@ class Shapes:
     def term(self, element: str) -> tuple[str | None, int, int, str]:
         """Return (letter, factor, constant, text) of an element such as `{GroupCount}*C`."""
         filled = re.sub(r"{([^}]*)}", lambda m: str(evaluate(m[1], self.view)), element)
-        text = element.replace("{", "(").replace("}", ")")
-        text = re.sub(r"\(([A-Za-z.]+)\)", r"\1", text)
+        text = re.sub(r"{([A-Za-z.]+)}", r"\1", element).replace("{", "(").replace("}", ")")
         letters = list(dict.fromkeys(re.findall(r"\b[A-Z]\b", filled)))
         free = [name for name in letters if name not in self.letters]
         if len(free) > 1:

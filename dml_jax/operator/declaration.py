@@ -12,7 +12,7 @@ from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.constraints import Record, records_of
 from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, snake_case
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import Expect
+from dml_jax.errors import Expect, nearest
 from dml_jax.fields import (
     INT,
     UINT,
@@ -139,7 +139,13 @@ class Declared(Descriptor, Bindable):
 
     @classmethod
     def _half_declared(cls) -> Iterator[str]:
-        """Yield what the declaration lacks, or says that cannot be."""
+        """Yield each part that the declaration lacks, or that cannot be."""
+        names, (package, _, family) = facts.catalogue(), cls.__module__.rpartition(".")
+        if cls.short_name not in names and not inspect.get_annotations(cls):
+            yield f"the facts have no {cls.short_name}{nearest(cls.short_name, names)}"
+            return
+        if package == "dml_jax.operators" and family != names[cls.short_name]["family"]:
+            yield f"its family is {names[cls.short_name]['family']}, not {family}"
         for part in ("support", "lower"):
             if getattr(cls, part, None) is getattr(Declared, part, None):
                 yield f"it lacks {part}"

@@ -96,6 +96,9 @@ class Record:
         outputs = [f for f in op_class.outputs_of() if f.name not in fields]
         if not outputs:
             return op_class(**fields)
+        assert len(outputs) == len(op_class.outputs_of()), (
+            f"draw of {op_class.short_name} gives some outputs: give all of them, or none"
+        )
         chosen = {f.name: types[f.name] for f in outputs}
         return op_class.infer(**fields, output_data_type=chosen)
 
@@ -242,8 +245,10 @@ def random_array(
         array = rng.integers(start, stop + 1, tensor.sizes).astype(tensor.dtype)
         ends = [least, most]
     if special:
-        chosen = rng.random(tensor.sizes) < 0.2
-        array[chosen] = rng.choice(np.array(ends, tensor.dtype), int(chosen.sum()))
+        flat = array.reshape(-1)
+        count = max(flat.size // 5, min(len(ends), flat.size // 2))
+        values = np.resize(np.array(ends, tensor.dtype), count)
+        flat[rng.permutation(flat.size)[:count]] = rng.permutation(values)
     return array
 
 
