@@ -54,7 +54,7 @@ def test_written_pages(page: Path, folder: Path):
 @pytest.mark.parametrize("page", [*WRITTEN, *ROOT.glob("*.md")], ids=lambda page: page.name)
 def test_files_that_pages_name_are_there(page: Path):
     """`fold.py`, `folds/fold.py`, or from the root `dml_jax/lowering/folds/fold.py`."""
-    rooms = ("dml_jax", "tests", "docs", "benchmarks", "examples")
+    rooms = ("dml_jax", "tests", "docs", "benchmarks", "examples", "tools")
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     files += ROOT.glob("*.py")
     paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in files]
