@@ -1,7 +1,7 @@
 """Ahead-of-time compilation, as IDMLDevice::CompileOperator has it."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Cost:
     Attributes:
         flops: floating-point operations.
         bytes_accessed: bytes that the program's instructions read and write.
-        bytes_in, bytes_out: bytes of the arguments and of the results.
+        bytes_in, bytes_out: bytes of the arguments with a graph's constants, and of the results.
         bytes_temporary: bytes of memory beside these, while it runs.
     """
 
@@ -56,16 +56,25 @@ class Compiled:
         function: Callable[..., Any],
         inputs: Sequence[tuple[str, TensorDesc]],
         outputs: Sequence[tuple[str, TensorDesc]],
-        jitted: Any,
+        options: Mapping[str, Any],
         device: Any,
     ):
         self._function = function
         self._device = device
         self._inputs = inputs
         self._outputs = outputs
-        self._jitted = jitted
+        self._options = options
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
-        self._executable = jitted.lower(*self._shapes).compile()
+        constants = function.constants if isinstance(function, Bindable) else ()
+        jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
+        self._executable = jitted.lower(constants, *self._shapes).compile()
+        places = self._executable.input_shardings[0][0]
+        pairs = zip(constants, places, strict=True)
+        self._constants = tuple(jax.device_put(array, place) for array, place in pairs)
+
+    def _program(self, constants: Sequence[Any], *arrays: Any) -> Any:
+        program = whole_program(self._function)
+        return program(*arrays, constants=constants) if constants else program(*arrays)
 
     def __reduce__(self) -> Any:
         then = "copy or send what it is made of, and compile that"
@@ -90,7 +99,8 @@ class Compiled:
         """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
-        return ran(self._executable, arrays, lambda: self._check_places(arrays))
+        arguments = self._constants, *arrays
+        return ran(self._executable, arguments, lambda: self._check_places(arrays))
 
     def _check_places(self, arrays: Sequence[Any]) -> None:
         faults = [*self._misplaced(arrays)]
@@ -99,7 +109,7 @@ class Compiled:
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Why arrays of the right sizes and types cannot be taken."""
-        shardings, _ = self._executable.input_shardings
+        (_, *shardings), _ = self._executable.input_shardings
         for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):
             if isinstance(array, Tracer):
                 rule = "be there: what is compiled has no transformations, what it is made of has"
@@ -147,7 +157,8 @@ class Compiled:
             raise missing_extra("flatbuffers", "export", "export", self.name) from None
         from jax import export
 
-        return bytes(export.export(self._jitted, platforms=platforms)(*self._shapes).serialize())
+        program = jax.jit(functools.partial(self._program, ()), **self._options)
+        return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
         self,
@@ -200,8 +211,6 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         options["in_shardings"] = in_shardings
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
-    program = whole_program(function)
-    jitted = jax.jit(lambda *arrays: program(*arrays), **options)
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"
@@ -215,7 +224,16 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         expect.check()
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in tensors]
         results = _tensors("outputs", jax.tree.leaves(jax.eval_shape(function, *shapes)))
-    return Compiled(function, tensors, results, jitted, device)
+    return Compiled(function, tensors, results, options, device)
+
+
+def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return the options of `jax.jit` for a list of constants before `count` arguments."""
+    given = options.get("in_shardings")
+    if given is None or isinstance(given, jax.sharding.SingleDeviceSharding):
+        return dict(options)
+    own = given if isinstance(given, (list, tuple)) else [given] * count
+    return {**options, "in_shardings": (None, *own)}
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:

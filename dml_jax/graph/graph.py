@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
+import numpy as np
 
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
@@ -26,6 +27,7 @@ from dml_jax.graph.parts import (
     OutputEdge,
     Part,
     Source,
+    is_large,
     label_of,
     reinterpreted,
 )
@@ -154,16 +156,31 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """The graph outputs that read bytes as another tensor than was written, as in `views`."""
         return self.__dict__["_wiring"].output_views
 
+    @functools.cached_property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """Return the arrays of large constants, in the order of their nodes."""
+        return tuple(self.nodes[index].array for index in self._large)
+
+    @functools.cached_property
+    def _large(self) -> Sequence[int]:
+        """Return the constant nodes whose arrays are arguments of programs."""
+        return [i for i, node in enumerate(self.nodes) if is_large(node)]
+
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Return all results of `arrays`, which are not checked, without a program of its own."""
-        values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
+        """Return all results, in their order, of arrays that are not checked; without `jax.jit`.
+
+        The arrays are the inputs, and after them the constants, which may be left out.
+        """
+        inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
+        values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
+        given = dict(zip(self._large, constants or self.constants, strict=True))
         for index, node, sources in self.plan:
             inputs = [values[n][i] for n, i in sources]
             with jax.named_scope(node.name or str(index)):
                 for place, array in enumerate(inputs):
                     if (index, place) in self.views:
                         inputs[place] = reinterpreted(array, *self.views[index, place])
-                values[index] = node(*inputs)
+                values[index] = [given[index]] if index in given else node(*inputs)
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
             results[index] = reinterpreted(results[index], *view)

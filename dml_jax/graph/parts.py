@@ -30,6 +30,10 @@ Source = tuple[int, int]
 """A node, and the number of its output. The inputs of the graph are outputs of node -1."""
 
 
+LITERAL_BYTES = 1024
+"""The size up to which a constant is a part of the program, so that XLA computes with it."""
+
+
 class Name(Kind):
     """A name: a string that is not empty."""
 
@@ -217,6 +221,11 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
 
     def __call__(self) -> Sequence[Any]:
         return (jnp.asarray(self.array),)
+
+
+def is_large(node: OperatorNode | ConstantNode) -> bool:
+    """Return whether a node is a constant of which a program would grow."""
+    return isinstance(node, ConstantNode) and node.array.nbytes > LITERAL_BYTES
 
 
 class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
