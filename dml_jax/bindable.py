@@ -32,15 +32,12 @@ class Bindable:
     A subclass gives `tensors`, `bind_points`, `refused_at` and `compute`.
 
     Attributes:
-        constants: large arrays of the description, which programs take as arguments after the
-            inputs: neither the program nor the time to compile it grows with them.
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
         is_one: whether it is a single operator, for which the forms of `alone` are made.
     """
 
     c_name: ClassVar[str]
-    constants: tuple[np.ndarray, ...] = ()
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     by_element: ClassVar[bool] = False
     is_one: ClassVar[bool] = True
@@ -70,6 +67,14 @@ class Bindable:
         An operator that maps elements takes arrays of any shape, if all have the same one.
         """
         return self.compute(*arrays)
+
+    @functools.cached_property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """The large arrays of the description, which programs take as arguments after the inputs.
+
+        Neither a program nor the time to compile it grows with them.
+        """
+        return ()
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
         __name__: ClassVar[str]

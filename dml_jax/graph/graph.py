@@ -18,6 +18,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, Tensor, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.parts import (
+    LITERAL_BYTES,
     ConstantNode,
     InputEdge,
     IntermediateEdge,
@@ -27,7 +28,6 @@ from dml_jax.graph.parts import (
     OutputEdge,
     Part,
     Source,
-    is_large,
     label_of,
     reinterpreted,
 )
@@ -159,12 +159,16 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     @functools.cached_property
     def constants(self) -> tuple[np.ndarray, ...]:
         """Return the arrays of large constants, in the order of their nodes."""
-        return tuple(self.nodes[index].array for index in self._large)
+        return tuple(self._large.values())
 
     @functools.cached_property
-    def _large(self) -> Sequence[int]:
-        """Return the constant nodes whose arrays are arguments of programs."""
-        return [i for i, node in enumerate(self.nodes) if is_large(node)]
+    def _large(self) -> Mapping[int, np.ndarray]:
+        """Return the arrays by which a program would grow, by the index of the node."""
+        return {
+            index: node.array
+            for index, node in enumerate(self.nodes)
+            if isinstance(node, ConstantNode) and node.array.nbytes > LITERAL_BYTES
+        }
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results, in their order, of arrays that are not checked; without `jax.jit`.

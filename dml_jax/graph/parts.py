@@ -223,11 +223,6 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
         return (jnp.asarray(self.array),)
 
 
-def is_large(node: OperatorNode | ConstantNode) -> bool:
-    """Return whether a node is a constant of which a program would grow."""
-    return isinstance(node, ConstantNode) and node.array.nbytes > LITERAL_BYTES
-
-
 class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
