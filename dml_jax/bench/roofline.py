@@ -10,7 +10,7 @@ from dml_jax.bench.measure import Measured
 from dml_jax.bench.report import COLOURS, copies
 from dml_jax.pictures import check_picture, save_picture
 
-OPERATORS = (*REPRESENTATIVES, "GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM")
+OPERATORS = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM", *REPRESENTATIVES)
 TYPES, MEGABYTES = ("FLOAT32", "FLOAT16"), (8.0,)
 
 LEGEND = """\
