@@ -29,7 +29,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 @dataclass(frozen=True)
 class Cost:
-    """What XLA says that one call takes.
+    """The work of one call, as XLA counts it.
 
     Attributes:
         flops: floating-point operations.
@@ -96,7 +96,10 @@ class Compiled:
         return tuple(tensor for _, tensor in self._outputs)
 
     def __call__(self, *arrays: ArrayLike) -> Any:
-        """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
+        """Return the results, in memory that the call allocates.
+
+        Raises `DmlError` for arrays of other sizes or types.
+        """
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
         arguments = self._constants, *arrays
@@ -108,7 +111,7 @@ class Compiled:
             raise DmlError(faults)
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
-        """Why arrays of the right sizes and types cannot be taken."""
+        """Yield why arrays of the right sizes and types cannot be taken."""
         (_, *shardings), _ = self._executable.input_shardings
         for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):
             if isinstance(array, Tracer):
@@ -125,7 +128,7 @@ class Compiled:
                     yield Fault(self.name, path, rule, Unquoted(devices_of(lies)))
 
     def cost(self) -> Cost:
-        """What XLA says that one call takes."""
+        """Return the work of one call, as XLA counts it."""
         work = self._executable.cost_analysis() or {}
         memory = self._executable.memory_analysis()
         return Cost(
@@ -137,13 +140,14 @@ class Compiled:
         )
 
     def as_text(self) -> str:
-        """The optimised HLO."""
+        """Return the optimised HLO."""
         return text_of(self._executable)
 
     def export(self, platforms: Sequence[str] | None = None) -> bytes:
-        """StableHLO that a process with JAX alone runs: `jax.export.deserialize(data).call(x)`.
+        """Return StableHLO, which a process with JAX alone runs.
 
-        JAX needs the package flatbuffers for both.
+        `jax.export.deserialize(data).call(x)` runs it. The constants of a graph are part of it. JAX
+        needs the package flatbuffers for both.
 
         Args:
             platforms: "cpu", "cuda", "rocm", "tpu"; None is the default device's.
@@ -165,7 +169,7 @@ class Compiled:
         inputs: Sequence[Buffer | BufferBinding],
         outputs: Sequence[Buffer | BufferBinding],
     ) -> BindingTable:
-        """A table of the function on memory, by DirectML's rules.
+        """Return a table of the function on memory, by DirectML's rules.
 
         Each range is large enough, and starts at a multiple of 16 bytes (more where the tensor
         guarantees it); outputs overlap nothing, but the same input where the operator runs in
@@ -184,9 +188,10 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     out_shardings: Any = None,
     device: Any = None,
 ) -> Compiled:
-    """Compiles an operator, a graph, or any function of them, ahead of time.
+    """Compile an operator, a graph, or any function of them, ahead of time.
 
-    What it takes and returns is described as tensors are: arrays of 1 to 8 dimensions.
+    Arguments and results are described as tensors are: arrays of 1 to 8 dimensions. Large constants
+    of a graph are kept on the device, as arguments of the program.
 
     Args:
         function: an operator, a graph, or a function of arrays.
@@ -237,7 +242,7 @@ def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:
-    """What a function takes or returns, beside what each is called."""
+    """Return (name, description) of each argument or result of a function."""
     faults, tensors = list[Fault](), list[tuple[str, TensorDesc]]()
     for index, value in enumerate(values):
         path = f"{name}[{index}]"

@@ -22,7 +22,7 @@ class Inferred(Checked):
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what `infer` takes, from the arguments of the function by field.
+        """Return the arguments of `infer`, from the arguments of the function by field.
 
         Raises `DmlError` where this version of the operator does not express them.
         """
@@ -117,7 +117,7 @@ class Inferred(Checked):
         faults: list[Fault],
         part: str = "DataType",
     ) -> dict[str, Any]:
-        """Return what the caller of `infer` says of each output, by field."""
+        """Return the sizes or types that the caller of `infer` gives, by output."""
         by_field = (
             value if isinstance(value, Mapping) else dict.fromkeys((f.name for f in made), value)
         )
