@@ -65,12 +65,16 @@ class Compiled:
         self._outputs = outputs
         self._options = options
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
-        constants = function.constants if isinstance(function, Bindable) else ()
+        self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
-        self._executable = jitted.lower(constants, *self._shapes).compile()
+        self._executable = jitted.lower(self._held, *self._shapes).compile()
+
+    @functools.cached_property
+    def _constants(self) -> tuple[jax.Array, ...]:
+        """The constants on the device, sent at the first call: some programs run elsewhere."""
         places = self._executable.input_shardings[0][0]
-        pairs = zip(constants, places, strict=True)
-        self._constants = tuple(jax.device_put(array, place) for array, place in pairs)
+        pairs = zip(self._held, places, strict=True)
+        return tuple(jax.device_put(array, place) for array, place in pairs)
 
     def _program(self, constants: Sequence[Any], *arrays: Any) -> Any:
         program = whole_program(self._function)
