@@ -68,15 +68,17 @@ def shown_time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def summary(measured: Sequence[Measured]) -> str:
+def summary(measured: Sequence[Measured], roofline: bool = False) -> str:
     """Sum up the cells of at least `SMALLEST` bytes: the geometric mean, and the lowest."""
-    shares = {m.cell.name: m.share() for m in measured if m.cell.bytes >= SMALLEST}
+    large = [m for m in measured if m.cell.bytes >= SMALLEST]
+    shares = {m.cell.name: m.of_roof() if roofline else m.share() for m in large}
     if not shares:
         return f"{len(measured)} cells, none of 1 MB or more: they measure the cost of a call"
     lowest = min(shares, key=shares.__getitem__)
     mean = statistics.geometric_mean(shares.values())
+    limit = "the roof" if roofline else "a copy's bandwidth"
     return (
-        f"Of a copy's bandwidth, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
+        f"Of {limit}, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
         f"{len(shares)}).\nThe lowest: {shares[lowest]:.2f}, {lowest}"
     )
 

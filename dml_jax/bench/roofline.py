@@ -1,7 +1,6 @@
 """The roofline: the limits that memory and arithmetic set, and each cell below them."""
 
 import math
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,15 +22,11 @@ def peaks(measured: Sequence[Measured]) -> dict[str, float]:
     return {m.cell.tensor.data_type.name: round(m.peak / 1e9, 2) for m in measured if m.peak}
 
 
-def summary(measured: Sequence[Measured]) -> str:
-    """Sum up how near the cells are to the roof, and where each type has its ridge."""
+def ridges(measured: Sequence[Measured]) -> str:
+    """Return a line that says where each type has its ridge."""
     rates = copies(measured)
-    ridges = (f"{peak / rates[name]:.3g} ({name})" for name, peak in peaks(measured).items())
-    mean = statistics.geometric_mean(m.of_roof() for m in measured)
-    return (
-        f"Of the roof, {len(measured)} cells reach {mean:.2f} (geometric mean).\n"
-        f"The ridge, where both limits meet, in FLOP/B: {', '.join(ridges) or 'none'}"
-    )
+    found = (f"{peak / rates[name]:.3g} ({name})" for name, peak in peaks(measured).items())
+    return f"The ridge, where both limits meet, in FLOP/B: {', '.join(found) or 'none'}"
 
 
 def draw(title: str, measured: Sequence[Measured], target: Path) -> None:

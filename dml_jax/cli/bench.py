@@ -123,8 +123,9 @@ def bench(
             click.echo("\n".join(filter(None, [title, copied, made])))
             _print(report.cell_table(measured, verbose, roofline), report.COLUMNS)
             legend = roofs.LEGEND if roofline else report.LEGEND
+            ridges = [roofs.ridges(measured)] if roofline else []
             click.echo("\n".join([legend, *[report.ALLOCATED] * verbose]))
-            click.echo((roofs if roofline else report).summary(measured))
+            click.echo("\n".join([report.summary(measured, roofline), *ridges]))
         # A file of an earlier run is worth more than an empty one.
         if json_file is not None and (measured or not to_stdout):
             made = [m.to_json() for m in measured]
