@@ -9,19 +9,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
 
-def run(script: Path, *arguments: str, **environment: str) -> str:
+def run(script: Path | str, *arguments: str | Path, **environment: str) -> str:
     """What the script prints; it runs in the current folder, on the CPU as it is."""
     inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(script), *arguments],
+        [sys.executable, "-W", "error", str(script), *map(str, arguments)],
         env={**inherited, "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1", **environment},
         capture_output=True,
         encoding="utf-8",
@@ -60,10 +63,25 @@ def test_super_resolution_beats_bicubic():
     np.testing.assert_array_equal(face * 255, np.asarray(crop))
     for picture, value in zip(made, quality.values(), strict=True):
         assert decibels(picture, face) == pytest.approx(value, abs=0.05)
-    # Pillow's bicubic is the same filter, up to the edges and to whole steps between.
-    cubic = Image.Resampling.BICUBIC
-    peer = np.asarray(crop.resize((64, 64), cubic).resize((192, 192), cubic)) / 255
+    # Pillow's bicubic is the same filter.
+    peer = np.asarray(crop.reduce(3).resize((192, 192), Image.Resampling.BICUBIC)) / 255
     assert quality["bicubic"] == pytest.approx(decibels(peer, face), abs=0.1)
+
+    run("-m", "dml_jax.pydirectml", EXAMPLES / "pydirectml_super_resolution.py")
+    program = np.asarray(Image.open("out/pydirectml_super_resolution.png"), np.float64) / 255
+    # Both round to 255 steps, of sums in another order.
+    np.testing.assert_allclose(program, made[2], atol=1.01 / 255)
+    assert decibels(program, face) == pytest.approx(quality["learned"], abs=0.01)
+
+
+def test_the_pydirectml_program_says_what_it_needs():
+    command = [sys.executable, "-m", "dml_jax.pydirectml"]
+    script = str(EXAMPLES / "pydirectml_super_resolution.py")
+    result = subprocess.run([*command, script], capture_output=True, encoding="utf-8")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "out/super_resolution.npz is missing: run examples/super_resolution.py first\n"
+    )
 
 
 def test_super_resolution_trains_beside_the_face(monkeypatch: pytest.MonkeyPatch):
@@ -163,6 +181,78 @@ def test_adam_learns_as_much_as_optax():
     assert float(reached["directml"]) < 0.8 * float(mean)
     assert float(reached["directml"]) == pytest.approx(float(reached["optax"]), abs=0.02)
     assert len(re.findall(r"^  in step \d+: by \S+; by \S+ with an epsilon", printed, re.M)) == 3
+
+
+def test_the_training_graph_learns_as_jax_grad_does():
+    printed = run(EXAMPLES / "training_graph.py", "--steps", "40")
+    (first,) = re.findall(r"by (\S+) of themselves in the first 20 steps", printed)
+    assert float(first) < 1e-5
+    right = re.findall(r"^(.+): (\S+)% of 1000 new pictures", printed, re.M)
+    assert [name for name, _ in right] == ["jax.grad", "graph"]
+    assert all(float(part) > 50 for _, part in right)  # a guess is right in 25
+    assert np.asarray(Image.open("out/training_graph.png")).shape == (400, 1000, 4)
+    names = [node["type"] for node in json.loads(Path("out/training_graph.json").read_text())["nodes"]]
+    print(names)
+
+
+def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    module = importlib.import_module("training_graph")
+    pictures, labels = module.drawn(module.BATCH, seed=3)
+    state = module.started(jax.random.key(1))
+
+    def loss(p: dict[str, jax.Array]) -> jax.Array:
+        x = lax.conv(pictures, p["filter1"], (1, 1), "SAME") + p["bias1"]
+        window = ((1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        x = lax.reduce_window(jax.nn.relu(x), -jnp.inf, lax.max, *window)
+        x = jax.nn.relu(lax.conv(x, p["filter2"], (1, 1), "SAME") + p["bias2"])
+        x = lax.reduce_window(x, 0.0, lax.add, *window) / 4
+        logits = x.reshape(len(x), -1) @ p["weights"][0, 0] + p["bias3"][0, 0]
+        return -(jax.nn.log_softmax(logits) * labels[0, 0]).sum(1).mean()
+
+    value, gradients = jax.value_and_grad(loss)(state.parameters)
+    results = module.training_graph(state)(pictures, labels, *jax.tree.leaves(state))
+    assert results[0].item() == pytest.approx(float(value), rel=1e-6)
+    after = jax.tree.unflatten(jax.tree.structure(state), results[1:])
+    assert after.step.item() == 2
+    for name, gradient in gradients.items():  # the first moment starts at 0
+        np.testing.assert_allclose(after.first[name] * 10, gradient, rtol=1e-4, atol=1e-6)
+
+
+SMALL_NETWORK = """
+<ir_version: 10, opset_import: ["": 18]>
+small (float[batch, 3, 224, 224] x) => (float[batch, 4] chances)
+<int64[2] flat = {0, -1}>
+{
+    a = Conv<strides = [4, 4]>(x, filter)
+    b = Relu(a)
+    c = Conv<strides = [4, 4]>(b, filter2)
+    d = Relu(c)
+    e = MaxPool<kernel_shape = [3, 3], strides = [3, 3]>(d)
+    f = Reshape(e, flat)
+    g = Gemm(f, dense, bias)
+    chances = Softmax<axis = 1>(g)
+}
+"""
+
+
+def test_a_network_is_tuned_saved_exported_and_sharded():
+    from onnx import numpy_helper, parser
+
+    random = np.random.default_rng(0)
+    weights = {
+        "filter": random.normal(0, 0.1, (8, 3, 8, 8)),
+        "filter2": random.normal(0, 0.1, (8, 8, 4, 4)),
+        "dense": random.normal(0, 0.1, (8 * 4 * 4, 4)),
+        "bias": np.zeros(4),
+    }
+    model = parser.parse_model(SMALL_NETWORK)
+    for name, array in weights.items():
+        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    Path("small.onnx").write_bytes(model.SerializeToString())
+    printed = run(EXAMPLES / "onnx_fine_tune.py", "small.onnx", "--steps", "20")
+    assert "8 devices: 4 pictures each; nothing is sent\n" in printed
+    print(printed)
 
 
 def test_scaling_measures_every_number_of_devices():
