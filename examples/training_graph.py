@@ -29,7 +29,7 @@ import numpy as np
 import dml_jax
 from dml_jax import Expression, Graph, GraphBuilder, TensorDesc
 
-RATE, BETA1, BETA2, EPSILON = 3e-3, 0.9, 0.999, 1e-8
+RATE, BETA1, BETA2, EPSILON = 2e-3, 0.9, 0.999, 1e-5
 BATCH, SIDE, STEPS = 64, 16, 200
 HALVES, ONES, NONE = [2, 2], [1, 1], [0, 0]  # of windows: sizes and strides, dilations, padding
 SHAPES = ("disc", "square", "cross", "ring")
@@ -65,14 +65,14 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         seed: of the random numbers.
     """
     random = np.random.default_rng(seed)
-    size, down, across = random.uniform([3, 5, 5], [5, 11, 11], (count, 3)).T[..., None, None]
+    size, down, across = random.uniform([4, 6, 6], [6, 10, 10], (count, 3)).T[..., None, None]
     y, x = np.indices((SIDE, SIDE))[:, None]
     y, x = abs(y - down), abs(x - across)
     radius, side, near = np.hypot(y, x), np.maximum(y, x), np.minimum(y, x)
     ring, cross = abs(radius - size + 0.7) < 1, (side < size) & (near < 1.2)
     shapes = np.stack([radius < size, side < size * 0.9, cross, ring])
     kind = random.integers(0, len(SHAPES), count)
-    pictures = shapes[kind, np.arange(count)] + random.normal(0, 0.35, (count, SIDE, SIDE))
+    pictures = shapes[kind, np.arange(count)] + random.normal(0, 0.25, (count, SIDE, SIDE))
     return pictures[:, None].astype(np.float32), np.eye(4, dtype=np.float32)[kind][None, None]
 
 
@@ -258,7 +258,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     first = started(jax.random.key(0))
     graph = training_graph(first)
-    print(f"a graph of {len(graph.nodes)} nodes, from feature level {graph.minimum_feature_level} on")
+    print(
+        f"a graph of {len(graph.nodes)} nodes, from feature level {graph.minimum_feature_level} on"
+    )
     program = dml_jax.compile(graph)
     state, leaves = first, jax.tree.leaves(first)
     losses = np.empty((2, options.steps))

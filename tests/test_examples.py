@@ -12,9 +12,13 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import pytest
 from jax import lax
+from onnx import numpy_helper, parser
 from PIL import Image
+
+from dml_jax import Graph, OperatorNode
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -191,8 +195,10 @@ def test_the_training_graph_learns_as_jax_grad_does():
     assert [name for name, _ in right] == ["jax.grad", "graph"]
     assert all(float(part) > 50 for _, part in right)  # a guess is right in 25
     assert np.asarray(Image.open("out/training_graph.png")).shape == (400, 1000, 4)
-    names = [node["type"] for node in json.loads(Path("out/training_graph.json").read_text())["nodes"]]
-    print(names)
+    saved = Graph.load("out/training_graph.json")
+    names = {n.operator.short_name for n in saved.nodes if isinstance(n, OperatorNode)}
+    gradients = {"ACTIVATION_RELU_GRAD", "AVERAGE_POOLING_GRAD", "MAX_POOLING_GRAD"}
+    assert names > {*gradients, "ADAM_OPTIMIZER", "CONVOLUTION", "GEMM"}
 
 
 def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.MonkeyPatch):
@@ -215,44 +221,49 @@ def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.M
     assert results[0].item() == pytest.approx(float(value), rel=1e-6)
     after = jax.tree.unflatten(jax.tree.structure(state), results[1:])
     assert after.step.item() == 2
-    for name, gradient in gradients.items():  # the first moment starts at 0
-        np.testing.assert_allclose(after.first[name] * 10, gradient, rtol=1e-4, atol=1e-6)
+    for name, gradient in gradients.items():  # the first moment is 0 before the step
+        np.testing.assert_allclose(after.first_moment[name] * 10, gradient, rtol=1e-4, atol=1e-6)
 
 
-SMALL_NETWORK = """
+CLASSIFIER = """
 <ir_version: 10, opset_import: ["": 18]>
 small (float[batch, 3, 224, 224] x) => (float[batch, 4] chances)
-<int64[2] flat = {0, -1}>
+<int64[2] sizes = {0, -1}>
 {
-    a = Conv<strides = [4, 4]>(x, filter)
-    b = Relu(a)
-    c = Conv<strides = [4, 4]>(b, filter2)
-    d = Relu(c)
-    e = MaxPool<kernel_shape = [3, 3], strides = [3, 3]>(d)
-    f = Reshape(e, flat)
-    g = Gemm(f, dense, bias)
-    chances = Softmax<axis = 1>(g)
+    fine = Conv<strides = [4, 4]>(x, filter)
+    coarse = Conv<strides = [8, 8]>(fine, filter2)
+    active = Relu(coarse)
+    flat = Reshape(active, sizes)
+    logits = Gemm(flat, dense, bias)
+    chances = Softmax<axis = 1>(logits)
 }
 """
 
 
 def test_a_network_is_tuned_saved_exported_and_sharded():
-    from onnx import numpy_helper, parser
-
-    random = np.random.default_rng(0)
-    weights = {
-        "filter": random.normal(0, 0.1, (8, 3, 8, 8)),
-        "filter2": random.normal(0, 0.1, (8, 8, 4, 4)),
-        "dense": random.normal(0, 0.1, (8 * 4 * 4, 4)),
-        "bias": np.zeros(4),
-    }
-    model = parser.parse_model(SMALL_NETWORK)
-    for name, array in weights.items():
-        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    random, model = np.random.default_rng(0), parser.parse_model(CLASSIFIER)
+    shapes = {"filter": (8, 3, 4, 4), "filter2": (8, 8, 8, 8), "dense": (392, 4), "bias": (4,)}
+    before = {n: random.normal(0, 0.05, s).astype(np.float32) for n, s in shapes.items()}
+    model.graph.initializer.extend(numpy_helper.from_array(w, n) for n, w in before.items())
     Path("small.onnx").write_bytes(model.SerializeToString())
     printed = run(EXAMPLES / "onnx_fine_tune.py", "small.onnx", "--steps", "20")
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", printed, re.M)]
+    assert losses[1] < losses[0]
     assert "8 devices: 4 pictures each; nothing is sent\n" in printed
-    print(printed)
+    assert re.findall(r"^(.+): differs by", printed, re.M) == ["JAX alone", "several devices"]
+    assert np.asarray(Image.open("out/onnx_fine_tune.png")).shape == (512, 1852, 3)
+
+    after = np.load("out/onnx_fine_tune.npz")
+    changed = {name for name, w in before.items() if not np.array_equal(w, after[name])}
+    assert changed == {"filter2", "dense", "bias"}
+    for tensor in model.graph.initializer:  # ONNX Runtime answers as JAX alone did
+        if tensor.name in changed:
+            tensor.CopyFrom(numpy_helper.from_array(after[tensor.name], tensor.name))
+    pictures = np.load("out/pictures.npy")
+    x = (pictures - np.float32([0.485, 0.456, 0.406])[:, None, None]) / np.float32(0.226)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(np.load("out/answers.npy"), np.asarray(expected), atol=1e-5)
 
 
 def test_scaling_measures_every_number_of_devices():
