@@ -187,8 +187,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{classifier.right(after):.0%} right after {options.steps} steps")
 
     FOLDER.mkdir(exist_ok=True)
-    np.savez(FOLDER / "onnx_fine_tune.npz", **after)
-    loaded: Weights = {n: jnp.asarray(w) for n, w in np.load(FOLDER / "onnx_fine_tune.npz").items()}
+    saved, arrays = FOLDER / "onnx_fine_tune.npz", dict[str, Any](after)
+    np.savez(saved, **arrays)
+    loaded: Weights = {name: jnp.asarray(w) for name, w in np.load(saved).items()}
 
     pictures, turns = mirrored(BATCH, seed=0)
     answers = np.asarray(classifier.answer(loaded, pictures))

@@ -25,11 +25,13 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from album import write_losses
 
 import dml_jax
 from dml_jax import Expression, Graph, GraphBuilder, TensorDesc
 
-RATE, BETA1, BETA2, EPSILON = 2e-3, 0.9, 0.999, 1e-5
+RATE, BETA1, BETA2 = 1e-3, 0.9, 0.999
+EPSILON = 1e-5  # far above the rounding of gradients: a step does not depend on it
 BATCH, SIDE, STEPS = 64, 16, 200
 HALVES, ONES, NONE = [2, 2], [1, 1], [0, 0]  # of windows: sizes and strides, dilations, padding
 SHAPES = ("disc", "square", "cross", "ring")
@@ -121,7 +123,7 @@ def loss_of(logits: Tensor, labels: Any) -> Tensor:
     """Return the mean over the pictures of -log(chance of the right shape)."""
     chances = dml_jax.activation_log_softmax(logits, [3])
     total = dml_jax.reduce(dml_jax.multiply(chances, labels), "SUM", [0, 1, 2, 3])
-    return total * (-1 / BATCH)
+    return dml_jax.multiply(total, -1 / BATCH)
 
 
 def updated(state: State, gradients: dict[str, Any]) -> State:
@@ -223,32 +225,6 @@ def training_graph(state: State) -> Graph:
 # Both ways.
 
 
-def draw(losses: dict[str, np.ndarray], path: Path) -> None:
-    """Draw both losses over each other, and how far they are apart."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("no picture without matplotlib")
-        return
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for (name, values), style in zip(losses.items(), ("-", ":"), strict=True):
-        width, colour = (6, "#f2b134") if style == "-" else (2, "#20639b")
-        left.plot(
-            np.arange(1, len(values) + 1), values, style, linewidth=width, color=colour, label=name
-        )
-    left.set_title("The loss before each step, twice")
-    left.legend()
-    first, second = losses.values()
-    right.semilogy(np.arange(1, len(first) + 1), abs(first / second - 1), ".", color="#20639b")
-    right.set_title("Difference of the two, as a part of the loss")
-    for axes in (left, right):
-        axes.set_xlabel("step")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    print(f"{path} written")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Train both ways, compare the losses, and draw them."""
     formatter = argparse.RawDescriptionHelpFormatter
@@ -283,10 +259,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         found = forward(pictures, result.parameters).logits
         right = (np.argmax(found, 3) == np.argmax(labels, 3)).mean()
         print(f"{name}: {right:.1%} of 1000 new pictures are told apart")
-    draw(
-        {"jax.grad": losses[0], "one graph of DirectML's operators": losses[1]},
-        Path("out/training_graph.png"),
-    )
+    names = ("jax.grad", "one graph of DirectML's operators")
+    write_losses(Path("out/training_graph.png"), dict(zip(names, losses, strict=True)))
     graph.save(Path("out/training_graph.json"))
     print("out/training_graph.json written: dml-jax show out/training_graph.json")
 

@@ -260,7 +260,7 @@ def test_a_network_is_tuned_saved_exported_and_sharded():
         if tensor.name in changed:
             tensor.CopyFrom(numpy_helper.from_array(after[tensor.name], tensor.name))
     pictures = np.load("out/pictures.npy")
-    x = (pictures - np.float32([0.485, 0.456, 0.406])[:, None, None]) / np.float32(0.226)
+    x = (pictures - np.array([[[0.485]], [[0.456]], [[0.406]]], np.float32)) / np.float32(0.226)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     np.testing.assert_allclose(np.load("out/answers.npy"), np.asarray(expected), atol=1e-5)
