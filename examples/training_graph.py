@@ -115,7 +115,7 @@ def forward(pictures: Any, p: dict[str, Any]) -> Seen:
     pooled2 = dml_jax.average_pooling(
         dml_jax.activation_relu(sum2), HALVES, HALVES, NONE, NONE, ONES, False
     )
-    logits = dml_jax.add(dml_jax.gemm(flat(pooled2), p["weights"]), p["bias3"])
+    logits = dml_jax.gemm(flat(pooled2), p["weights"], p["bias3"])
     return Seen(sum1, active1, pooled1, sum2, pooled2, logits)
 
 
