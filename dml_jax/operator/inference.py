@@ -51,6 +51,18 @@ class Inferred(Checked):
         return tuple(group for group in groups if len(group) > 1)
 
     @classmethod
+    def broadcast_sizes(
+        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the sizes to which functions broadcast inputs, beside inputs of equal sizes.
+
+        Args:
+            sizes: the sizes of each array by field, None for a number.
+            attributes: the other arguments of the function by field.
+        """
+        return {}
+
+    @classmethod
     @functools.cache
     def fields_of_type(cls, name: str) -> tuple[str, ...]:
         """Return the other tensor fields whose type a record ties to the type of field `name`."""
