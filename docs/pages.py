@@ -55,6 +55,7 @@ GUIDES = {  # in the order of the site
 RESULTS = {
     "measurements.md": "Measurements",
     "conformance.md": "Conformance",
+    "platforms.md": "Where the tests ran",
 }
 REFERENCE = {
     "Tensors and descriptors": [
@@ -138,6 +139,7 @@ def written() -> Iterator[tuple[Path, str]]:
     text = _filled(readme.read_text(), "families", family_table())
     yield readme, _filled(text, "figures", measured.figures())
     yield ROOT / "docs" / "measurements.md", measured.page()
+    yield ROOT / "docs" / "platforms.md", measured.platforms()
 
 
 def _filled(text: str, block: str, content: str) -> str:

@@ -175,7 +175,7 @@ def test_members_of_the_reference_are_there():
 
 def test_pages_can_be_read_in_one_sitting():
     """The words that people wrote, code included; what scripts write is not counted."""
-    made = {"measurements.md", "conformance.md", "functions.md"}
+    made = {"measurements.md", "conformance.md", "functions.md", "platforms.md"}
     counted = [path for path in WRITTEN if path.name not in made]
     counted += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     assert sum(len(path.read_text().split()) for path in counted) <= 12000
