@@ -1,57 +1,28 @@
 """Graphs as Python programs: functions where one makes the node, else descriptors."""
 
-import ast
-import base64
-import io
-import itertools
-import keyword
-import re
-import textwrap
-import tokenize
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-import dml_jax
 from dml_jax import facts, functional
+from dml_jax.code.text import array_code, folded, head, reserved, variable_of
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Graph, GraphBuilder, OperatorNode, Source
 from dml_jax.graph.parts import same_layout
 from dml_jax.operator import Operator
 from dml_jax.tensor import TensorDesc
 
-_WIDTH = 96
-_SHORT = 16  # elements of a constant that are written as numbers
-
 
 def program(graph: Graph) -> str:
     """Return a Python program that builds `graph`, as its variable `graph`."""
     tensors = [tensor for _, tensor in graph._described()]
     body = "\n".join([*statements(graph), ""])
-    return f'"""Builds a graph: {graph.describe()}."""\n\n{head(body, tensors)}\n{body}'
-
-
-def head(body: str, tensors: Collection[TensorDesc]) -> str:
-    """Return the imports that the lines `body` need, and the setting that `tensors` need."""
-    names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-    is_wide = any(t.data_type.name.endswith("64") for t in tensors)
-    lines = [f"import {name}" for name in ("base64", "zlib") if name in names]
-    lines += ["from pathlib import Path"] * ("Path" in names)
-    outer = ["import jax"] * is_wide + ["import numpy as np"] * ("np" in names)
-    lines += ["", *outer] if lines and outer else outer
-    lines += [""] * bool(lines) + ["import dml_jax as dml"] * ("dml" in names)
-    own = sorted(names & {*dml_jax.__all__})
-    lines.append(folded(f"from dml_jax import ({', '.join(own)},)"))
-    if is_wide:
-        lines += ["", 'jax.config.update("jax_enable_x64", True)']
-    return "\n".join([*lines, ""])
+    title = f"Builds a graph of {len(graph.nodes)} nodes."
+    return f'"""{title}"""\n\n{head(body, tensors)}\n{body}'
 
 
 def statements(graph: Graph, variable: str = "graph", taken: Collection[str] = ()) -> Iterator[str]:
     """Yield the lines that build `graph` as `variable`; the names `taken` are not used."""
-    known = {*taken, *dml_jax.__all__, *keyword.kwlist, "builder", "dml", "np", "jax", variable}
+    known = {*taken, *reserved(), variable}
     values: dict[Source, tuple[str, TensorDesc]] = {}
     yield "builder = GraphBuilder()"
     for index, (name, tensor) in enumerate(zip(graph.input_names or (), graph.inputs, strict=True)):
@@ -78,26 +49,6 @@ def statements(graph: Graph, variable: str = "graph", taken: Collection[str] = (
         _, read = graph.output_views.get(index, (None, values[source][1]))
         outputs.append(f"{name!r}: {_read(*values[source], read)}")
     yield folded(f"{variable} = builder.build({{{', '.join(outputs)}}})")
-
-
-def variable_of(name: str, known: set[str]) -> str:
-    """Return a variable for `name`, and add it to the names that are `known`."""
-    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
-    word = f"x{word}" if word[0].isdigit() else word
-    numbered = (f"{word}_{number}" for number in itertools.count(1))
-    chosen = word if word not in known else next(n for n in numbered if n not in known)
-    known.add(chosen)
-    return chosen
-
-
-def array_code(array: np.ndarray) -> str:
-    """Return an array as Python: its numbers if they are few, else its bytes."""
-    if array.size <= _SHORT and np.isfinite(array.astype(np.float64)).all():
-        return f"np.array({array.tolist()}, {array.dtype.name!r})"
-    text = base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
-    parts = "\n".join(f'"{part}"' for part in textwrap.wrap(text, _WIDTH - 6))
-    packed = f"zlib.decompress(base64.b64decode(\n{textwrap.indent(parts, '    ')}\n))"
-    return f"np.frombuffer({packed}, {array.dtype.name!r}).reshape({list(array.shape)})"
 
 
 def _read(name: str, written: TensorDesc, read: TensorDesc) -> str:
@@ -196,24 +147,3 @@ def _by_function(
         return None
     arguments = ", ".join([*positional, *named])
     return f"dml.{name}({arguments})", [result is not None for result in listed]
-
-
-def folded(line: str) -> str:
-    """Return a line of Python in lines that are not too long, broken after commas in brackets."""
-    if len(line) <= _WIDTH:
-        return line
-    rows = line.splitlines(keepends=True)
-    starts = [sum(map(len, rows[:k])) for k in range(len(rows))]
-    ends, depth = [0], 0
-    for token in tokenize.generate_tokens(io.StringIO(line).readline):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.string, 0)
-        if token.type == tokenize.OP and token.string == "," and depth:
-            ends.append(starts[token.end[0] - 1] + token.end[1])
-    parts = [line[a:b] for a, b in itertools.pairwise([*ends, len(line)])]
-    made = [parts[0]]
-    for part in parts[1:]:
-        if len(made[-1].rpartition("\n")[2]) + len(part.partition("\n")[0]) > _WIDTH:
-            made.append("    " + part.lstrip())
-        else:
-            made[-1] += part
-    return "\n".join(made)
