@@ -71,7 +71,7 @@ def array_code(array: np.ndarray) -> str:
 
 
 def folded(line: str) -> str:
-    """Return a line of Python in lines that are not too long, broken after commas in brackets."""
+    """Return a line of Python in lines that are not too long, broken within brackets."""
     if len(line) <= _WIDTH:
         return line
     rows = line.splitlines(keepends=True)
@@ -79,7 +79,7 @@ def folded(line: str) -> str:
     ends, depth = [0], 0
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.string, 0)
-        if token.type == tokenize.OP and token.string == "," and depth:
+        if token.type == tokenize.OP and token.string in (*",([{",) and depth:
             ends.append(starts[token.end[0] - 1] + token.end[1])
     parts = [line[a:b] for a, b in itertools.pairwise([*ends, len(line)])]
     made = [parts[0]]

@@ -109,22 +109,26 @@ def _dtype(resource: Resource, size: int) -> str:
 
 def _contents(resource: Resource) -> str:
     """Return the initial contents of a resource as Python."""
-    values = _values(resource.make)
     size, dtype = resource.size_in_bytes, _dtype(resource, resource.size_in_bytes)
+    values = _values(resource.make)
+    if values is None:  # the size follows from the tensors
+        return f"np.zeros({size // np.dtype(dtype).itemsize}, {dtype!r})"
     if resource.offset == 0 and resource.initial_size == size:
         return values
     return f"padded({values}, {size}, {resource.offset}, {dtype!r})"
 
 
-def _values(make: Any) -> str:
-    """Return initial values as Python, from the call that makes them."""
+def _values(make: Any) -> str | None:
+    """Return initial values as Python, from the call that makes them; None where there are none."""
     assert isinstance(make, functools.partial)
     name, arguments = make.func.__name__, make.args
     if name == "_read_only":
         return array_code(arguments[0])
-    if name in ("full", "zeros"):
-        *numbers, dtype = arguments
-        return f"np.{name}({', '.join(map(_number, numbers))}, {np.dtype(dtype).name!r})"
+    if name == "zeros":
+        return None
+    if name == "full":
+        count, element, dtype = arguments
+        return f"np.full({count}, {_number(element)}, {dtype.name!r})"
     if name == "_accumulated":
         count, start, delta, dtype = arguments
         steps = f"np.array([{_number(start)}] + [{_number(delta)}] * {count - 1}, {dtype.name!r})"
