@@ -1,6 +1,7 @@
 """What each operator is called elsewhere: functions here, DirectMLX, ONNX, JAX and PyTorch."""
 
 import functools
+import re
 from collections.abc import Mapping
 
 from dml_jax import facts
@@ -45,9 +46,10 @@ def called(name: str, word: str) -> list[str]:
 
     Modules are no part of a name, unless the word has a module too: `jax.nn.relu`.
     """
+    word = re.sub(r"^jnp\.", "jax.numpy.", word)
     wanted = plain(word)
     return [
-        f"{library} {other}"
+        other if "." in other else f"{library} {other}"
         for library, others in names()[name].items()
         if library != "function"
         for other in others

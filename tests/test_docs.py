@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -162,6 +163,22 @@ def test_no_dead_links_in_the_built_site(site: Path):
             assert path.is_file(), f"{page.relative_to(site)} links to {target}"
             if anchor and path.suffix == ".html" and not anchor.startswith("__"):
                 assert unquote(anchor) in found[path].anchors, f"{page.relative_to(site)}: {target}"
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("LayerNormalization", "mean_variance_normalization1"),
+        ("jax.nn.gelu", "activation_gelu"),
+        ("torch.cumsum", "cumulative_summation"),
+        ("ActivationHardmax", "activation_hardmax1"),
+    ],
+)
+def test_search_finds_operators_by_their_names_elsewhere(site: Path, word: str, page: str):
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    found = {entry["location"] for entry in index["docs"] if word in entry["text"]}
+    assert f"operators/{page}/" in found
+    assert any(location.startswith("names/") for location in found)
 
 
 def test_members_of_the_reference_are_there():
