@@ -322,6 +322,7 @@ def _level_table(ops: list[type[Operator]]) -> str:
         f"| operator | {' | '.join(level.suffix for level in levels)} |",
         f"| --- |{' --- |' * len(levels)}",
     ]
+    rows: dict[str, list[str]] = {}
     for op, ms in tables.items():
         for m in ms:
             group = f"<br><small>{', '.join(m.group)}</small>" if m.group else ""
@@ -330,8 +331,9 @@ def _level_table(ops: list[type[Operator]]) -> str:
                 by_type = m.ranks.get(level, before)
                 cells.append("" if by_type is before and before else _summary(by_type))
                 before = by_type
-            lines.append(f"| {_link(op)}{group} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.setdefault(" | ".join(cells), []).append(f"{_link(op)}{group}")
+    # Operators with the same levels share a row, so that a family fits a screen.
+    return "\n".join([*lines, *(f"| {', '.join(ops)} | {row} |" for row, ops in rows.items())])
 
 
 def _of_first_input(op: type[Operator]) -> list[Matrix]:

@@ -122,6 +122,16 @@ def test_the_catalogue_has_every_operator_and_level():
             assert f" {FeatureLevel.of(row['feature_level'])} |" in text
 
 
+def test_the_levels_of_a_family_fit_a_screen():
+    """Operators with the same levels share a row."""
+    tables = MADE["operators/index.md"].partition("# By feature level")[2].split("\n## ")[1:]
+    assert [table.partition(": levels")[0] for table in tables] == [*families()]
+    for table, ops in zip(tables, families().values(), strict=True):
+        rows = [line for line in table.splitlines() if line.startswith("| [")]
+        assert len(rows) <= 12
+        assert all(f"[{op.short_name}](" in "".join(rows) for op in ops)
+
+
 class Links(HTMLParser):
     """What a page links to, and what can be linked to in it."""
 
