@@ -24,7 +24,7 @@ print(builder.build(p.ExecutionFlags.NONE, [z]), p.FORWARD, *[p.add(*[x, y])])
 FAULTY = """
 import dml_jax.pydirectml, numpy as np
 from pydirectml import TensorDesk
-dml_jax.pydirectml.gem(1, 2)
+dml_jax.pydirectml.reinterpet(1, 2)
 x = dml_jax.pydirectml.TensorDataType.FLOAT322
 dml_jax.pydirectml.gemm(1, 2, alfa=1)
 dml_jax.pydirectml.join([x])
@@ -87,7 +87,8 @@ def test_what_a_program_says(folder: Path):
     assert [fault["message"] for fault in found["faulty.py"]["faults"]] == [
         "expected line 3 to be in dml_jax.pydirectml (did you mean 'TensorDesc'?), "
         "got 'TensorDesk'",
-        "expected line 4 to be in dml_jax.pydirectml (did you mean 'gemm'?), got 'gem'",
+        "expected line 4 to be in dml_jax.pydirectml (did you mean 'reinterpret'?), "
+        "got 'reinterpet'",
         "expected line 5 to be in dml_jax.pydirectml (did you mean 'FLOAT32'?), "
         "got 'TensorDataType.FLOAT322'",
         "expected the call in line 6 to fit gemm(a, b, c, trans_a, trans_b, alpha, beta, "

@@ -106,13 +106,13 @@ def _look_up(program: Program, path: str, line: int) -> None:
     """Add a fault if PyDirectML's module here lacks a name of a path."""
     from dml_jax import pydirectml
 
-    own = pydirectml.__name__
-    known = [n for n, v in vars(pydirectml).items() if getattr(v, "__module__", None) == own]
+    known = [n for n, v in vars(pydirectml).items() if not inspect.ismodule(v)]
     value: Any = pydirectml
     parts = path.split(".")
     for index, name in enumerate(parts):
         if name not in known and name != "*":
-            rule = f"be in {own}{nearest(name, [n for n in known if not n.startswith('_')])}"
+            hint = nearest(name, [n for n in known if not n.startswith("_")])
+            rule = f"be in dml_jax.pydirectml{hint}"
             missing = ".".join(parts[: index + 1])
             program.faults.append(Fault("", f"line {line}", rule, missing))
             return
