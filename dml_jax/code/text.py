@@ -9,7 +9,7 @@ import re
 import textwrap
 import tokenize
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def head(body: str, tensors: Collection[TensorDesc]) -> str:
     outer = ["import jax"] * is_wide + ["import numpy as np"] * ("np" in names)
     lines += ["", *outer] if lines and outer else outer
     lines += [""] * bool(lines) + ["import dml_jax as dml"] * ("dml" in names)
-    own = ", ".join(sorted(names & {*dml_jax.__all__}))
+    own = ", ".join(sorted(names & _classes()))
     line = f"from dml_jax import {own}"
     lines.append(line if len(line) <= _WIDTH else folded(f"from dml_jax import ({own})"))
     lines += [f"from {module} import {name}" for name, module in _OTHERS.items() if name in names]
@@ -45,9 +45,12 @@ def head(body: str, tensors: Collection[TensorDesc]) -> str:
 
 def reserved() -> set[str]:
     """Return the names that are no variables of a program."""
-    classes = {name for name in dml_jax.__all__ if not name.islower()}
     modules = {"base64", "builder", "dml", "jax", "np", "zlib"}
-    return {*keyword.kwlist, *classes, *modules, *_OTHERS, "Path", "print"}
+    return {*keyword.kwlist, *_classes(), *modules, *_OTHERS, "Path", "print"}
+
+
+def _classes() -> set[str]:
+    return {name for name in dml_jax.__all__ if not name.islower()}
 
 
 def variable_of(name: str, known: set[str]) -> str:
@@ -71,17 +74,26 @@ def array_code(array: np.ndarray) -> str:
 
 
 def folded(line: str) -> str:
-    """Return a line of Python in lines that are not too long, broken within brackets."""
+    """Return a line of Python in lines that are not too long, broken within brackets.
+
+    A list stays in one line, if it is not longer than that.
+    """
     if len(line) <= _WIDTH:
         return line
     rows = line.splitlines(keepends=True)
     starts = [sum(map(len, rows[:k])) for k in range(len(rows))]
-    ends, depth = [0], 0
+    places: list[tuple[int, bool]] = []  # behind a token, and whether that lies in a list
+    open_: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.string, 0)
-        if token.type == tokenize.OP and token.string in (*",([{",) and depth:
-            ends.append(starts[token.end[0] - 1] + token.end[1])
-    parts = [line[a:b] for a, b in itertools.pairwise([*ends, len(line)])]
+        if token.type == tokenize.OP and token.string in "([{":
+            open_.append(token.string)
+        elif token.type == tokenize.OP and token.string in ")]}":
+            open_.pop()
+        if token.type == tokenize.OP and token.string in ",([{" and open_:
+            places.append((starts[token.end[0] - 1] + token.end[1], "[" in open_))
+    parts = _parts(line, [place for place, is_in_list in places if not is_in_list])
+    if max(len(row) for part in parts for row in part.splitlines()) > _WIDTH - 4:
+        parts = _parts(line, [place for place, _ in places])
     made = [parts[0]]
     for part in parts[1:]:
         if len(made[-1].rpartition("\n")[2]) + len(part.partition("\n")[0]) > _WIDTH:
@@ -89,3 +101,7 @@ def folded(line: str) -> str:
         else:
             made[-1] += part
     return "\n".join(made)
+
+
+def _parts(line: str, ends: Sequence[int]) -> list[str]:
+    return [line[a:b] for a, b in itertools.pairwise([0, *ends, len(line)])]
