@@ -50,7 +50,7 @@ def called(name: str, word: str) -> list[str]:
     wanted = plain(word)
     return [
         other if "." in other else f"{library} {other}"
-        for library, others in names()[name].items()
+        for library, others in names().get(name, {}).items()
         if library != "function"
         for other in others
         if wanted in plain(other if "." in word else other.rpartition(".")[2])

@@ -85,7 +85,7 @@ def names_of(op: type[Operator]) -> dict[str, list[str]]:
     """Return the names of an operator elsewhere, by library."""
     from dml_jax.names import names
 
-    return {library: list(own) for library, own in names()[op.short_name].items() if own}
+    return {library: list(own) for library, own in names().get(op.short_name, {}).items() if own}
 
 
 def _family(op: type[Operator]) -> str:
