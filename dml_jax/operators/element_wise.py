@@ -309,6 +309,14 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         bias: one FLOAT for each channel.
     """
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe pictures of three channels."""
+        height, width = typical_sizes(elements)[2:]
+        count = max(elements // (3 * height * width), 1)
+        tensor = TensorDesc(data_type, [count, 3, height, width])
+        return cls._uses(tensor, bias=[0.1, 0.2, 0.3])
+
     def lower(self, x):
         return mapped(elements.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
