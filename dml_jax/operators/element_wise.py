@@ -406,7 +406,7 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
 
     def lower(self, x):
-        return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
+        return clamp.clip(mapped(elements.identity, x, self.scale_bias), *self.bounds())
 
 
 class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):

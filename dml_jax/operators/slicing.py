@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.enums import PaddingMode
 from dml_jax.errors import Expect
-from dml_jax.lowering import slicing
+from dml_jax.lowering import clamp, slicing
 from dml_jax.operator import Operator, rule, typical_sizes
 from dml_jax.tensor import TensorDesc
 
@@ -201,7 +201,7 @@ class Padding(_Padding, op="PADDING"):
 
     @property
     def value(self) -> float | int:
-        return slicing.saturated(self.padding_value, self.input_tensor.dtype)
+        return clamp.cast_bound(self.padding_value, self.input_tensor.dtype)
 
 
 class Padding1(_Padding, op="PADDING1"):
