@@ -250,7 +250,8 @@ def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) 
     if kind.linear == 0:
         terms = zip(*(bind_reduction(kind, dx, axes=axes) for dx in series[0]), strict=True)
         return bind_reduction(kind, *primals, axes=axes), [*map(list, terms)]
-    return jet.jet(functools.partial(kind.smooth, axes=axes), primals, series)
+    smooth = functools.partial(kind.smooth, axes=axes)
+    return jet.jet(smooth, primals, series, factorial_scaled=False)
 
 
 REDUCE.def_impl(functools.partial(xla.apply_primitive, REDUCE))
