@@ -117,7 +117,7 @@ class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
     Gradient: `dy * exp(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.exp)
+    function = staticmethod(elements.exp)
 
 
 class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
