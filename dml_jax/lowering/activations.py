@@ -48,12 +48,13 @@ def leaky_relu(x: jax.Array, alpha: float | jax.Array) -> jax.Array:
 
 
 def _expm1(x: jax.Array) -> jax.Array:
-    """Return `exp(x) - 1` of `x` up to 0; by its series near 0, where XLA's has fewer digits."""
-    small = jnp.where(x > -0.5, x, 0)
+    """Return `exp(x) - 1`: near 0 by its series, where XLA's has fewer digits."""
+    is_small = jnp.abs(x) < 0.5
+    small = jnp.where(is_small, x, 0)
     series = small / 40320 + 1 / 5040
     for factorial in (720, 120, 24, 6, 2):
         series = series * small + 1 / factorial
-    return jnp.where(x > -0.5, small + small * small * series, lax.exp(x) - 1)
+    return jnp.where(is_small, small + small * small * series, lax.exp(x) - 1)
 
 
 def elu(x: jax.Array, alpha: float) -> jax.Array:

@@ -139,6 +139,7 @@ def _lowered(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
 
 
 def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
+    """Return the form of a kind that a program gets, from the context of its lowering."""
     x, platform = ctx.avals_in[0], platform_of(ctx)
     plain = functools.partial(kind.plain, axes=axes)
     is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
