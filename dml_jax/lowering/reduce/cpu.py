@@ -100,7 +100,7 @@ def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
     """[k, n, c] -> [k, c]: short columns at once; long ones in blocks, whose results come next."""
     k, n, c = x.shape
     step, size = 1, x.size
-    if c < UNROLLED:
+    if c < UNROLLED:  # a loop over all elements of a block is long enough for vectors
         x, step = x.reshape(k, n * c), c
     elif k < cores() and c % cores():
         rows = even_rows(c)
