@@ -2,8 +2,8 @@
 
 float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
 
-A function here calls `reduce(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain` is the
-meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
+A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
+is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
 `reduce/primitive.py` chooses among these, in `_form`.
 """
 
