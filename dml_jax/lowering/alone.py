@@ -1,8 +1,11 @@
 """Forms for an operator that is the whole program; `is_alone()` says so while it is traced.
 
+`bindable.py` sets it: `_as_whole_program` to True (for a graph to False), `_inside_a_program` to
+False.
+
 Inside a larger program XLA fuses operators that map or move elements, and these forms would be in
-its way. There are three: elements are mapped over one flat axis; axes are merged last, in a call
-that XLA does not inline; neighbouring axes are reduced as one.
+its way. There are three: elements are mapped over one flat axis; on a CPU axes are merged last, in
+a call that XLA does not inline; on a GPU neighbouring axes that are reduced become one.
 """
 
 import contextlib
@@ -113,7 +116,7 @@ def axes_merged_last(
 # Elements that are reduced.
 
 
-def merged(
+def neighbours_merged(
     reduction: Callable[[jax.Array, Axes], jax.Array], x: jax.Array, axes: Axes
 ) -> jax.Array:
     """Return `reduction(x, axes)`; alone on a GPU, neighbouring axes are made one axis first.

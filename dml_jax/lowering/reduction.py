@@ -4,7 +4,8 @@ float16 accumulates in float32 and is rounded once, at the end; integers wrap mo
 
 A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
 is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
-`reduce/primitive.py` chooses among these, in `_form`.
+`reduce/primitive.py` chooses among these, in `_form`. `neighbours_merged` changes only the program
+of one operator alone on a GPU.
 """
 
 import functools
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.alone import merged
+from dml_jax.lowering.alone import neighbours_merged
 from dml_jax.lowering.numbers import where, wide
 from dml_jax.lowering.reduce import slopes  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.kinds import Arg, Extreme, LogSumExp, Norm, Product, Sum
@@ -34,7 +35,7 @@ def _rounded(reduction: Reduction) -> Reduction:
         def computed(x: jax.Array, axes: Axes) -> jax.Array:
             return lax.convert_element_type(reduction(wide(x), axes), x.dtype)
 
-        return merged(computed, x, axes)
+        return neighbours_merged(computed, x, axes)
 
     return rounded
 
@@ -83,12 +84,16 @@ def multiply(x: jax.Array, axes: Axes) -> jax.Array:
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the largest element, or NaN where there is one."""
-    return merged(lambda x, axes: bind_reduction(Extreme(True), x, axes=axes)[0], x, axes)
+    return neighbours_merged(
+        lambda x, axes: bind_reduction(Extreme(True), x, axes=axes)[0], x, axes
+    )
 
 
 def min_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the smallest element, or NaN where there is one."""
-    return merged(lambda x, axes: bind_reduction(Extreme(False), x, axes=axes)[0], x, axes)
+    return neighbours_merged(
+        lambda x, axes: bind_reduction(Extreme(False), x, axes=axes)[0], x, axes
+    )
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -107,7 +112,7 @@ def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
     def computed(x: jax.Array, axes: Axes) -> jax.Array:
         return lax.convert_element_type(bind_reduction(kind, x, axes=axes)[0], x.dtype)
 
-    return merged(computed, x, axes)
+    return neighbours_merged(computed, x, axes)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False) -> jax.Array:
@@ -130,4 +135,4 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: np.dtype, last: bool) -
         (index,) = bind_reduction(Arg(largest, last), x, axes=axes)
         return lax.convert_element_type(index, dtype)
 
-    return merged(computed, lax.stop_gradient(x), axes)
+    return neighbours_merged(computed, lax.stop_gradient(x), axes)

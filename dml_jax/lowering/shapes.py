@@ -64,7 +64,8 @@ def run_by_run(
     Args:
         x: arrays of one shape, with more than one element along `axes`.
         axes: the axes to reduce.
-        stage: reduces arrays of [k, n, c] to as many of [k, c]; is told whether it is the first.
+        stage: reduces arrays of [k, n, c] to as many of [k, c], for k elements before a run, n in
+            it and c behind it; its second argument says whether the run is the first.
         between: is applied to what a stage leaves, before the next one.
     """
     shape = x[0].shape

@@ -82,17 +82,17 @@ class _OverAxes(Operator):
         return {"output_tensor": TensorDataType.UINT32} if self._gives_indices else {}
 
     @property
-    def _reduction(self) -> ReduceFunction:
+    def _which(self) -> ReduceFunction:
         return F.of(self.short_name)
 
     @property
-    def _function(self) -> Callable[..., jax.Array]:
+    def _reduces(self) -> Callable[..., jax.Array]:
         """What reduces an array over axes."""
-        return FUNCTIONS[self._reduction]
+        return FUNCTIONS[self._which]
 
     @property
     def _gives_indices(self) -> bool:
-        return self._reduction in (F.ARGMAX, F.ARGMIN)
+        return self._which in (F.ARGMAX, F.ARGMIN)
 
 
 class Reduce(_OverAxes, op="REDUCE"):
@@ -107,10 +107,10 @@ class Reduce(_OverAxes, op="REDUCE"):
 
     Choices: FLOAT16 accumulates in FLOAT32 and is rounded once; integers wrap modulo 2^n. The
     compiled program decides the order in which floats are added: the last digits of a sum, and
-    whether a part of it overflows, may differ between REDUCE alone and inside of another program.
-    MIN and MAX give NaN where there is one, ARGMIN and ARGMAX the index of the first; ties go to
-    the smallest index, which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted
-    by the maximum. L2 is right also where the square of an element is beyond the type's range.
+    whether a part of it overflows, may differ between devices and programs. MIN and MAX give NaN
+    where there is one, ARGMIN and ARGMAX the index of the first; ties go to the smallest index,
+    which counts row-major within the reduced dimensions. LOG_SUM_EXP is shifted by the maximum. L2
+    is right also where the square of an element is beyond the type's range.
     Denormals of FLOAT32 may count as 0, but in ARGMIN and ARGMAX: on a CPU XLA reads and writes 0
     for them, on a GPU it does not.
 
@@ -134,12 +134,12 @@ class Reduce(_OverAxes, op="REDUCE"):
         return [{"function": f} for f in (*first, *(f for f in F if f not in first))]
 
     @property
-    def _reduction(self):
+    def _which(self):
         return self.function
 
     def lower(self, x):
         indices = (self.output_tensor.dtype,) if self._gives_indices else ()
-        return self._function(x, self.axes, *indices)
+        return self._reduces(x, self.axes, *indices)
 
 
 class _Arg(_OverAxes):
@@ -147,7 +147,7 @@ class _Arg(_OverAxes):
 
     def lower(self, x):
         last = self.axis_direction == AxisDirection.DECREASING
-        return self._function(x, self.axes, self.output_tensor.dtype, last)
+        return self._reduces(x, self.axes, self.output_tensor.dtype, last)
 
 
 class Argmax(_Arg, op="ARGMAX"):

@@ -44,33 +44,33 @@ class Fold:
     start: Callable[[jax.Array], jax.Array] = lambda x: x
 
 
-def fold(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
+def fold(how: Fold, x: jax.Array, axes: Axes) -> jax.Array:
     """Reduce `x` along `axes`, which have size 1 in the result."""
     few = _few(x.shape, axes)
     if few:
-        x, kind = in_memory(_at_once(kind, x, few)), replace(kind, start=_as_it_is)
+        x, how = in_memory(_at_once(how, x, few)), replace(how, start=_as_it_is)
         axes = [a for a in axes if a not in few and x.shape[a] > 1]
         if not axes:
             return x
     row = last_row(x.shape, axes)
 
     def stage(parts: tuple[jax.Array, ...], is_first: bool) -> tuple[jax.Array]:
-        start = kind.start if is_first else _as_it_is
+        start = how.start if is_first else _as_it_is
         (x,) = parts
         k, n, c = x.shape
         if c > 1 or n <= FUSED:
-            return (_columns(kind.combine, start, x),)
+            return (_columns(how.combine, start, x),)
         sizes = row if is_first else [n]
-        return (_rows(kind.rows, start, x.reshape(k, n), sizes),)
+        return (_rows(how.rows, start, x.reshape(k, n), sizes),)
 
-    # Stored between: XLA fuses two stages to a loop of too many slices to fuse what makes x.
-    return run_by_run((x,), axes, stage, in_memory)[0]
+    # Stored between runs: XLA fuses two stages to a loop of too many slices to fuse what makes x.
+    return run_by_run((x,), axes, stage, between=in_memory)[0]
 
 
 def _few(shape: Sequence[int], axes: Axes) -> list[int]:
-    """Return the last reduced axes of few elements together, of several runs; [] if there are none.
+    """Return the last reduced axes of at most FUSED elements together, if these are several runs.
 
-    Axes of one run are one already.
+    Otherwise return []: the axes of one run are one axis already.
     """
     few, count = list[int](), 1
     for a in sorted(axes, reverse=True):
@@ -81,15 +81,15 @@ def _few(shape: Sequence[int], axes: Axes) -> list[int]:
     return few if len(runs) > 1 else []
 
 
-def _at_once(kind: Fold, x: jax.Array, axes: Axes) -> jax.Array:
+def _at_once(how: Fold, x: jax.Array, axes: Axes) -> jax.Array:
     """Combine all slices along some axes."""
     slices = [x]
     for a in axes:
         slices = [
             lax.slice_in_dim(part, i, i + 1, axis=a) for part in slices for i in range(x.shape[a])
         ]
-    parts = [kind.start(read_by_all_cores(part, x.size, times=2)) for part in slices]
-    return kind.combine(parts)
+    parts = [how.start(read_by_all_cores(part, x.size, times=2)) for part in slices]
+    return how.combine(parts)
 
 
 def _as_it_is(x: jax.Array) -> jax.Array:

@@ -47,10 +47,12 @@ def _one(dtype: np.dtype) -> Any:
 
 
 _SUM = cpu.Fold(
-    functools.partial(pairwise, lax.add), cpu.rows_with_nan_flag(lax.add, _zero, keeps=True)
+    combine=functools.partial(pairwise, lax.add),
+    rows=cpu.rows_with_nan_flag(lax.add, _zero, keeps=True),
 )
 _PRODUCT = cpu.Fold(
-    functools.partial(pairwise, lax.mul), cpu.rows_with_nan_flag(lax.mul, _one, keeps=True)
+    combine=functools.partial(pairwise, lax.mul),
+    rows=cpu.rows_with_nan_flag(lax.mul, _one, keeps=True),
 )
 
 
@@ -413,7 +415,7 @@ def _logarithm_of_rows(x: jax.Array) -> jax.Array:
 
 
 # It keeps one array, the running logarithm, and XLA's CPU reads x once for it.
-_LOGARITHM = cpu.Fold(_logarithm_of, _logarithm_of_rows, wide)
+_LOGARITHM = cpu.Fold(combine=_logarithm_of, rows=_logarithm_of_rows, start=wide)
 
 
 @dataclass(frozen=True)

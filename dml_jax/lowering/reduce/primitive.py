@@ -1,10 +1,11 @@
 """The primitive of all reductions, and how devices, platform and layout choose its form.
 
-- On one device, or inside shard_map: the form of the platform.
-- Where XLA partitions it over several devices: the same form on each device's part, then
-  collectives of the reduced size, by which the devices agree.
-- Else the plain form, which XLA partitions well: in an export, in a shard_map over some axes only,
-  on meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning).
+- On one device, or inside shard_map: the form of the platform, `Kind.on`.
+- Where XLA partitions it over several devices: `Kind.each`, which is the same form on each
+  device's part and then collectives of the reduced size, by which the devices agree.
+- Else `Kind.plain`, which XLA partitions well: in an export, in a shard_map over some axes only, on
+  meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning), and where nothing
+  is reduced.
 
 The forms by platform reshape and slice along the axes, which XLA partitions by moving data; so the
 choice cannot be left to it.
@@ -90,7 +91,7 @@ class Kind:
         return self.plain(*xs, **axes)
 
     def on(self, platform: str, *xs: Any, **axes: Any) -> Parts:
-        """Compute on one device of a platform."""
+        """Compute on one device of a platform; most kinds compute few elements by `plain`."""
         return self.plain(*xs, **axes)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
