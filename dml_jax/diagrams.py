@@ -52,11 +52,8 @@ class Picture:
 
 
 def kind_of(operator: Bindable) -> str:
-    """Return the kind of an operator or graph: `REDUCE`, `graph of 3 nodes`."""
-    if isinstance(operator, Graph):
-        return f"graph of {len(operator.nodes)} nodes"
-    assert isinstance(operator, Operator)
-    return operator.short_name
+    """Return the kind of an operator, graph or network: `REDUCE`, `graph of 3 nodes`."""
+    return operator.short_name if isinstance(operator, Operator) else operator.kind
 
 
 def graph_picture(graph: Graph) -> Picture:

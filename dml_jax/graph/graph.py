@@ -92,6 +92,11 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         if not faults:
             self.__dict__.update(wiring.resolved, _wiring=wiring)
 
+    @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the graph."""
+        return f"graph of {len(self.nodes)} nodes"
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (name, name, tensor) of the graph's inputs and outputs."""
         for point in self.bind_points():

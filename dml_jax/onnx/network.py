@@ -75,6 +75,11 @@ class Network:
         return list(self._results)
 
     @property
+    def output_types(self) -> dict[str, Type]:
+        """Return the type of each output, by name."""
+        return dict(self._results)
+
+    @property
     def trainable(self) -> dict[str, jax.Array]:
         """Return the weights that are floating-point numbers."""
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
