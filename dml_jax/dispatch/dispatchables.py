@@ -159,9 +159,12 @@ def _parse_graph(
             try:
                 with reading(source, "graph"):
                     path = find_file(folder, source)
-                    read = serialized.load(path) if is_serialized else None
-                graph = Graph.load(path) if read is None else read.graph
-                own = {} if read is None else _constants(name, read)
+                    data = path.read_bytes() if is_serialized else b""
+                if is_serialized:
+                    read = serialized.load(data, path)
+                    graph, own = read.graph, _constants(name, read)
+                else:
+                    graph = Graph.load(path)
             except DmlError as error:
                 fields.faults += error.faults
     return Dispatchable(name, graph, bindings, own)

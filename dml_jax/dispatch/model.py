@@ -22,7 +22,7 @@ from dml_jax.dispatch.dispatchables import (
     parse_bindings,
     parse_dispatchable,
 )
-from dml_jax.dispatch.networks import Overrides
+from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS, Overrides
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
@@ -133,7 +133,7 @@ class Model:
 def load_model(
     path: os.PathLike[str] | str,
     folder: os.PathLike[str] | str | None = None,
-    overrides: Overrides = Overrides(),
+    overrides: Overrides = AS_THE_MODEL_SAYS,
 ) -> Model:
     """Read a DxDispatch model from a JSON file and check it whole; compute nothing.
 
@@ -154,7 +154,7 @@ def load_model(
 
 
 def parse_model(
-    value: Any, folder: Path, name: str = "", overrides: Overrides = Overrides()
+    value: Any, folder: Path, name: str = "", overrides: Overrides = AS_THE_MODEL_SAYS
 ) -> Model:
     """Return the model of a JSON value.
 
@@ -459,6 +459,7 @@ def _bind(
             rule = "be bound, since a resource has the name of its own memory"
             expect(own.name not in names.resource_names, path, rule, own.name)
             placed.append(TensorInMemory(path, desc, point.output, own.name))
+            check_range(placed[-1], own.size_in_bytes, expect)
             continue
         if sources is None:
             expect(path in guesses.values(), path, "be bound", NOTHING)

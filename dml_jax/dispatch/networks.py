@@ -38,6 +38,9 @@ class Overrides:
         return Overrides(names, denotations, self.shapes)
 
 
+AS_THE_MODEL_SAYS = Overrides()
+
+
 class NetworkFunction(Bindable):
     """A network whose inputs, weights and outputs have names that memory is bound to.
 

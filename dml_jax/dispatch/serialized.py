@@ -5,8 +5,7 @@ DmlGraphDesc_generated.h and OperatorFieldTypes_generated.h of ONNX Runtime.
 """
 
 import re
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,9 +66,12 @@ class _Node:
     raw: bytes | None = None
 
 
-def load(path: Path) -> SerializedGraph:
-    """Return the graph in a file. Raises `DmlError` with all faults."""
-    return parse(path.read_bytes(), path.parent)
+def load(data: bytes, path: Path) -> SerializedGraph:
+    """Return the graph in the bytes of the file at `path`. Raises `DmlError` with all faults."""
+    try:
+        return parse(data, path.parent)
+    except DmlError as error:
+        raise error.within(f"Graph '{path}'") from None
 
 
 def parse(data: bytes, folder: Path) -> SerializedGraph:
