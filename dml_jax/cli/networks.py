@@ -164,8 +164,11 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
             if name not in known:
                 raise DmlError([Fault("", "--input", f"name an input{nearest(name, known)}", name)])
             tensor, resource = points[name], dispatchable.own[name]
-            sizes = (1, *tensor.sizes)[-3:] if len(tensor.sizes) >= 3 else None
-            values = values_of_file(str(path), path.absolute, tensor.data_type, sizes)
+            picture = None
+            if len(tensor.sizes) >= 3:
+                channels, height, width = tensor.sizes[-3:]
+                picture = channels, height, width
+            values = values_of_file(str(path), path.absolute, tensor.data_type, picture)
             if values.size != resource.initial_size:
                 rule = f"hold {tensor.shown()}, {resource.initial_size} bytes"
                 got = Unquoted(f"{values.size} bytes")

@@ -1,5 +1,6 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,30 +65,35 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = _shown(file, overrides_of(names, denotations, shapes), as_json)
+        loaded, weights = _shown(file, overrides_of(names, denotations, shapes), as_json)
         if output is not None and loaded is not None:
             from dml_jax.diagrams import draw, graph_picture
             from dml_jax.dispatch.pictures import model_picture
 
-            picture = graph_picture(loaded) if isinstance(loaded, Graph) else model_picture(loaded)
-            draw(picture, output)
+            if isinstance(loaded, Graph):
+                draw(graph_picture(loaded, weights), output)
+            else:
+                draw(model_picture(loaded), output)
             click.echo(f"Drawn to '{output}'", err=as_json)
 
 
-def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph | None":
-    """Print the operators of a file; return what holds them."""
+def _shown(
+    file: Path, overrides: "Overrides", as_json: bool
+) -> "tuple[Model | Graph | None, Collection[str]]":
+    """Print the operators of a file; return what holds them, and the names of weights."""
     from dml_jax.graph import Graph
 
     if is_network(file):
         model = network_model(file, overrides)
         show_network(model, as_json)
-        return function_of(model).network.graph
+        network = function_of(model).network
+        return network.graph, network.weights
     loaded = load_model_or_graph(file)
     if isinstance(loaded, Graph):
         _show_nodes(loaded, as_json)
     else:
         show_model(loaded, as_json)
-    return loaded
+    return loaded, ()
 
 
 def _show_nodes(graph: "Graph", as_json: bool) -> None:
