@@ -95,7 +95,7 @@ def free_sizes(
     initialized = {tensor.name for tensor in graph.initializer}
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
-    known = {d.denotation: None for d in every if d.denotation and not d.HasField("dim_value")}
+    known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
     expect = Expect("")
     for name in denotations:
         rule = f"be that of a free dimension{nearest(name, known)}"
@@ -110,15 +110,20 @@ def free_sizes(
         dims = value.type.tensor_type.shape.dim
         if name in shapes:
             found[name] = list(shapes[name])
-        elif not all(d.HasField("dim_value") for d in dims):
+        elif not all(is_fixed(d) for d in dims):
             found[name] = [
                 d.dim_value
-                if d.HasField("dim_value")
+                if is_fixed(d)
                 else denotations.get(d.denotation, free_dimensions.get(d.dim_param, 1))
                 for d in dims
             ]
     names = {d.dim_param: 1 for d in every if d.dim_param}
     return found, {**names, **free_dimensions}
+
+
+def is_fixed(dim: Any) -> bool:
+    """Return whether a dimension has a size; some exporters write -1 for one that has none."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
@@ -197,13 +202,13 @@ def _type(
         if proto.HasField("shape") and not expect(len(sizes) == len(dims), where, rule, sizes):
             return None
         for k, d in enumerate(dims):
-            if d.HasField("dim_value"):
+            if is_fixed(d):
                 rule = f"have size {d.dim_value} in dimension {k}, as the model says"
                 expect(sizes[k] == d.dim_value, where, rule, sizes[k])
     else:
         sizes = []
         for k, d in enumerate(dims):
-            if d.HasField("dim_value"):
+            if is_fixed(d):
                 sizes.append(d.dim_value)
             elif d.dim_param in free:
                 sizes.append(int(free[d.dim_param]))

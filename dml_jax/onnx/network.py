@@ -16,6 +16,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Graph, OperatorNode
+from dml_jax.graph.bfloat16 import BFLOAT16, held
 from dml_jax.onnx import model as models
 from dml_jax.onnx import translators
 from dml_jax.onnx.tensors import Tensor, Type, has_x64
@@ -84,6 +85,14 @@ class Network:
         """Return the weights that are floating-point numbers."""
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
 
+    def weights_as(self, dtype: Any) -> dict[str, jax.Array]:
+        """Return all weights, FLOAT32 ones as `dtype`: jnp.bfloat16 for `apply` in bfloat16.
+
+        bfloat16 spreads: nodes that read bfloat16 arrays compute in FLOAT32 and round their results
+        to bfloat16, once. Outputs that depend on such arrays are bfloat16.
+        """
+        return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
+
     @property
     def minimum_feature_level(self) -> FeatureLevel:
         """Return the lowest feature level that accepts all of the operators."""
@@ -129,7 +138,7 @@ class Network:
         results |= {name: jnp.asarray(values[own]) for name, own in self._passed.items()}
         if self.graph is not None:
             arrays = [
-                jnp.asarray(values[name]).astype(tensor.dtype).reshape(tensor.sizes)
+                held(values[name], tensor).reshape(tensor.sizes)
                 for name, tensor in zip(self._read, self.graph.inputs, strict=True)
             ]
             results |= zip(self._computed, self.graph.compute(*arrays), strict=True)
@@ -202,7 +211,10 @@ def _type_of(array: Any) -> Type:
 
 def _accepted(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
-    return [kind.dtype, kind.inner.dtype] if kind.shape is not None else []
+    if kind.shape is None:
+        return []
+    known = [kind.dtype, kind.inner.dtype]
+    return [*known, BFLOAT16] if kind.inner.dtype == np.float32 else known
 
 
 def _checked(name: str, array: Any) -> Any:
@@ -221,9 +233,10 @@ def _checked(name: str, array: Any) -> Any:
 
 
 def _outer(array: Any, kind: Type) -> jax.Array:
-    """Return an output as ONNX has it."""
+    """Return an output as ONNX has it; bfloat16 stays so."""
     array = array.reshape(kind.shape)
-    return array.astype(bool) if kind.dtype == bool and array.dtype != bool else array
+    is_other = kind.dtype in (bool, BFLOAT16) and array.dtype != kind.dtype
+    return array.astype(kind.dtype) if is_other else array
 
 
 @functools.cache
