@@ -149,7 +149,7 @@ class Network:
         random, arrays = np.random.default_rng(seed), {}
         for name, kind in self.inputs.items():
             if kind.is_floating:
-                arrays[name] = random.random(kind.shape).astype(kind.dtype)
+                arrays[name] = random.random(kind.shape, np.float32).astype(kind.dtype, copy=False)
             else:
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
