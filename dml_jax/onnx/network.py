@@ -279,6 +279,9 @@ def load(
             translation.faults.append(Fault("", "the output", rule, name))
         elif tensor is not None:
             outputs[name] = tensor
+        elif not translation.faults:
+            rule = "be given by its node"
+            translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
     if translation.faults:
         raise DmlError(translation.faults)
     return Network(read.inputs, outputs, translation.weights, translation)

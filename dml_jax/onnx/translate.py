@@ -103,6 +103,9 @@ class Translation:
             if name not in scope:
                 rule = "be an input, an initializer or an output of a node before it"
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))])
+            if scope[name] is None and not self.faults:
+                rule = "be given by its node"
+                raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("nothing"))])
             if scope[name] is None:  # what it lacks is a fault already
                 scope.update(dict.fromkeys(filter(None, proto.output)))
                 return None
