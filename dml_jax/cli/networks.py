@@ -15,7 +15,7 @@ from dml_jax.cli.models import rows_of
 from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest, printable
-from dml_jax.files import similar_file, write_npy, write_whole
+from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import Graph, OperatorNode
 
 if TYPE_CHECKING:
@@ -297,14 +297,28 @@ def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
     return found
 
 
-def write_outputs(outputs: Mapping[str, np.ndarray], folder: Path) -> list[Path]:
-    """Write each output as .npy, under its name without the characters that files may not have."""
-    paths = []
-    for name, array in outputs.items():
-        path = folder / (re.sub(r"[^\w.-]", "_", name) + ".npy")
-        write_whole(path, lambda file, a=array: write_npy(file, a))
-        paths.append(path)
-    return paths
+def files_of(model: "Model", folder: Path | None) -> dict[str, Path]:
+    """Return the .npy file of each output in `folder`, none if there is no folder.
+
+    A file has the output's name, without characters that names of files may not have. Raises
+    `DmlError` if a file cannot be written, or if two outputs would have one.
+    """
+    files: dict[str, Path] = {}
+    for name in function_of(model).network.output_types if folder is not None else ():
+        path = Path(folder or "") / (re.sub(r"[^\w.-]", "_", name) + ".npy")
+        for other, known in files.items():
+            if known == path:
+                rule = f"have another file than the output '{other}'"
+                raise DmlError([Fault("", f"the output '{name}'", rule, str(path))])
+        check_writable(path)
+        files[name] = path
+    return files
+
+
+def write_outputs(outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]) -> None:
+    """Write the outputs that have files."""
+    for name, path in files.items():
+        write_whole(path, lambda file, a=outputs[name]: write_npy(file, a))
 
 
 def report_run(

@@ -11,6 +11,7 @@ import jax
 
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
+    files_of,
     input_option,
     inputs_of,
     is_network,
@@ -285,13 +286,14 @@ def run(
                 record("programs", {"name": name, "hlo": text})
         else:
             compiled = time.perf_counter()
+            files = files_of(parsed, output_path) if is_one else {}
             executor.run()
             if is_one:
                 outputs = outputs_of(parsed, executor)
                 times = {"load_ms": 1e3 * (loaded - start), "compile_ms": 1e3 * (compiled - loaded)}
                 report_run(report, outputs, times)
-                if output_path is not None:
-                    report["files"] = [str(p) for p in write_outputs(outputs, output_path)]
+                write_outputs(outputs, files)
+                report["files"] = list(map(str, files.values()))
                 if not as_json:
                     say_run(report)
         if as_json:
