@@ -306,14 +306,13 @@ class _Layout:
 
     def _fold(self, rows: list[list[int]]) -> None:
         """Put the layers into columns side by side, as wide together as they are high."""
-        for count in itertools.count(2):
+        groups, sides, high, count = [rows], [(0.0, 0.0)], self.height, 1
+        while sum(right - left for left, right in sides) < high and count < len(rows):
+            count += 1
             size = -(-len(rows) // count)
             groups = [rows[start : start + size] for start in range(0, len(rows), size)]
             sides = [self._sides([v for row in group for v in row]) for group in groups]
-            width = sum(right - left for left, right in sides)
             high = max(self._high(group) for group in groups)
-            if width >= high or size == 1:
-                break
         self.width, self.height, shifts = 0.0, high + 2 * _MARGIN, list[Point]()
         column = [0] * len(self.widths)
         for index, (group, (left, right)) in enumerate(zip(groups, sides, strict=True)):

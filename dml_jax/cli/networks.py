@@ -185,7 +185,7 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
 def show_network(model: "Model", as_json: bool, name: str = "") -> None:
     """Print the nodes of a network; `name` tells it from others."""
     network = function_of(model).network
-    rows = [] if network.graph is None else list(rows_of(network.graph))
+    rows = [row for graph in network.graphs for row in rows_of(graph)]
     if as_json:
         nodes = [as_values(*row) for row in rows]
         say_json({**_title(name), **_summary(network), "nodes": nodes})
@@ -225,7 +225,7 @@ def _title(name: str) -> dict[str, Any]:
 
 
 def _nodes(network: "Network") -> Sequence[Any]:
-    return network.graph.nodes if network.graph else ()
+    return [node for graph in network.graphs for node in graph.nodes]
 
 
 def _summary(network: "Network") -> dict[str, Any]:
@@ -252,7 +252,8 @@ def memory_of(function: "NetworkFunction") -> list[tuple[str, int]]:
     outputs = sum(function_tensors(function, network.output_types))
     weights = sum(array.nbytes for array in network.weights.values())
     known = [("weights", weights), ("inputs", inputs), ("outputs", outputs)]
-    return [*known, ("tensors between nodes at most", _most_between(network.graph))]
+    most = max(map(_most_between, network.graphs), default=0)
+    return [*known, ("tensors between nodes at most", most)]
 
 
 def function_tensors(function: "NetworkFunction", names: Mapping[str, Any]) -> list[int]:
@@ -260,9 +261,7 @@ def function_tensors(function: "NetworkFunction", names: Mapping[str, Any]) -> l
     return [t.total_tensor_size_in_bytes for name, _, t in function.tensors() if name in names]
 
 
-def _most_between(graph: Graph | None) -> int:
-    if graph is None:
-        return 0
+def _most_between(graph: Graph) -> int:
     last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
     sizes, now, most = {}, 0, 0
     for at, (index, node, sources) in enumerate(graph.plan):

@@ -60,8 +60,7 @@ class NetworkFunction(Bindable):
     @property
     def kind(self) -> str:
         """Return how tables and pictures name the network."""
-        graph = self.network.graph
-        count = len(graph.nodes) if graph else 0
+        count = sum(len(graph.nodes) for graph in self.network.graphs)
         return f"network of {count} node{'s' * (count != 1)}"
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
@@ -76,8 +75,8 @@ class NetworkFunction(Bindable):
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses operators of the network."""
-        graph = self.network.graph
-        return graph.refused_at(feature_level) if graph else ()
+        graphs = self.network.graphs
+        return tuple(fault for graph in graphs for fault in graph.refused_at(feature_level))
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:

@@ -37,6 +37,7 @@ class Network:
         outputs: the names of the outputs.
         weights: the floating and quantized weights, by name. They are arguments of the program.
         graph: the operators; None where no output depends on the inputs.
+        graphs: the graph, if there is one.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Network:
             raise DmlError(translation.faults)
         build = translation.builder.build
         self.graph: Graph | None = build(computed, only_read=True) if computed else None
+        self.graphs = [] if self.graph is None else [self.graph]
         self._computed = list(computed)
         read = {*self._read, *self._passed.values()}
         self.weights: dict[str, jax.Array] = {

@@ -252,7 +252,7 @@ def run(count: int, seed: int, folder: Path) -> int:
         for _ in range(count):
             data = mutate(rng.choice(list(seeds.values())), rng)
             begin = time.process_time()
-            place = ""
+            place = text = ""
             try:
                 check(data)
             except Exception as error:
