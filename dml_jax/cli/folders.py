@@ -1,17 +1,21 @@
 """Folders for `dml-jax check`: a table of what runs, of what is missing, and of feature levels."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dml_jax.cli.models import load, load_model_or_graph
-from dml_jax.cli.networks import load_network
+from dml_jax.cli.networks import function_of, network_model
 from dml_jax.cli.programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
+
+if TYPE_CHECKING:
+    from dml_jax.dispatch.networks import Overrides
 
 _SHOWN = 3  # faults of a file in the table; --json has all
 
@@ -34,7 +38,7 @@ class Checked:
 
 
 def checked(
-    folder: Path, free_dimensions: Mapping[str, int], feature_level: FeatureLevel | None
+    folder: Path, overrides: "Overrides", feature_level: FeatureLevel | None
 ) -> Iterator[Checked]:
     """Yield what is to be said of each model, graph, network and program in a folder, by name.
 
@@ -52,10 +56,10 @@ def checked(
                     yield Checked(name, kind, level, tuple(faults))
                 continue
             if kind == "network":
-                network = load_network(path, free_dimensions, feature_level)
-                yield Checked(name, kind, network.minimum_feature_level)
+                model = network_model(path, replace(overrides, is_shared=True), feature_level)
+                yield Checked(name, kind, function_of(model).minimum_feature_level)
                 continue
-            kind, level = _level_of_json(path, feature_level)
+            kind, level = _level_of_json(path, overrides, feature_level)
             if kind:
                 yield Checked(name, kind, level)
         except DmlError as error:
@@ -72,7 +76,7 @@ def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
 
 
 def _level_of_json(
-    path: Path, feature_level: FeatureLevel | None
+    path: Path, overrides: "Overrides", feature_level: FeatureLevel | None
 ) -> tuple[str, FeatureLevel | None]:
     """Return the kind of a JSON file, and its level; "" where it is no model and no graph."""
     from dml_jax.dispatch.reading import read_json
@@ -82,7 +86,7 @@ def _level_of_json(
     if not isinstance(value, dict) or not {"dispatchables", "Nodes"} & value.keys():
         return "", None
     if "Nodes" not in value:
-        model = load(path, feature_level)
+        model = load(path, feature_level, overrides=overrides)
         operators = (d.operator for d in model.dispatchables.values())
         levels = (operator.minimum_feature_level for operator in operators)
         return "model", max(levels, default=min(FeatureLevel))

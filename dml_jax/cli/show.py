@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
-from dml_jax.cli.networks import free_option, is_network, load_network, show_network
+from dml_jax.cli.networks import (
+    function_of,
+    is_network,
+    network_model,
+    overrides_of,
+    show_network,
+    size_options,
+)
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
@@ -16,10 +23,11 @@ from dml_jax.cli.terminal import (
     say_json,
     show_table,
 )
-from dml_jax.errors import NOTHING, DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
+    from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
 
 
@@ -32,13 +40,15 @@ if TYPE_CHECKING:
     help="Draw it too, to a .svg or .png file.",
 )
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
-@free_option
+@size_options
 @json_option
 def show(
     file: Path,
     output: Path | None,
     as_python: bool,
-    free_dimensions: dict[str, int],
+    names: dict[str, int],
+    denotations: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
     as_json: bool,
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
@@ -59,48 +69,61 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
+        overrides = overrides_of(names, denotations, shapes)
         if as_python:
-            loaded = _loaded(file, free_dimensions)
-            text = _program(loaded)
+            loaded = _loaded(file, overrides)
+            text = _program(loaded, file)
             say_json({"python": text}) if as_json else click.echo(text, nl=False)
         else:
-            loaded = _shown(file, free_dimensions, as_json)
-        if output is not None and loaded is not None:
-            from dml_jax.diagrams import draw, graph_picture
+            loaded = _shown(file, overrides, as_json)
+        if output is not None:
+            from dml_jax.diagrams import draw, graph_picture, network_picture
             from dml_jax.dispatch.pictures import model_picture
 
-            picture = graph_picture(loaded) if isinstance(loaded, Graph) else model_picture(loaded)
-            draw(picture, output)
+            if isinstance(loaded, Graph):
+                draw(graph_picture(loaded), output)
+            elif is_network(file):
+                network = function_of(loaded).network
+                draw(network_picture(network.graphs, network.weights), output)
+            else:
+                draw(model_picture(loaded), output)
             click.echo(f"Drawn to '{output}'", err=as_json or as_python)
 
 
-def _loaded(file: Path, free_dimensions: dict[str, int]) -> "Model | Graph":
-    """Return the model or graph of a file. Raises `DmlError` if a network has no operators."""
-    if not is_network(file):
-        return load_model_or_graph(file)
-    graph = load_network(file, free_dimensions).graph
-    if graph is None:
-        rule = "have an operator (its outputs are known without one)"
-        raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
-    return graph
+def _loaded(file: Path, overrides: "Overrides") -> "Model | Graph":
+    """Return the model or graph of a file, a network within its model."""
+    return network_model(file, overrides) if is_network(file) else load_model_or_graph(file)
 
 
-def _program(loaded: "Model | Graph") -> str:
+def _program(loaded: "Model | Graph", file: Path) -> str:
+    """Return the program that makes a model or a graph. Raises `DmlError` where there is none."""
     from dml_jax.code import program
     from dml_jax.dispatch.code import model_program
     from dml_jax.graph import Graph
 
-    return program(loaded) if isinstance(loaded, Graph) else model_program(loaded)
+    if isinstance(loaded, Graph):
+        return program(loaded)
+    if not is_network(file):
+        if loaded.hidden:
+            rule = "have operators and graphs alone, to become a program (load_onnx takes networks)"
+            value = Unquoted("networks or serialized graphs")
+            raise DmlError([Fault("", "the dispatchables", rule, value)])
+        return model_program(loaded)
+    graph = function_of(loaded).network.graph
+    if graph is None:
+        rule = "have an operator (its outputs are known without one)"
+        raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
+    return program(graph)
 
 
-def _shown(file: Path, free_dimensions: dict[str, int], as_json: bool) -> "Model | Graph | None":
-    """Print the operators of a file; return what holds them."""
+def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph":
+    """Print the operators of a file; return what holds them, a network within its model."""
     from dml_jax.graph import Graph
 
     if is_network(file):
-        network = load_network(file, free_dimensions)
-        show_network(network, as_json)
-        return network.graph
+        model = network_model(file, overrides)
+        show_network(model, as_json)
+        return model
     loaded = load_model_or_graph(file)
     if isinstance(loaded, Graph):
         _show_nodes(loaded, as_json)

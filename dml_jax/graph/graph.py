@@ -17,6 +17,7 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, Tensor, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
+from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
     LITERAL_BYTES,
     ConstantNode,
@@ -93,6 +94,11 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         faults += wiring.faults
         if not faults:
             self.__dict__.update(wiring.resolved, _wiring=wiring)
+
+    @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the graph."""
+        return f"graph of {len(self.nodes)} nodes"
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (name, name, tensor) of the graph's inputs and outputs."""
@@ -173,7 +179,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results, in their order, of arrays that are not checked; without `jax.jit`.
 
-        The arrays are the inputs, and after them the constants, which may be left out.
+        The arrays are the inputs, and after them the constants, which may be left out. Arrays of
+        bfloat16 may stand for FLOAT32 (`dml_jax.graph.bfloat16`).
         """
         inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
@@ -183,11 +190,12 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             with jax.named_scope(node.name or str(index)):
                 for place, array in enumerate(inputs):
                     if (index, place) in self.views:
-                        inputs[place] = reinterpreted(array, *self.views[index, place])
-                values[index] = [given[index]] if index in given else node(*inputs)
+                        view = self.views[index, place]
+                        inputs[place] = through_float32(reinterpreted, array, *view)
+                values[index] = [given[index]] if index in given else computed(node, inputs)
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
-            results[index] = reinterpreted(results[index], *view)
+            results[index] = through_float32(reinterpreted, results[index], *view)
         return results
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Graph, OperatorNode
+from dml_jax.graph.bfloat16 import BFLOAT16, held
 from dml_jax.onnx import model as models
 from dml_jax.onnx import translators
 from dml_jax.onnx.tensors import Tensor, Type, has_x64
@@ -36,6 +37,7 @@ class Network:
         outputs: the names of the outputs.
         weights: the floating and quantized weights, by name. They are arguments of the program.
         graph: the operators; None where no output depends on the inputs.
+        graphs: the graph, if there is one.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Network:
             raise DmlError(translation.faults)
         build = translation.builder.build
         self.graph: Graph | None = build(computed, only_read=True) if computed else None
+        self.graphs = [] if self.graph is None else [self.graph]
         self._computed = list(computed)
         read = {*self._read, *self._passed.values()}
         self.weights: dict[str, jax.Array] = {
@@ -75,9 +78,22 @@ class Network:
         return list(self._results)
 
     @property
+    def output_types(self) -> dict[str, Type]:
+        """Return the type of each output, by name."""
+        return dict(self._results)
+
+    @property
     def trainable(self) -> dict[str, jax.Array]:
         """Return the weights that are floating-point numbers."""
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
+
+    def weights_as(self, dtype: Any) -> dict[str, jax.Array]:
+        """Return all weights, FLOAT32 ones as `dtype`: jnp.bfloat16 for `apply` in bfloat16.
+
+        bfloat16 spreads: nodes that read bfloat16 arrays compute in FLOAT32 and round their results
+        to bfloat16, once. Outputs that depend on such arrays are bfloat16.
+        """
+        return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 
     @property
     def minimum_feature_level(self) -> FeatureLevel:
@@ -124,7 +140,7 @@ class Network:
         results |= {name: jnp.asarray(values[own]) for name, own in self._passed.items()}
         if self.graph is not None:
             arrays = [
-                jnp.asarray(values[name]).astype(tensor.dtype).reshape(tensor.sizes)
+                held(values[name], tensor).reshape(tensor.sizes)
                 for name, tensor in zip(self._read, self.graph.inputs, strict=True)
             ]
             results |= zip(self._computed, self.graph.compute(*arrays), strict=True)
@@ -135,7 +151,7 @@ class Network:
         random, arrays = np.random.default_rng(seed), {}
         for name, kind in self.inputs.items():
             if kind.is_floating:
-                arrays[name] = random.random(kind.shape).astype(kind.dtype)
+                arrays[name] = random.random(kind.shape, np.float32).astype(kind.dtype, copy=False)
             else:
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
@@ -197,7 +213,10 @@ def _type_of(array: Any) -> Type:
 
 def _accepted(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
-    return [kind.dtype, kind.inner.dtype] if kind.shape is not None else []
+    if kind.shape is None:
+        return []
+    known = [kind.dtype, kind.inner.dtype]
+    return [*known, BFLOAT16] if kind.inner.dtype == np.float32 else known
 
 
 def _checked(name: str, array: Any) -> Any:
@@ -216,9 +235,10 @@ def _checked(name: str, array: Any) -> Any:
 
 
 def _outer(array: Any, kind: Type) -> jax.Array:
-    """Return an output as ONNX has it."""
+    """Return an output as ONNX has it; bfloat16 stays so."""
     array = array.reshape(kind.shape)
-    return array.astype(bool) if kind.dtype == bool and array.dtype != bool else array
+    is_other = kind.dtype in (bool, BFLOAT16) and array.dtype != kind.dtype
+    return array.astype(kind.dtype) if is_other else array
 
 
 @functools.cache
@@ -261,6 +281,9 @@ def load(
             translation.faults.append(Fault("", "the output", rule, name))
         elif tensor is not None:
             outputs[name] = tensor
+        elif not translation.faults:
+            rule = "be given by its node"
+            translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
     if translation.faults:
         raise DmlError(translation.faults)
     return Network(read.inputs, outputs, translation.weights, translation)
