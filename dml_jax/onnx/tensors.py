@@ -37,9 +37,18 @@ _QUANTIZED = {
 }
 
 
+_NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
+
+
 def has_x64() -> bool:
     """Return whether JAX computes with 64-bit types."""
     return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _without_x64(kind: "Type") -> DmlError:
+    rule = "have another type while 64-bit types are off in JAX"
+    rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+    return DmlError([Fault("", "", rule, Unquoted(kind.name))])
 
 
 class Type(NamedTuple):
@@ -80,7 +89,22 @@ class Type(NamedTuple):
         name = _TYPES.get(self.element)
         if name is None:
             raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        if name == "FLOAT64" and not has_x64():
+            raise _without_x64(self)
         return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
+
+    @property
+    def array_dtype(self) -> np.dtype:
+        """Return the type of the elements of JAX's arrays: as ONNX's, 64 bits are 32 without x64.
+
+        Raises `DmlError` where JAX lacks it.
+        """
+        if self.element in _NO_ARRAYS:
+            raise DmlError([Fault("", "", "have a type of JAX", Unquoted(self.name))])
+        if self.element == TensorProto.DOUBLE and not has_x64():
+            raise _without_x64(self)
+        is_narrowed = self.name in _NARROWED and not has_x64()
+        return np.dtype(_NARROWED[self.name].lower()) if is_narrowed else self.dtype
 
     @property
     def is_floating(self) -> bool:
@@ -114,6 +138,7 @@ class Tensor:
         is_weight: whether the elements follow from floating or quantized weights. These are
             arguments of the program, so the graph computes what follows from them.
         bounds: the least and the largest element that 64-bit integers may have, where known.
+        source: the name of its array among the program's values, where no operator computes it.
     """
 
     def __init__(
@@ -124,8 +149,10 @@ class Tensor:
         make_array: Callable[[], np.ndarray] | None = None,
         is_weight: bool = False,
         bounds: tuple[int, int] | None = None,
+        source: str = "",
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
+        self.source = source
         self._make_expression, self._make_array = make_expression, make_array
 
     @property
@@ -143,6 +170,7 @@ class Tensor:
             self._make_array,
             self.is_weight,
             self.bounds,
+            self.source,
         )
 
     @property

@@ -4,7 +4,7 @@ What is known at load (sizes, axes, constants) is computed there, by ONNX's own 
 implementation.
 """
 
-from collections import ChainMap
+import itertools
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -15,9 +15,12 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
-from dml_jax.onnx.integers import checked
+from dml_jax.onnx.integers import Bounds, checked
 from dml_jax.onnx.nodes import TRANSLATORS, Node, Translator, attribute_value, translator_of
+from dml_jax.onnx.plain import plain_of, plain_types
+from dml_jax.onnx.program import Function, Program, Step, Values
 from dml_jax.onnx.tensors import Shape, Tensor, Type
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
@@ -35,43 +38,127 @@ class Translation:
     Args:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain and name.
+        ir: the version of the format.
+        fallback: whether plain functions compute what DirectML has no operator for.
 
     Attributes:
         builder: makes the graph of DirectML operators.
         faults: what cannot be had, each within its node.
         weights: the arrays that the program takes as arguments, by name.
         names: the names of the builder's inputs, in their order.
+        steps: the functions between the graphs of operators, each one after its sources.
     """
 
     def __init__(
-        self, opsets: Opsets, functions: Mapping[tuple[str, str], onnx.FunctionProto], ir: int
+        self,
+        opsets: Opsets,
+        functions: Mapping[tuple[str, str], onnx.FunctionProto],
+        ir: int,
+        fallback: bool = False,
     ):
         self.builder, self.faults = GraphBuilder(), list[Fault]()
         self.weights: dict[str, np.ndarray] = {}
         self.names: list[str] = []
+        self.steps: list[Step] = []
+        self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
+        self._taken: set[str] = set()
+        self._made: dict[str, Tensor] = {}  # weights
 
-    def input(self, name: str, kind: Type) -> Tensor:
-        """Return an input of the graph. Raises `DmlError` where DirectML lacks its type."""
-        data_type = kind.inner
+    def inner(self) -> "Translation":
+        """Return a translation of a graph within the graph, which a step of this one runs."""
+        inner = Translation(self._opsets, self._functions, self._ir, self.fallback)
+        inner._taken |= self._taken
+        inner._calls = self._calls
+        return inner
+
+    def adopt(self, inner: "Translation") -> None:
+        """Take over the names and weights of the translation of a graph within the graph."""
+        self._taken |= inner._taken
+        self.weights |= inner.weights
+
+    def unique(self, name: str) -> str:
+        """Return `name`, or one like it where an array of the program has the name."""
+        numbered = (f"{name} ({k})" for k in itertools.count(2))
+        found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
+        self._taken.add(found)
+        return found
+
+    def input(self, name: str, kind: Type, bounds: Bounds | None = None) -> Tensor:
+        """Return an input of the graph.
+
+        Raises `DmlError` where DirectML lacks its type, and no fallback is asked for.
+        """
+        _ = kind.array_dtype if self.fallback else kind.inner
         if kind.is_empty:
-            return self.constant(name, np.zeros(kind.shape or (), kind.dtype))
-        return Tensor(name, kind, lambda: self._expression(name, data_type, kind.shape or (1,)))
+            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        source = self.unique(name)
+
+        def expression() -> Expression:
+            return self._expression(source, kind.inner, kind.shape or (1,))
+
+        return Tensor(name, kind, expression, bounds=bounds, source=source)
 
     def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
         """Return an initializer: floating and quantized ones are arguments of the program."""
         kind = Type(element, array.shape)
         if kind.is_empty or not (kind.is_floating or kind.is_quantized):
             return self.constant(name, array, element)
+        made = self._made.get(name)
+        if made is not None and made.type == kind and np.array_equal(made.array, array):
+            return made  # the same graph, translated again
+        source = self.unique(name)
 
         def expression() -> Expression:
             data_type = kind.inner
-            self.weights[name] = array
             owned = TensorFlags.OWNED_BY_DML
-            return self._expression(name, data_type, array.shape or (1,), owned)
+            return self._expression(source, data_type, array.shape or (1,), owned)
 
-        return Tensor(name, kind, expression, lambda: array, is_weight=True)
+        self.weights[source] = array
+        tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
+        return self._made.setdefault(name, tensor)
+
+    def captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        """Return a tensor of the graph around this one; `outer` receives it by its name here."""
+        if tensor.is_known and not tensor.is_weight:
+            return self.constant(tensor.name, tensor.array, tensor.type.element)
+        made = self.input(tensor.name, tensor.type, tensor.bounds)
+        outer[made.source] = tensor
+        if not tensor.is_known:
+            return made
+        array, expression = (lambda: tensor.array), (lambda: made.expression)
+        return Tensor(tensor.name, tensor.type, expression, array, True, source=made.source)
+
+    def step(
+        self,
+        proto: onnx.NodeProto,
+        reason: str,
+        inputs: Sequence[Tensor | None],
+        kinds: Sequence[Type | None],
+        function: Function,
+        programs: Sequence[Program] = (),
+    ) -> list[Tensor | None]:
+        """Add a function between graphs; return its outputs, None where the node asks for none.
+
+        Args:
+            proto: the node that it computes.
+            reason: why this is no operator of DirectML.
+            inputs: what the function takes.
+            kinds: the type of each output; None where the node does not ask for it.
+            function: takes all values by name, and the arrays of `inputs`.
+            programs: what the function runs.
+        """
+        tensors: list[Tensor | None] = []
+        outputs: list[tuple[str, Type]] = []
+        for name, kind in itertools.zip_longest(proto.output, kinds):
+            wanted = self.input(name, kind) if name and kind is not None else None
+            source = wanted.source if wanted else ""
+            if kind is not None:
+                outputs.append((source or self.unique(name or "unread"), kind))
+            tensors.append(wanted)
+        self.steps.append(Step(_label(proto), reason, inputs, outputs, function, programs))
+        return tensors
 
     def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
         """Return a tensor whose elements are known, and stand in the graph where it is read."""
@@ -110,8 +197,10 @@ class Translation:
         function = self._functions.get((domain, proto.op_type))
         if function is not None:
             return self._call(function, proto, inputs, scope)
-        if proto.op_type == "If" and not domain:
-            return self._branch(proto, inputs, scope, opsets)
+        if proto.op_type in CONTROLS and not domain:
+            results = CONTROLS[proto.op_type](self, proto, inputs, scope, opsets)
+            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
+            return None
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
         version, schema = self._schema(domain, proto.op_type, opsets)
@@ -184,6 +273,7 @@ class Translation:
         self, proto: onnx.NodeProto, node: Node, translator: Translator | None
     ) -> list[Tensor | None]:
         """Return what the translator gives, or tensors of these types where it refuses."""
+        faults: Sequence[Fault]
         try:
             for name, kind in zip(proto.output, node.types, strict=True):
                 if name and kind is not None and not kind.is_empty:
@@ -200,14 +290,38 @@ class Translation:
             made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
             return [*made, *[None] * (len(proto.output) - len(made))]
         except DmlError as error:
-            self.faults += error.within(_label(proto)).faults
+            faults = error.faults
         except _BROKEN as error:  # the node is none that ONNX allows
-            rule = Sentence(f"cannot be translated: {error}")
-            self.faults += DmlError([Fault("", "", rule, "")]).within(_label(proto)).faults
+            faults = [Fault("", "", Sentence(f"cannot be translated: {error}"), "")]
+        if self.fallback:
+            try:
+                results = self._plain(proto, node, str(faults[0]))
+                if results:
+                    return results
+            except DmlError as error:
+                faults = [*faults, *error.faults]
+        self.faults += DmlError(faults).within(_label(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, node.types, strict=True)
         ]
+
+    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
+        """Return the outputs of a node that a plain function computes; none where there is none."""
+        function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+        if function is None:
+            return []
+        kinds = plain_types(node, function)
+        bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
+
+        def run(_: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+            return [r for r, k in zip(_listed(function(node, *arrays)), kinds, strict=False) if k]
+
+        made = self.step(proto, reason, node.inputs, kinds, run)
+        for tensor, pair in zip(made, bounds, strict=True):
+            if tensor is not None and pair:
+                tensor.bounds = pair
+        return made
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by."""
@@ -265,28 +379,6 @@ class Translation:
         else:
             dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
             scope[name] = self.constant(name, np.asarray(value, dtype))
-
-    def _branch(
-        self,
-        proto: onnx.NodeProto,
-        inputs: Sequence[Tensor | None],
-        scope: Scope,
-        opsets: Opsets,
-    ) -> None:
-        """Translate the branch of an If whose condition is known."""
-        condition = inputs[0]
-        if condition is None or not condition.is_known:
-            rule = "be known at load (the branch is chosen there)"
-            raise DmlError([Fault("", "cond", rule, Unquoted("a computed tensor"))])
-        name = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
-        body = next(a.g for a in proto.attribute if a.name == name)
-        inner = self._within(scope)
-        self.initializers(body, inner)
-        results = self.graph(body, inner, [o.name for o in body.output], opsets)
-        scope.update(zip(proto.output, results, strict=True))
-
-    def _within(self, scope: Scope) -> Scope:
-        return ChainMap({}, scope)
 
     def initializers(self, proto: onnx.GraphProto, scope: Scope, folder: str = "") -> None:
         """Add the initializers of a graph to its scope."""

@@ -46,9 +46,13 @@ class NodeTest:
 
 @dataclass
 class Outcome:
-    """What came of a test: nothing where it is right, else why it cannot run, or what is wrong."""
+    """What came of a test: nothing where it is right, else why it cannot run, or what is wrong.
+
+    `by_jax` is why DirectML's operators do not suffice, where JAX's functions compute the rest.
+    """
 
     test: NodeTest
+    by_jax: str = ""
     left_out: str = ""
     wrong: str = ""
 
@@ -140,7 +144,9 @@ def with_initializers(model: onnx.ModelProto, values: dict[str, np.ndarray]) -> 
     return result
 
 
-def network_of(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> Network:
+def network_of(
+    model: onnx.ModelProto, inputs: dict[str, np.ndarray], fallback: bool = False
+) -> Network:
     """Return the network of a test, with as few initializers as it needs."""
     fixed: dict[str, np.ndarray] = {}
     known = {value.name: value for value in model.graph.input}
@@ -151,7 +157,7 @@ def network_of(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> Network
             if name not in fixed and known[name].type.HasField("tensor_type")
         }
         try:
-            return load_onnx(with_initializers(model, fixed), shapes)
+            return load_onnx(with_initializers(model, fixed), shapes, fallback=fallback)
         except DmlError as error:
             more = (parameters(error, model) & set(inputs)) - set(fixed)
             if not more and any(f.rule.startswith("be known at load") for f in error.faults):
@@ -164,6 +170,18 @@ def network_of(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> Network
 
 
 def _runs(outcome: Outcome) -> list[_Run]:
+    """Return the networks of a test: of operators, or else with JAX's functions between them."""
+    runs = _runs_of(outcome, False)
+    if outcome.left_out:
+        reason = outcome.left_out
+        outcome.left_out = ""
+        runs = _runs_of(outcome, True)
+        if runs:
+            outcome.by_jax = reason
+    return runs
+
+
+def _runs_of(outcome: Outcome, fallback: bool) -> list[_Run]:
     """Return the networks of a test; none, and the reason, where it is left out."""
     test, runs = outcome.test, []
     graph = test.model.graph
@@ -175,7 +193,7 @@ def _runs(outcome: Outcome) -> list[_Run]:
                 for value, array in pairs
                 if value.type.HasField("tensor_type")
             }
-            network = network_of(test.model, inputs)
+            network = network_of(test.model, inputs, fallback)
             expected = zip([value.name for value in graph.output], answers, strict=True)
             runs.append(
                 _Run(

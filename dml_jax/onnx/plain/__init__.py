@@ -1,0 +1,86 @@
+"""Plain functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
+
+A plain function takes its `Node`, for attributes, and an array for each input, None for one that is
+left out. It returns an array for each output. Arrays are as ONNX has them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from onnx.helper import np_dtype_to_tensor_dtype
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.tensors import Tensor, Type
+
+Plain = Callable[..., Any]
+
+_PLAIN: dict[tuple[str, str], dict[int, Plain]] = {}
+"""The plain functions of each domain and op type, by the first version that each one knows."""
+
+
+def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
+    """Register the plain function of `op_types`, from version `since` of these on."""
+
+    def register(function: Plain) -> Plain:
+        for op_type in op_types:
+            _PLAIN.setdefault((domain, op_type), {})[since] = function
+        return function
+
+    return register
+
+
+def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
+    """Return the plain function of a version of an op type; None where there is none."""
+    known = _PLAIN.get((domain, op_type), {})
+    first = max((since for since in known if since <= version), default=None)
+    return None if first is None else known[first]
+
+
+def listed(results: Any) -> Sequence[Any]:
+    """Return the results of a plain function as a sequence."""
+    return results if isinstance(results, (tuple, list)) else [results]
+
+
+def plain_types(node: Node, function: Plain) -> list[Type | None]:
+    """Return the types of the outputs of a plain function; None for one that is not asked for.
+
+    Raises `DmlError` where JAX cannot compute it, or where ONNX says other types.
+    """
+    given = [None if t is None else _described(t) for t in node.inputs]
+    try:
+        results = jax.eval_shape(lambda: listed(function(node, *map(_empty, given))))
+    except DmlError:
+        raise
+    except Exception as error:  # whatever JAX says of the node
+        text = str(error).strip().splitlines()
+        rule = Sentence(f"cannot be computed by JAX: {text[0] if text else type(error).__name__}")
+        raise DmlError([Fault("", "", rule, "")]) from None
+    kinds: list[Type | None] = []
+    for index, name in enumerate(node.outputs):
+        if not name:
+            kinds.append(None)
+            continue
+        if index >= len(results) or results[index] is None:
+            raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
+        made, known = results[index], node.types[index]
+        element = np_dtype_to_tensor_dtype(made.dtype) if known is None else known.element
+        kind = Type(element, tuple(made.shape))
+        if known is not None and known.shape not in (None, kind.shape):
+            rule = f"have shape {list(known.shape or ())}"
+            raise node.refusal(f"output {index}", rule, list(made.shape))
+        if made.dtype != kind.array_dtype:
+            rule = f"be {kind.array_dtype.name}"
+            raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
+        kinds.append(kind)
+    return kinds
+
+
+def _described(tensor: Tensor) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(tensor.shape, tensor.type.array_dtype)
+
+
+def _empty(described: jax.ShapeDtypeStruct | None) -> Any:
+    """Return an array of a shape and type, within a function that is not run."""
+    return None if described is None else jax.lax.empty(described.shape, described.dtype)
