@@ -51,6 +51,9 @@ class Network:
         translation: Translation,
     ):
         self.inputs = dict(inputs)
+        self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
+        counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
+        outputs = {**outputs, **counts}
         self._results = {name: tensor.type for name, tensor in outputs.items()}
         self._main = Program(
             translation.builder,
@@ -66,6 +69,15 @@ class Network:
             for name, array in translation.weights.items()
             if name in self._main.reads
         }
+
+    @property
+    def padded(self) -> dict[str, int]:
+        """Return the outputs whose size depends on data: the dimension that is padded, by name.
+
+        The output 'NAME.count' says how many elements along it are there. The rest is 0 where it
+        comes from the node itself, and whatever follows from 0 where it was computed on.
+        """
+        return dict(self._padded)
 
     @property
     def graph(self) -> Graph | None:
@@ -107,6 +119,11 @@ class Network:
         lines = [f"{len(names)} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        for name, axis in self._padded.items():
+            size = (self._results[name].shape or ())[axis]
+            lines.append(
+                f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
+            )
         steps = list(self._main.all_steps)
         if steps:
             lines.append(f"{len(steps)} nodes by JAX, between {len(self.graphs)} graphs")

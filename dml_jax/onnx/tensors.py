@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -127,6 +127,34 @@ class Type(NamedTuple):
         return math.prod(self.shape or ()) * self.dtype.itemsize
 
 
+class Padding(NamedTuple):
+    """How a tensor is padded whose size depends on data.
+
+    Attributes:
+        axis: the dimension along which its elements are followed by the padding.
+        count: how many elements along it are there, a scalar.
+        origin: the node that decides it, as messages name it.
+    """
+
+    axis: int
+    count: "Tensor"
+    origin: str
+
+
+class Padded(NamedTuple):
+    """A result that is padded.
+
+    Attributes:
+        value: an expression, or an array.
+        axis: the dimension along which its elements are followed by the padding.
+        count: how many elements along it are there: an expression or an array.
+    """
+
+    value: Any
+    axis: int
+    count: Any
+
+
 class Tensor:
     """A tensor of the network.
 
@@ -139,6 +167,9 @@ class Tensor:
             arguments of the program, so the graph computes what follows from them.
         bounds: the least and the largest element that 64-bit integers may have, where known.
         source: the name of its array among the program's values, where no operator computes it.
+
+    Attributes:
+        padding: how it is padded, where its size depends on data.
     """
 
     def __init__(
@@ -153,6 +184,7 @@ class Tensor:
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
         self.source = source
+        self.padding: Padding | None = None
         self._make_expression, self._make_array = make_expression, make_array
 
     @property
@@ -163,7 +195,7 @@ class Tensor:
 
     def renamed(self, name: str) -> "Tensor":
         """Return the tensor under another name."""
-        return Tensor(
+        tensor = Tensor(
             name,
             self.type,
             lambda: self.expression,
@@ -172,6 +204,8 @@ class Tensor:
             self.bounds,
             self.source,
         )
+        tensor.padding = self.padding
+        return tensor
 
     @property
     def is_known(self) -> bool:

@@ -18,10 +18,18 @@ from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
 from dml_jax.onnx.integers import Bounds, checked
-from dml_jax.onnx.nodes import TRANSLATORS, Node, Translator, attribute_value, translator_of
-from dml_jax.onnx.plain import plain_of, plain_types
+from dml_jax.onnx.nodes import (
+    TRANSLATORS,
+    Node,
+    Translator,
+    attribute_value,
+    label_of,
+    translator_of,
+)
+from dml_jax.onnx.padded import passed
+from dml_jax.onnx.plain import in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.tensors import Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
 
@@ -121,6 +129,9 @@ class Translation:
 
     def captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
         """Return a tensor of the graph around this one; `outer` receives it by its name here."""
+        if tensor.padding is not None:
+            rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
+            raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
         if tensor.is_known and not tensor.is_weight:
             return self.constant(tensor.name, tensor.array, tensor.type.element)
         made = self.input(tensor.name, tensor.type, tensor.bounds)
@@ -138,6 +149,7 @@ class Translation:
         kinds: Sequence[Type | None],
         function: Function,
         programs: Sequence[Program] = (),
+        names: Sequence[str] | None = None,
     ) -> list[Tensor | None]:
         """Add a function between graphs; return its outputs, None where the node asks for none.
 
@@ -148,16 +160,24 @@ class Translation:
             kinds: the type of each output; None where the node does not ask for it.
             function: takes all values by name, and the arrays of `inputs`.
             programs: what the function runs.
+            names: the names of the outputs, by default those of the node's.
         """
+        for tensor in inputs:  # what it needs in turn comes first
+            if (
+                tensor is not None
+                and not tensor.source
+                and (tensor.is_weight or not tensor.is_known)
+            ):
+                _ = tensor.expression
         tensors: list[Tensor | None] = []
         outputs: list[tuple[str, Type]] = []
-        for name, kind in itertools.zip_longest(proto.output, kinds):
+        for name, kind in itertools.zip_longest(names or proto.output, kinds):
             wanted = self.input(name, kind) if name and kind is not None else None
             source = wanted.source if wanted else ""
             if kind is not None:
                 outputs.append((source or self.unique(name or "unread"), kind))
             tensors.append(wanted)
-        self.steps.append(Step(_label(proto), reason, inputs, outputs, function, programs))
+        self.steps.append(Step(label_of(proto), reason, inputs, outputs, function, programs))
         return tensors
 
     def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
@@ -179,7 +199,7 @@ class Translation:
             try:
                 self._node(node, scope, opsets)
             except DmlError as error:
-                self.faults += error.within(_label(node)).faults
+                self.faults += error.within(label_of(node)).faults
                 for name in node.output:
                     scope.setdefault(name, None)
         return [scope.get(name) for name in outputs]
@@ -213,7 +233,11 @@ class Translation:
             body = body_of(schema, proto, inputs, opsets)
             if body is not None:
                 return self._call(body, proto, inputs, scope)
+        padding = passed(node)
         results = self._outputs(proto, node, translator, opsets)
+        for result in results:
+            if padding and result is not None:
+                result.padding = padding
         scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
         return None
 
@@ -300,7 +324,7 @@ class Translation:
                     return results
             except DmlError as error:
                 faults = [*faults, *error.faults]
-        self.faults += DmlError(faults).within(_label(proto)).faults
+        self.faults += DmlError(faults).within(label_of(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, node.types, strict=True)
@@ -310,18 +334,40 @@ class Translation:
         """Return the outputs of a node that a plain function computes; none where there is none."""
         function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
         if function is None:
-            return []
-        kinds = plain_types(node, function)
+            return self._by_body(proto, node)
+        kinds, axes = plain_types(node, function)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
+        padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
+        names = [*proto.output, *(f"{proto.output[k]}.count" for k in padded)]
+        counts = [Type(onnx.TensorProto.INT64, ())] * len(padded)
 
         def run(_: Values, arrays: Sequence[Any]) -> Sequence[Any]:
-            return [r for r, k in zip(_listed(function(node, *arrays)), kinds, strict=False) if k]
+            return in_order(node, function(node, *arrays))
 
-        made = self.step(proto, reason, node.inputs, kinds, run)
-        for tensor, pair in zip(made, bounds, strict=True):
+        made = self.step(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
+        for tensor, pair in zip(made, bounds, strict=False):
             if tensor is not None and pair:
                 tensor.bounds = pair
-        return made
+        for k, count in zip(padded, made[len(kinds) :], strict=True):
+            tensor, axis = made[k], axes[k]
+            if tensor is not None and count is not None and axis is not None:
+                tensor.padding = Padding(axis, count, label_of(proto))
+        return made[: len(kinds)]
+
+    def _by_body(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
+        """Return the outputs of the function that ONNX defines an op type by; none without one."""
+        opsets = {**self._opsets, domain_of(proto.domain): node.version}
+        body = node.schema and body_of(node.schema, proto, node.inputs, opsets)
+        if body is None:
+            return []
+        scope: Scope = {}
+        faults = len(self.faults)
+        self._call(body, proto, node.inputs, scope)
+        found = self.faults[faults:]
+        if found:
+            del self.faults[faults:]
+            raise DmlError(found)
+        return [scope.get(name) for name in proto.output]
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by."""
@@ -347,6 +393,13 @@ class Translation:
             return None
         if kind is not None and kind.is_empty:
             return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        if isinstance(result, Padded):
+            tensor = self._tensor(name, result.value, node, index)
+            number = Type(onnx.TensorProto.INT64, ())
+            if tensor is not None:
+                count = Tensor(f"{name}.count", number, lambda: result.count, bounds=(0, 2**31 - 1))
+                tensor.padding = Padding(result.axis, count, node.label)
+            return tensor
         if isinstance(result, Tensor):
             return result.renamed(name)
         if isinstance(result, np.ndarray):
@@ -502,13 +555,9 @@ _RANDOM = {
 
 
 def _listed(results: Any) -> Sequence[Any]:
+    if isinstance(results, Padded):
+        return [results]
     return results if isinstance(results, (tuple, list)) else [results]
-
-
-def _label(proto: onnx.NodeProto) -> str:
-    """Return how messages name a node."""
-    name = proto.name or next(filter(None, proto.output), "")
-    return f"Node '{name}' ({proto.op_type})"
 
 
 def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:

@@ -12,7 +12,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.tensors import Padded, Tensor, Type
 
 Plain = Callable[..., Any]
 
@@ -40,17 +40,35 @@ def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
 
 def listed(results: Any) -> Sequence[Any]:
     """Return the results of a plain function as a sequence."""
+    if isinstance(results, Padded):
+        return [results]
     return results if isinstance(results, (tuple, list)) else [results]
 
 
-def plain_types(node: Node, function: Plain) -> list[Type | None]:
+def in_order(node: Node, results: Any) -> list[Any]:
+    """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
+    asked = [r for r, name in zip(listed(results), node.outputs, strict=False) if name]
+    counts = [r.count for r in asked if isinstance(r, Padded)]
+    return [r.value if isinstance(r, Padded) else r for r in asked] + counts
+
+
+def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[int | None]]:
     """Return the types of the outputs of a plain function; None for one that is not asked for.
+
+    The second list has the dimension that is padded, for an output whose size depends on data.
 
     Raises `DmlError` where JAX cannot compute it, or where ONNX says other types.
     """
     given = [None if t is None else _described(t) for t in node.inputs]
     try:
-        results = jax.eval_shape(lambda: listed(function(node, *map(_empty, given))))
+        axes: list[int | None] = []
+
+        def traced() -> list[Any]:
+            results = listed(function(node, *map(_empty, given)))
+            axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
+            return [r.value if isinstance(r, Padded) else r for r in results]
+
+        results = jax.eval_shape(traced)
     except DmlError:
         raise
     except Exception as error:  # whatever JAX says of the node
@@ -74,7 +92,7 @@ def plain_types(node: Node, function: Plain) -> list[Type | None]:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
         kinds.append(kind)
-    return kinds
+    return kinds, axes
 
 
 def _described(tensor: Tensor) -> jax.ShapeDtypeStruct:

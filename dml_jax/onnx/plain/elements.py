@@ -176,7 +176,7 @@ def converted(node: Node, x: jax.Array, dtype: np.dtype) -> jax.Array:
     if jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize == 1:
         wide = x.astype(np.float32) if x.dtype.itemsize <= 4 else x
         if dtype == jnp.float8_e8m0fnu:
-            return _powers_of_two(node, wide).astype(dtype)
+            return _powers_of_two(node, wide)
         if node.attribute("saturate", 1) or dtype == jnp.float4_e2m1fn:
             most = float(jnp.finfo(dtype).max)
             wide = jnp.clip(wide, -most, most)
@@ -189,22 +189,22 @@ def converted(node: Node, x: jax.Array, dtype: np.dtype) -> jax.Array:
 
 
 def _powers_of_two(node: Node, x: jax.Array) -> jax.Array:
-    """Return the powers of two that FLOAT8E8M0 holds instead of `x`."""
+    """Return the powers of two that FLOAT8E8M0 holds, which has no sign, instead of `x`."""
     mode = node.attribute("round_mode", "up")
-    fraction, exponent = jnp.frexp(x)  # fraction in [0.5, 1)
-    one = jnp.asarray(1, exponent.dtype)
-    is_exact = fraction == 0.5
-    if mode == "down":
-        up = jnp.zeros_like(is_exact)
-    else:
-        up = ~is_exact if mode == "up" else fraction >= 0.75
-    power = jnp.clip(jnp.where(up, exponent, exponent - one), -127, 127)
-    return jnp.where(jnp.isfinite(x), jnp.ldexp(jnp.ones_like(x), power), jnp.nan)
+    bits = lax.bitcast_convert_type(x.astype(np.float32), np.uint32)
+    power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    least = {"down": 1 << 23, "nearest": 1 << 22, "up": 1}[mode]  # the fraction that counts as 1
+    power = jnp.where(power < 255, jnp.minimum(power + (fraction >= least), 254), 255)
+    return lax.bitcast_convert_type(power.astype(np.uint8), jnp.float8_e8m0fnu)
 
 
 @plain("BitCast")
 def _bit_cast(node: Node, x: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(x, node.made().array_dtype)
+    x = x.astype(np.uint8) if x.dtype.kind == "b" else x
+    dtype = node.made().array_dtype
+    if dtype.kind == "b":
+        return lax.bitcast_convert_type(x, np.uint8) != 0
+    return lax.bitcast_convert_type(x, dtype)
 
 
 @plain("QuantizeLinear")

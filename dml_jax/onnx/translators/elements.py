@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Tensor
@@ -209,6 +210,15 @@ def _cast(node: Node) -> Expression | Tensor:
         return node.tensor(0)
     x = node[0]
     return x if x.desc.data_type == kind.inner else dml.cast(x, kind.inner)
+
+
+@translates("BitCast")
+def _bit_cast(node: Node) -> Expression:
+    x, kind = node[0], node.output_type()
+    if node.type().dtype.itemsize != node.made().dtype.itemsize:
+        rule = f"have elements of {node.type().dtype.itemsize} bytes, as the input has"
+        raise node.refusal("to", rule, Unquoted(node.made().name))
+    return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
 @translates("Identity", "Dropout")
