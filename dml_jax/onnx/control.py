@@ -153,7 +153,7 @@ def _read_by(graph: onnx.GraphProto) -> Iterable[str]:
 
 def _single(tensor: Tensor | None) -> Any:
     """Return the only element of a tensor that is known at load; None for another one."""
-    if tensor is None or not tensor.is_known or tensor.is_weight:
+    if tensor is None or not tensor.is_known:
         return None
     return tensor.array.reshape(-1)[0].item() if tensor.array.size == 1 else None
 

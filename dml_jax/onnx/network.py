@@ -13,7 +13,7 @@ import numpy as np
 
 from dml_jax import facts
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import Graph, OperatorNode
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
@@ -23,6 +23,8 @@ from dml_jax.onnx.translate import Scope, Translation
 from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
+
+FALLBACK = "load_onnx(..., fallback=True) computes by a plain function:"
 
 
 class Network:
@@ -279,6 +281,9 @@ def load(
             translation.faults.append(Fault("", "the output", rule, name))
         elif tensor is not None:
             outputs[name] = tensor
+    if translation.faults and translation.curable:
+        shown = Unquoted(", ".join(translation.curable))
+        translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
     if translation.faults:
         raise DmlError(translation.faults)
     return Network(read.inputs, outputs, translation)

@@ -55,6 +55,7 @@ class Translation:
         weights: the arrays that the program takes as arguments, by name.
         names: the names of the builder's inputs, in their order.
         steps: the functions between the graphs of operators, each one after its sources.
+        curable: the nodes among the faults that a plain function could compute.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Translation:
         self.weights: dict[str, np.ndarray] = {}
         self.names: list[str] = []
         self.steps: list[Step] = []
+        self.curable: list[str] = []
         self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
@@ -324,6 +326,8 @@ class Translation:
                     return results
             except DmlError as error:
                 faults = [*faults, *error.faults]
+        elif plain_of(domain_of(proto.domain), proto.op_type, node.version):
+            self.curable.append(label_of(proto))
         self.faults += DmlError(faults).within(label_of(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
