@@ -251,7 +251,7 @@ class Translation:
 
         def translated() -> list[Tensor | None]:
             if not made:
-                made.append(self._translated(proto, node, translator))
+                made.append(self._translated(proto, node, translator, opsets))
             return made[0]
 
         is_known = all(t is None or t.is_known for t in node.inputs)
@@ -296,7 +296,7 @@ class Translation:
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
     def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
     ) -> list[Tensor | None]:
         """Return what the translator gives, or tensors of these types where it refuses."""
         faults: Sequence[Fault]
@@ -321,7 +321,7 @@ class Translation:
             faults = [Fault("", "", Sentence(f"cannot be translated: {error}"), "")]
         if self.fallback:
             try:
-                results = self._plain(proto, node, str(faults[0]))
+                results = self._plain(proto, node, str(faults[0]), opsets)
                 if results:
                     return results
             except DmlError as error:
@@ -334,11 +334,13 @@ class Translation:
             for name, kind in zip(proto.output, node.types, strict=True)
         ]
 
-    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
+    def _plain(
+        self, proto: onnx.NodeProto, node: Node, reason: str, opsets: Opsets
+    ) -> list[Tensor | None]:
         """Return the outputs of a node that a plain function computes; none where there is none."""
         function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
         if function is None:
-            return self._by_body(proto, node)
+            return self._by_body(proto, node, opsets)
         kinds, axes = plain_types(node, function)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
         padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
@@ -358,9 +360,8 @@ class Translation:
                 tensor.padding = Padding(axis, count, label_of(proto))
         return made[: len(kinds)]
 
-    def _by_body(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
+    def _by_body(self, proto: onnx.NodeProto, node: Node, opsets: Opsets) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by; none without one."""
-        opsets = {**self._opsets, domain_of(proto.domain): node.version}
         body = node.schema and body_of(node.schema, proto, node.inputs, opsets)
         if body is None:
             return []
