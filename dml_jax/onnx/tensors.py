@@ -94,6 +94,11 @@ class Type(NamedTuple):
         return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
 
     @property
+    def has_inner(self) -> bool:
+        """Return whether DirectML has the type of the elements."""
+        return self.element in _TYPES
+
+    @property
     def array_dtype(self) -> np.dtype:
         """Return the type of the elements of JAX's arrays: as ONNX's, 64 bits are 32 without x64.
 

@@ -290,7 +290,11 @@ class Translation:
                 assert tensor is not None
                 return tensor.expression
 
-            return Tensor(name, kind, expression, lambda: fold()[index], is_weight)
+            source = ""
+            if self.fallback and not kind.has_inner:  # a plain function gives it, no operator
+                made = translated()[index]
+                source = made.source if made else ""
+            return Tensor(name, kind, expression, lambda: fold()[index], is_weight, source=source)
 
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
@@ -512,6 +516,8 @@ class Translation:
                 except DmlError:
                     continue  # it cannot be folded; sizes that depend on it stay unknown
         imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+        if proto.op_type == "STFT":
+            proto = _with_default(proto, schema, "onesided")  # inference takes another default
         try:
             found = onnx.shape_inference.infer_node_outputs(
                 schema, proto, kinds, data, opset_imports=imports, ir_version=self._ir
@@ -582,6 +588,16 @@ def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
             faults.append(Fault("", name, "be given", Unquoted("nothing")))
     if faults:
         raise DmlError(faults)
+
+
+def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> onnx.NodeProto:
+    """Return a node whose attribute is written out."""
+    if any(a.name == name for a in proto.attribute):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    copy.attribute.append(schema.attributes[name].default_value)
+    return copy
 
 
 def _nearest_op_type(domain: str, op_type: str) -> str:

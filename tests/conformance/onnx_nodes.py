@@ -78,8 +78,10 @@ class _Run:
                     count = np.arange(int(results[f"{name}.count"]))
                     result = result.take(count, self.network.padded[name])
                 assert (result.shape, result.dtype) == (answer.shape, answer.dtype)
-                rtol = max(test.rtol, _TWO_UNITS.get(answer.dtype.name, 0.0))
-                np.testing.assert_allclose(wide(result), wide(answer), rtol=rtol, atol=test.atol)
+                rtol, atol = max(test.rtol, _TWO_UNITS.get(answer.dtype.name, 0.0)), test.atol
+                if test.op_type == "DFT":  # sums of terms that cancel: a unit of the largest
+                    atol = max(atol, float(np.finfo(answer.dtype).eps * np.abs(answer).max()))
+                np.testing.assert_allclose(wide(result), wide(answer), rtol=rtol, atol=atol)
         except AssertionError as error:
             self.outcome.wrong = f"{test.name}: {error}"
 
@@ -111,7 +113,7 @@ def reason(fault: Fault) -> str:
         return f"its operator does not take {fault.value}"
     if str(fault.value) in ("sequence_type", "optional_type"):
         return "sequences and optionals are no tensors"
-    if fault.field == "training_mode":
+    if fault.field == "training_mode" or str(fault.value).startswith(("Bernoulli", "Random")):
         return "the answer is that of NumPy's random numbers"
     if fault.rule == "have sizes that are known at load":
         return "the output's size depends on data"

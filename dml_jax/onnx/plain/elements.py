@@ -194,7 +194,9 @@ def _powers_of_two(node: Node, x: jax.Array) -> jax.Array:
     bits = lax.bitcast_convert_type(x.astype(np.float32), np.uint32)
     power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
     least = {"down": 1 << 23, "nearest": 1 << 22, "up": 1}[mode]  # the fraction that counts as 1
-    power = jnp.where(power < 255, jnp.minimum(power + (fraction >= least), 254), 255)
+    power = jnp.where(
+        power < 255, jnp.minimum(power + (fraction >= least).astype(power.dtype), 254), 255
+    )
     return lax.bitcast_convert_type(power.astype(np.uint8), jnp.float8_e8m0fnu)
 
 
