@@ -169,13 +169,11 @@ class Program:
         for graph, part in zip(self._graphs, self._parts, strict=True):
             if graph is not None:
                 points = list(graph.bind_points())
+                taken = [values[point.name] for point in points if not point.output]
                 arrays = [
-                    jnp.asarray(values[p.name]).astype(p.tensors[0].dtype)
-                    for p in points
-                    if not p.output
+                    jnp.asarray(array).astype(tensor.dtype).reshape(tensor.sizes)
+                    for array, tensor in zip(taken, graph.inputs, strict=True)
                 ]
-                sizes = [tensor.sizes for tensor in graph.inputs]
-                arrays = [a.reshape(s) for a, s in zip(arrays, sizes, strict=True)]
                 names = [p.name for p in points if p.output]
                 values |= zip(names, graph.compute(*arrays), strict=True)
             for step, places in part:

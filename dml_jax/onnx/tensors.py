@@ -37,6 +37,9 @@ _QUANTIZED = {
 }
 
 
+ELEMENTS_MAX = 2**32 - 1
+"""The elements that a tensor of DirectML has at most."""
+
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 
 
@@ -127,9 +130,14 @@ class Type(NamedTuple):
         return self.shape is not None and 0 in self.shape
 
     @property
+    def count(self) -> int:
+        """Return the number of elements; that of a scalar where the shape is not known."""
+        return math.prod(self.shape or ())
+
+    @property
     def size_in_bytes(self) -> int:
         """Return the bytes that the elements take."""
-        return math.prod(self.shape or ()) * self.dtype.itemsize
+        return self.count * self.dtype.itemsize
 
 
 class Padding(NamedTuple):

@@ -27,9 +27,9 @@ from dml_jax.onnx.nodes import (
     translator_of,
 )
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import in_order, plain_of, plain_types
+from dml_jax.onnx.plain import has_plain, in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
+from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Padding, Shape, Tensor, Type
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
 
@@ -174,6 +174,9 @@ class Translation:
         tensors: list[Tensor | None] = []
         outputs: list[tuple[str, Type]] = []
         for name, kind in itertools.zip_longest(names or proto.output, kinds):
+            if kind is not None and kind.count > ELEMENTS_MAX:
+                rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+                raise DmlError([Fault("", f"the output '{name}'", rule, kind.count)])
             wanted = self.input(name, kind) if name and kind is not None else None
             source = wanted.source if wanted else ""
             if kind is not None:
@@ -330,7 +333,7 @@ class Translation:
                     return results
             except DmlError as error:
                 faults = [*faults, *error.faults]
-        elif plain_of(domain_of(proto.domain), proto.op_type, node.version):
+        elif has_plain(node, domain_of(proto.domain)):
             self.curable.append(label_of(proto))
         self.faults += DmlError(faults).within(label_of(proto)).faults
         return [

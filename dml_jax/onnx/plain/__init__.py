@@ -12,7 +12,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.tensors import Padded, Tensor, Type
+from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Plain = Callable[..., Any]
 
@@ -36,6 +36,17 @@ def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
     known = _PLAIN.get((domain, op_type), {})
     first = max((since for since in known if since <= version), default=None)
     return None if first is None else known[first]
+
+
+def has_plain(node: Node, domain: str) -> bool:
+    """Return whether a plain function computes a node."""
+    function = plain_of(domain, node.op_type, node.version)
+    if function is None:
+        return False
+    try:
+        return bool(plain_types(node, function))
+    except DmlError:
+        return False
 
 
 def listed(results: Any) -> Sequence[Any]:
@@ -88,6 +99,9 @@ def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[in
         if known is not None and known.shape not in (None, kind.shape):
             rule = f"have shape {list(known.shape or ())}"
             raise node.refusal(f"output {index}", rule, list(made.shape))
+        if kind.count > ELEMENTS_MAX:
+            rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+            raise node.refusal(f"output {index}", rule, kind.count)
         if made.dtype != kind.array_dtype:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
