@@ -336,6 +336,15 @@ TRAPS: dict[str, Any] = {
         },
         constants=["s", "e", "a", "t"],
     ),
+    "a window in the padding": single(
+        "MaxPool",
+        {"x": X[None]},
+        opset=12,
+        kernel_shape=[3, 2],
+        strides=[2, 2],
+        pads=[1, 0, 1, 1],
+        ceil_mode=1,
+    ),
     "padding that cuts": single(
         "Pad", {"x": X, "p": np.array([0, -1, 1, 0, 1, -2])}, constants=["p"]
     ),

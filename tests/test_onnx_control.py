@@ -134,6 +134,60 @@ def test_a_loop_is_written_out_where_it_is_short():
     assert "4 operators" in report
 
 
+SEQUENCES = {
+    "parts": """g (float[6, 4] x) => (float[n, m] y, int64 k)
+    <int64 two = {2}, int64 one = {1}, int64 zero = {0}> {
+        s = SplitToSequence<axis = 0>(x, two)
+        a = SequenceAt(s, one)
+        r = Relu(a)
+        t = SequenceInsert(s, r, zero)
+        u = SequenceErase(t)
+        k = SequenceLength(u)
+        y = ConcatFromSequence<axis = 1>(u)
+    }""",
+    "a loop": """g (float[6, 4] x) => (float[n, m, l] y) <bool t = {1}, int64 M = {3}> {
+        e = SequenceEmpty()
+        q = Loop(M, t, e) <
+            body = b (int64 i, bool c, seq(float[6, 4]) s) => (bool go, seq(float[6, 4]) r) {
+                number = Cast<to = 1>(i)
+                product = Mul(x, number)
+                r = SequenceInsert(s, product)
+                go = Identity(c)
+            }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+    }""",
+    "each part": """g (float[6, 4] x) => (float[n, m] y) {
+        s = SplitToSequence<axis = 0, keepdims = 0>(x)
+        q = SequenceMap(s) <body = b (float[4] a) => (float[4] r) { r = Exp(a) }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+    }""",
+    "an optional": """g (float[6, 4] x) => (float[n, m] y, bool z) {
+        o = Optional(x)
+        z = OptionalHasElement(o)
+        e = OptionalGetElement(o)
+        y = Neg(e)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_are_taken_apart_at_load(name: str):
+    model = parsed(SEQUENCES[name])
+    x = np.random.RandomState(3).randn(6, 4).astype(np.float32)
+    results = load_onnx(model)(x)
+    for result, expected in zip(results.values(), runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_sequences_that_are_no_tensors_are_refused():
+    split = SEQUENCES["parts"].replace("two = {2}", "two = {9}")
+    assert "'a' (SequenceAt): expected position to be in [-1, 0], got 1" in refusal(parsed(split))
+    kept = """g (float[6, 4] x) => (seq(float[1, 4]) y) { y = SplitToSequence<axis = 0>(x) }"""
+    assert "the output 'y' to be a tensor (SequenceAt and ConcatFromSequence" in refusal(
+        parsed(kept)
+    )
+
+
 def test_graphs_are_the_parts_between_decisions():
     network = load_onnx(parsed(BRANCHES))
     assert len(network.graphs) == 4  # before the If, its branches, and behind it

@@ -54,6 +54,80 @@ def test_float64_is_computed(op_type: str):
     np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
+def normal(*sizes: int) -> np.ndarray:
+    return RANDOM.randn(*sizes).astype(np.float32)
+
+
+def recurrent(op_type: str, gates: int, direction: str, **more: Any) -> Any:
+    """Return the arguments of `single` for a recurrent network with all inputs, clipped."""
+    count = 2 if direction == "bidirectional" else 1
+    arrays = {
+        "x": normal(5, 3, 2),
+        "w": normal(count, 4 * gates, 2),
+        "r": normal(count, 4 * gates, 4),
+        "b": normal(count, 8 * gates),
+        "l": np.array([5, 2, 3], np.int32),
+        "h": normal(count, 3, 4),
+    }
+    outputs = "y yh"
+    if op_type == "LSTM":
+        arrays |= {"c": normal(count, 3, 4), "p": normal(count, 12)}
+        outputs = "y yh yc"
+    values = {"hidden_size": 4, "direction": direction, "clip": 0.7, **more}
+    return op_type, arrays, {"outputs": outputs, **values}
+
+
+IMAGE, CHANNELS = normal(1, 4, 7, 8), normal(4)
+POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}
+WIDE: dict[str, tuple[str, dict[str, np.ndarray], dict[str, Any]]] = {
+    "LSTM": recurrent("LSTM", 4, "bidirectional"),
+    "GRU": recurrent("GRU", 3, "reverse", linear_before_reset=1),
+    "RNN": recurrent("RNN", 1, "bidirectional"),
+    "Conv": (
+        "Conv",
+        {"x": IMAGE, "w": normal(6, 2, 3, 3), "b": normal(6)},
+        {"group": 2, "strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]},
+    ),
+    "MaxPool": ("MaxPool", {"x": IMAGE}, {**POOL, "ceil_mode": 1}),
+    "AveragePool": ("AveragePool", {"x": IMAGE}, {**POOL, "ceil_mode": 1}),
+    "AveragePool with its padding": ("AveragePool", {"x": IMAGE}, {**POOL, "count_include_pad": 1}),
+    "GlobalAveragePool": ("GlobalAveragePool", {"x": IMAGE}, {}),
+    "BatchNormalization": (
+        "BatchNormalization",
+        {"x": IMAGE, "s": CHANNELS, "b": CHANNELS, "m": CHANNELS, "v": np.abs(CHANNELS)},
+        {},
+    ),
+    "InstanceNormalization": (
+        "InstanceNormalization",
+        {"x": IMAGE, "s": CHANNELS, "b": CHANNELS},
+        {},
+    ),
+    "LayerNormalization": ("LayerNormalization", {"x": IMAGE, "s": normal(8), "b": normal(8)}, {}),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_float64_gives_what_onnx_runtime_gives_in_float32(name: str):
+    op_type, arrays, attributes = WIDE[name]
+    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in arrays.items()}
+    expected = runtime(single(op_type, arrays, **attributes), arrays)
+    with jax.enable_x64(True):
+        results = load_onnx(single(op_type, wide, **attributes), fallback=True)(wide)
+        found = [np.asarray(result) for result in results.values()]
+    for result, answer in zip(found, expected, strict=True):
+        assert result.dtype == np.float64
+        np.testing.assert_allclose(result, answer, rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_that_directml_lacks_is_computed():
+    op_type, arrays, attributes = recurrent("GRU", 3, "forward")
+    model = single(op_type, arrays, **attributes)
+    assert "expected clip to be left out (DirectML has it in LSTM)" in refusal(model)
+    results = load_onnx(model, fallback=True)(arrays)
+    for result, expected in zip(results.values(), runtime(model, arrays), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.usefixtures("no_x64")
 def test_float64_needs_jaxs():
     model = single("Exp", {"x": X})
@@ -194,18 +268,18 @@ BOXES = """g (float[1, 50, 4] boxes, float[1, 3, 50] scores)
 }"""
 
 
-@pytest.mark.parametrize("spread", [1.0, 0.1])
-def test_boxes_are_padded_with_a_count(spread: float):
-    """Far boxes are all kept up to the limit; near ones suppress each other."""
+def test_boxes_are_padded_with_a_count():
+    """Compare far boxes, which are kept up to the limit, and near ones, which suppress others."""
     model = parsed(BOXES)
     network = load_onnx(model, fallback=True)
-    corner = RANDOM.rand(1, 50, 2) * spread
-    boxes = np.concatenate([corner, corner + 0.1 + RANDOM.rand(1, 50, 2) * 0.1], 2)
-    inputs = {"boxes": floats(boxes), "scores": floats(RANDOM.rand(1, 3, 50))}
-    results = network(inputs)
-    assert results["chosen"].shape == (18, 3)
-    for name, expected in zip(("chosen", "kept", "best"), runtime(model, inputs), strict=True):
-        np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-6)
+    for spread in (1.0, 0.1):
+        corner = RANDOM.rand(1, 50, 2) * spread
+        boxes = np.concatenate([corner, corner + 0.1 + RANDOM.rand(1, 50, 2) * 0.1], 2)
+        inputs = {"boxes": floats(boxes), "scores": floats(RANDOM.rand(1, 3, 50))}
+        results = network(inputs)
+        assert results["chosen"].shape == (18, 3)
+        for name, expected in zip(("chosen", "kept", "best"), runtime(model, inputs), strict=True):
+            np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

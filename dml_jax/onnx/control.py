@@ -4,7 +4,7 @@ The graphs within them are programs of DirectML operators, as the graph around t
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,12 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
 from dml_jax.onnx.program import Program, Values
-from dml_jax.onnx.tensors import Tensor, Type, has_x64
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.views import reshaped
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
 
-Scope = MutableMapping[str, Tensor | None]
 Results = list[Tensor | None]
 Control = Callable[["Translation", onnx.NodeProto, Sequence[Tensor | None], Scope, Opsets], Results]
 
@@ -124,12 +123,13 @@ def _body(
         names.append(made.source)
     inner.initializers(graph, tensors)
     results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
-    missing = [o.name for o, t in zip(graph.output, results, strict=True) if t is None]
+    pairs = zip(graph.output, results, strict=True)
+    missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
     if inner.faults:
         raise DmlError(inner.faults).within(name)
     if missing:
-        raise _refusal(name, "have outputs that its nodes make", missing)
-    made_of = [tensor for tensor in results if tensor is not None]
+        raise _refusal(name, "have outputs that are tensors", missing)
+    made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     try:
         program = Program(
             inner.builder, inner.names, inner.unique, inner.steps, made_of, inner.faults
@@ -153,7 +153,7 @@ def _read_by(graph: onnx.GraphProto) -> Iterable[str]:
 
 def _single(tensor: Tensor | None) -> Any:
     """Return the only element of a tensor that is known at load; None for another one."""
-    if tensor is None or not tensor.is_known:
+    if not isinstance(tensor, Tensor) or not tensor.is_known:
         return None
     return tensor.array.reshape(-1)[0].item() if tensor.array.size == 1 else None
 
@@ -226,11 +226,19 @@ def loop(
     error: DmlError | None = None
     if most is not None and starts is not None:
         count = max(0, most) if starts else 0
-        is_short = count * len(graph.node) <= _SHORT and count <= _UNROLLED_MAX
+        is_short = count * len(graph.node) <= _SHORT or any(
+            isinstance(value, TensorList) for value in carried
+        )
+        is_short = is_short and count <= _UNROLLED_MAX
         if is_short:
             found, error = _unrolled(translation, graph, scope, opsets, carried, count)
             if found is not None:
                 return found
+    if any(isinstance(value, TensorList) for value in carried):
+        if error is not None:
+            raise error
+        rule = f"be at most {_UNROLLED_MAX}, known at load, since a sequence changes at each turn"
+        raise _refusal("M", rule, Unquoted("another") if most is None else most)
     try:
         return _looped(
             translation, proto, scope, opsets, carried, trips, most, is_counted, condition, starts
@@ -289,6 +297,8 @@ def _unrolled(
 def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | None:
     """Return the outputs of all turns as one tensor; None where their sizes differ."""
     first = turns[0]
+    if any(not isinstance(tensor, Tensor) for tensor in turns):
+        return None
     kind = Type(first.type.element, (len(turns), *first.shape))
     if any(tensor.type != first.type for tensor in turns):
         return None

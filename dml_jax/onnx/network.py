@@ -18,8 +18,8 @@ from dml_jax.graph import Graph, OperatorNode
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.program import Program
-from dml_jax.onnx.tensors import Tensor, Type, has_x64
-from dml_jax.onnx.translate import Scope, Translation
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.translate import Translation
 from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
@@ -279,6 +279,10 @@ def load(
         if name not in scope:
             rule = "be an output of a node"
             translation.faults.append(Fault("", "the output", rule, name))
+        elif isinstance(tensor, TensorList):
+            rule = "be a tensor (SequenceAt and ConcatFromSequence make tensors of a sequence)"
+            value = Unquoted("a sequence")
+            translation.faults.append(Fault("", f"the output '{name}'", rule, value))
         elif tensor is not None:
             outputs[name] = tensor
     if translation.faults and translation.curable:

@@ -2,7 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -138,6 +139,21 @@ class Type(NamedTuple):
     def size_in_bytes(self) -> int:
         """Return the bytes that the elements take."""
         return self.count * self.dtype.itemsize
+
+
+@dataclass
+class TensorList:
+    """A sequence of tensors that is taken apart at load.
+
+    Attributes:
+        tensors: what it holds.
+    """
+
+    tensors: "list[Tensor]"
+
+
+Scope = MutableMapping[str, Any]
+"""The tensors and sequences of a graph by name; None for one that cannot be had."""
 
 
 class Padding(NamedTuple):

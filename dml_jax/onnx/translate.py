@@ -5,7 +5,7 @@ implementation.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,19 @@ from dml_jax.onnx.nodes import (
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import has_plain, in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Padding, Shape, Tensor, Type
+from dml_jax.onnx.sequences import unpacking_of
+from dml_jax.onnx.tensors import (
+    ELEMENTS_MAX,
+    Padded,
+    Padding,
+    Scope,
+    Shape,
+    Tensor,
+    TensorList,
+    Type,
+)
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
-
-Scope = MutableMapping[str, Tensor | None]
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
@@ -129,8 +137,16 @@ class Translation:
         tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
         return self._made.setdefault(name, tensor)
 
-    def captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
-        """Return a tensor of the graph around this one; `outer` receives it by its name here."""
+    def captured(self, value: Any, outer: dict[str, Tensor]) -> Any:
+        """Return a tensor, or a sequence of tensors, of the graph around this one.
+
+        `outer` receives each tensor by its name here.
+        """
+        if isinstance(value, TensorList):
+            return TensorList([self._captured(tensor, outer) for tensor in value.tensors])
+        return self._captured(value, outer)
+
+    def _captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
         if tensor.padding is not None:
             rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
             raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
@@ -224,6 +240,11 @@ class Translation:
             return self._call(function, proto, inputs, scope)
         if proto.op_type in CONTROLS and not domain:
             results = CONTROLS[proto.op_type](self, proto, inputs, scope, opsets)
+            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
+            return None
+        unpack = None if domain else unpacking_of(proto, inputs)
+        if unpack is not None:
+            results = unpack(self, proto, inputs, scope, opsets)
             scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
             return None
         if proto.op_type == "Constant" and not domain:
@@ -355,7 +376,7 @@ class Translation:
         counts = [Type(onnx.TensorProto.INT64, ())] * len(padded)
 
         def run(_: Values, arrays: Sequence[Any]) -> Sequence[Any]:
-            return in_order(node, function(node, *arrays))
+            return in_order(node, function, arrays)
 
         made = self.step(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
         for tensor, pair in zip(made, bounds, strict=False):
@@ -521,6 +542,8 @@ class Translation:
         imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
         if proto.op_type == "STFT":
             proto = _with_default(proto, schema, "onesided")  # inference takes another default
+        if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
+            schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
         try:
             found = onnx.shape_inference.infer_node_outputs(
                 schema, proto, kinds, data, opset_imports=imports, ir_version=self._ir
@@ -556,6 +579,8 @@ class Translation:
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
 
 
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 _BROKEN = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 _RANDOM = {

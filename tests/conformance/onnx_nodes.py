@@ -111,7 +111,9 @@ def reason(fault: Fault) -> str:
         return f"DirectML has no type {fault.value}"
     if fault.field.endswith("DataType") and fault.rule.startswith("be one of"):
         return f"its operator does not take {fault.value}"
-    if str(fault.value) in ("sequence_type", "optional_type"):
+    no_tensors = ("be a tensor (SequenceAt", "have outputs that are tensors")
+    kinds = ("sequence_type", "optional_type")
+    if str(fault.value) in kinds or fault.rule.startswith(no_tensors):
         return "sequences and optionals are no tensors"
     if fault.field == "training_mode" or str(fault.value).startswith(("Bernoulli", "Random")):
         return "the answer is that of NumPy's random numbers"

@@ -56,9 +56,16 @@ def listed(results: Any) -> Sequence[Any]:
     return results if isinstance(results, (tuple, list)) else [results]
 
 
-def in_order(node: Node, results: Any) -> list[Any]:
+def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of a plain function, which broadcasts arrays of different ranks."""
+    with jax.numpy_rank_promotion("allow"):
+        return listed(function(node, *arrays))
+
+
+def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    asked = [r for r, name in zip(listed(results), node.outputs, strict=False) if name]
+    results = computed(node, function, arrays)
+    asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
     counts = [r.count for r in asked if isinstance(r, Padded)]
     return [r.value if isinstance(r, Padded) else r for r in asked] + counts
 
@@ -75,7 +82,7 @@ def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[in
         axes: list[int | None] = []
 
         def traced() -> list[Any]:
-            results = listed(function(node, *map(_empty, given)))
+            results = computed(node, function, [_empty(described) for described in given])
             axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
             return [r.value if isinstance(r, Padded) else r for r in results]
 

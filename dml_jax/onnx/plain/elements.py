@@ -65,18 +65,12 @@ _BINARY: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 _CHAINED = {"Max": jnp.maximum, "Min": jnp.minimum, "Sum": jnp.add}
 
 
-def same_rank(*arrays: jax.Array) -> list[jax.Array]:
-    """Return arrays with ones in front, so that their ranks are equal."""
-    rank = max(x.ndim for x in arrays)
-    return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
-
-
 def operands(node: Node, a: jax.Array, b: jax.Array) -> list[jax.Array]:
-    """Return two operands of one rank. Before version 7, `axis` says where the second one lies."""
+    """Return the two operands. Before version 7, `axis` says where the second one lies."""
     axis = node.attribute("axis")
     if axis is not None:
         b = b.reshape(b.shape + (1,) * (a.ndim - node.from_start(axis, a.ndim) - b.ndim))
-    return same_rank(a, b)
+    return [a, b]
 
 
 @plain(*_UNARY)
@@ -97,12 +91,12 @@ def _div(node: Node, a: jax.Array, b: jax.Array) -> jax.Array:
 
 @plain(*_CHAINED)
 def _chained(node: Node, *terms: jax.Array) -> jax.Array:
-    return functools.reduce(_CHAINED[node.op_type], same_rank(*terms))
+    return functools.reduce(_CHAINED[node.op_type], terms)
 
 
 @plain("Mean")
 def _mean(node: Node, *terms: jax.Array) -> jax.Array:
-    return functools.reduce(jnp.add, same_rank(*terms)) / len(terms)
+    return functools.reduce(jnp.add, terms) / len(terms)
 
 
 @plain("Pow")
@@ -120,13 +114,12 @@ def _pow(node: Node, x: jax.Array, exponent: jax.Array) -> jax.Array:
 
 @plain("Mod")
 def _mod(node: Node, a: jax.Array, b: jax.Array) -> jax.Array:
-    a, b = same_rank(a, b)
     return jnp.fmod(a, b) if node.attribute("fmod") else jnp.mod(a, b)
 
 
 @plain("Where")
 def _where(node: Node, condition: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.where(*same_rank(condition, a, b))
+    return jnp.where(condition, a, b)
 
 
 @plain("IsInf")
@@ -155,7 +148,6 @@ def _leaky_relu(node: Node, x: jax.Array) -> jax.Array:
 
 @plain("PRelu")
 def _prelu(node: Node, x: jax.Array, slope: jax.Array) -> jax.Array:
-    x, slope = same_rank(x, slope)
     return jnp.where(x < 0, x * slope, x)
 
 

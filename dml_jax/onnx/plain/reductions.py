@@ -9,7 +9,6 @@ from jax import lax
 
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
-from dml_jax.onnx.plain.elements import same_rank
 
 _REDUCTIONS = {
     "ReduceL1": lambda x, **a: jnp.sum(jnp.abs(x), **a),
@@ -59,7 +58,7 @@ def _gemm(node: Node, a: jax.Array, b: jax.Array, c: Any = None) -> jax.Array:
     result = (result * node.attribute("alpha")).astype(a.dtype)
     if c is None:
         return result
-    return jnp.add(*same_rank(result, (c * node.attribute("beta")).astype(a.dtype)))
+    return result + (c * node.attribute("beta")).astype(a.dtype)
 
 
 @plain("Einsum")
