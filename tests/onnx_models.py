@@ -67,12 +67,12 @@ def floats(values: Any) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def runtime(model: Any, inputs: Arrays) -> list[np.ndarray]:
+def runtime(model: Any, inputs: Arrays) -> list[Any]:
     """Return what ONNX Runtime computes."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return session.run(None, dict(inputs))
+    return list(session.run(None, dict(inputs)))
 
 
 def refusal(model: Any, **arguments: Any) -> str:

@@ -6,7 +6,7 @@ turn. An operator that would mix the padding into its result is refused.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from dml_jax.errors import DmlError, Unquoted
 from dml_jax.onnx.nodes import Node
@@ -23,7 +23,8 @@ _BY_ELEMENT = {
 _VIEWS = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 
 
-class _Place(NamedTuple):
+@dataclass(frozen=True)
+class _Place:
     """A padded input: its number, and its padding."""
 
     index: int

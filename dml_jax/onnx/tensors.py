@@ -131,14 +131,14 @@ class Type(NamedTuple):
         return self.shape is not None and 0 in self.shape
 
     @property
-    def count(self) -> int:
+    def element_count(self) -> int:
         """Return the number of elements; that of a scalar where the shape is not known."""
         return math.prod(self.shape or ())
 
     @property
     def size_in_bytes(self) -> int:
         """Return the bytes that the elements take."""
-        return self.count * self.dtype.itemsize
+        return self.element_count * self.dtype.itemsize
 
 
 @dataclass
@@ -156,7 +156,8 @@ Scope = MutableMapping[str, Any]
 """The tensors and sequences of a graph by name; None for one that cannot be had."""
 
 
-class Padding(NamedTuple):
+@dataclass(frozen=True)
+class Padding:
     """How a tensor is padded whose size depends on data.
 
     Attributes:
@@ -170,7 +171,8 @@ class Padding(NamedTuple):
     origin: str
 
 
-class Padded(NamedTuple):
+@dataclass(frozen=True)
+class Padded:
     """A result that is padded.
 
     Attributes:

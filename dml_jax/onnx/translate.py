@@ -190,9 +190,9 @@ class Translation:
         tensors: list[Tensor | None] = []
         outputs: list[tuple[str, Type]] = []
         for name, kind in itertools.zip_longest(names or proto.output, kinds):
-            if kind is not None and kind.count > ELEMENTS_MAX:
+            if kind is not None and kind.element_count > ELEMENTS_MAX:
                 rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-                raise DmlError([Fault("", f"the output '{name}'", rule, kind.count)])
+                raise DmlError([Fault("", f"the output '{name}'", rule, kind.element_count)])
             wanted = self.input(name, kind) if name and kind is not None else None
             source = wanted.source if wanted else ""
             if kind is not None:

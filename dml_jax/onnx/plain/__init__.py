@@ -106,9 +106,9 @@ def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[in
         if known is not None and known.shape not in (None, kind.shape):
             rule = f"have shape {list(known.shape or ())}"
             raise node.refusal(f"output {index}", rule, list(made.shape))
-        if kind.count > ELEMENTS_MAX:
+        if kind.element_count > ELEMENTS_MAX:
             rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-            raise node.refusal(f"output {index}", rule, kind.count)
+            raise node.refusal(f"output {index}", rule, kind.element_count)
         if made.dtype != kind.array_dtype:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))

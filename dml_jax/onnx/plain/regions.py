@@ -81,9 +81,7 @@ def _sampled(
 
 @plain("GridSample")
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(
-        node.attribute("mode"), node.attribute("mode")
-    )
+    mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]
     places, ends = [], []
     for k, size in enumerate(sizes):

@@ -23,7 +23,7 @@ def _parts(x: jax.Array) -> jax.Array:
 
 @plain("DFT")
 def _transform(node: Node, x: jax.Array, *_: Any) -> jax.Array:
-    axis, count, _ = transform(node)
+    axis, count = transform(node)[:2]
     numbers, kind = _complex(x), x.dtype
     if node.attribute("inverse"):
         if node.attribute("onesided"):

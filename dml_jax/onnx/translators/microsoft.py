@@ -69,7 +69,7 @@ def activated(node: Node, x: Expression, given: Sequence[float]) -> Expression:
     if not name:
         return x
     if name == "Clip":
-        return dml.clip(x, *given[:2])
+        return dml.clip(x, given[0], given[1])
     if name not in ACTIVATIONS:
         raise node.refusal("activation", f"be one of {', '.join([*ACTIVATIONS, 'Clip'])}", name)
     function, defaults = ACTIVATIONS[name]
@@ -95,7 +95,8 @@ def _gemm(node: Node) -> Expression:
     if node.has(2):
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), sizes)
     ways = ["TRANSPOSE" if turned else "NONE" for turned in is_turned]
-    made = dml.gemm(a, b, c, *ways, node.attribute("alpha", 1.0), node.attribute("beta", 1.0))
+    alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
+    made = dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
     return activated(node, made, _parameters(node))
 
 

@@ -266,12 +266,17 @@ def _rotary(node: Node) -> Expression:
         places = packed(spread(steps, (shape[0], sequence)))
     cosines, sines = (_angles(node, k, places) for k in (2, 3))
     flat = _flat(x)
-    heads = flat.sizes[2] // size
-    parts = reshaped(flat, (shape[0], sequence, heads, size))
-    made = rotated(node, parts, cosines, sines, bool(node.attribute("interleaved", 0)))
+    made = rotated(
+        node, of_heads(flat, size), cosines, sines, bool(node.attribute("interleaved", 0))
+    )
     scale = node.attribute("scale", 1.0)
     made = made if scale == 1 else made * scale
     return packed(transposed(made, (0, 2, 1, 3))) if is_split else reshaped(made, shape)
+
+
+def of_heads(x: Expression, size: int) -> Expression:
+    """Return [batch, sequence, heads * size] as [batch, sequence, heads, size]."""
+    return reshaped(x, (*x.sizes[:2], x.sizes[2] // size, size))
 
 
 @translates("GroupQueryAttention", domain=DOMAIN)
@@ -296,14 +301,11 @@ def _grouped(node: Node) -> Any:
     if node.attribute("do_rotary", 0):
         places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
         places = places + reshaped(past, (batch, 1))
-        angles = [_angles(node, k, places) for k in (7, 8)]
-        is_interleaved = bool(node.attribute("rotary_interleaved", 0))
+        cosines, sines = (_angles(node, k, places) for k in (7, 8))
+        pairs = bool(node.attribute("rotary_interleaved", 0))
         query, key = (
-            reshaped(
-                rotated(node, reshaped(x, (batch, sequence, n, size)), *angles, is_interleaved),
-                x.sizes,
-            )
-            for x, n in ((query, heads), (key, groups))
+            reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
+            for x in (query, key)
         )
     before = node.shape(3)[2] if node.has(3) else 0
     total = node.known(6)
