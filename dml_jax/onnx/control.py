@@ -59,10 +59,10 @@ class _Body:
         """Return the types of the outputs."""
         return [tensor.type for tensor in self.results]
 
-    def values(
+    def compute(
         self, around: Values, captured: Iterable[Any], inputs: Iterable[Any]
-    ) -> dict[str, Any]:
-        """Return the values of the body's program.
+    ) -> list[jax.Array]:
+        """Return the outputs, in ONNX's types.
 
         Args:
             around: the values of the program around it, weights among them.
@@ -70,7 +70,9 @@ class _Body:
             inputs: the arrays of the inputs.
         """
         given = dict(zip(self.names, inputs, strict=True))
-        return {**around, **dict(zip(self.captured, captured, strict=True)), **given}
+        values = {**around, **dict(zip(self.captured, captured, strict=True)), **given}
+        results = self.program.compute(values)
+        return [x.astype(t.array_dtype) for x, t in zip(results, self.types, strict=True)]
 
 
 def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
@@ -188,9 +190,7 @@ def branch(
     def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
         chosen, *captured = arrays
         pairs = zip(bodies, (captured[:count], captured[count:]), strict=True)
-        cases = [
-            lambda b=body, a=own: b.program.compute(b.values(values, a, ())) for body, own in pairs
-        ]
+        cases = [lambda b=body, a=own: b.compute(values, a, ()) for body, own in pairs]
         return lax.cond(chosen.reshape(()), *cases)
 
     programs = [body.program for body in bodies]
@@ -348,10 +348,9 @@ def _looped(
     count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
     tensors = [*carried, *body.captured.values()]
     dtypes = [kind.array_dtype for kind in kinds]
-    compute = body.program.compute
 
     def next_of(values: Values, captured: Any, index: Any, state: Any) -> list[jax.Array]:
-        return compute(body.values(values, captured, (index, True, *state)))
+        return body.compute(values, captured, (index, True, *state))
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
 
@@ -437,7 +436,7 @@ def scan(
     ways_out = attributes.get("scan_output_directions") or [0] * len(scanned)
     axes_out = attributes.get("scan_output_axes") or [0] * len(scanned)
     axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
-    compute, dtypes = body.program.compute, [kind.array_dtype for kind in kinds]
+    dtypes = [kind.array_dtype for kind in kinds]
 
     def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
         captured = arrays[len(tensors) :]
@@ -450,7 +449,7 @@ def scan(
                 rows.append(row[::-1] if way else row)
 
             def turn(state: Any, elements: Any) -> tuple[Any, Any]:
-                made = compute(body.values(values, captured, (*state, *elements)))
+                made = body.compute(values, captured, (*state, *elements))
                 return tuple(made[: len(states)]), made[len(states) :]
 
             state, stacks = lax.scan(turn, state, tuple(rows), length)

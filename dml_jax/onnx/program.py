@@ -51,7 +51,7 @@ class _Place:
     array: np.ndarray | None = None
 
     def of(self, values: Values) -> jax.Array:
-        """Return the array as ONNX has it."""
+        """Return the array as ONNX has it; bfloat16 may stand for FLOAT."""
         return outer(values[self.name] if self.array is None else self.array, self.kind)
 
 
@@ -177,15 +177,34 @@ class Program:
                 names = [p.name for p in points if p.output]
                 values |= zip(names, graph.compute(*arrays), strict=True)
             for step, places in part:
-                arrays = [None if p is None else p.of(values) for p in places]
-                with jax.named_scope(step.label):
-                    results = step.function(values, arrays)
-                for (name, kind), result in zip(step.outputs, results, strict=True):
-                    values[name] = outer(result, kind)
+                values |= _results(step, places, values)
         return [place.of(values) for place in self._outputs]
 
 
+def _results(step: Step, places: Sequence[_Place | None], values: Values) -> dict[str, jax.Array]:
+    """Return the results of a step by name; rounded where it reads bfloat16 as FLOAT."""
+    arrays, is_rounded = list[Any](), False
+    for place in places:
+        array = None if place is None else place.of(values)
+        if place is not None and array is not None and array.dtype != place.kind.array_dtype:
+            array, is_rounded = array.astype(place.kind.array_dtype), True
+        arrays.append(array)
+    with jax.named_scope(step.label):
+        results = step.function(values, arrays)
+    found = {}
+    for (name, kind), result in zip(step.outputs, results, strict=True):
+        whole = outer(result, kind)
+        is_narrow = is_rounded and kind.array_dtype == np.float32
+        found[name] = whole.astype(jnp.bfloat16) if is_narrow else whole
+    return found
+
+
 def outer(array: Any, kind: Type) -> jax.Array:
-    """Return an array as ONNX has it: of its shape, and bool where DirectML has UINT8."""
+    """Return an array as ONNX has it: of its shape, and bool where DirectML has UINT8.
+
+    bfloat16 may stand for FLOAT.
+    """
     array = jnp.asarray(array).reshape(kind.shape)
-    return array if array.dtype == kind.array_dtype else array.astype(kind.array_dtype)
+    dtype = kind.array_dtype
+    is_kept = array.dtype == dtype or (array.dtype == jnp.bfloat16 and dtype == np.float32)
+    return array if is_kept else array.astype(dtype)
