@@ -41,6 +41,11 @@ class Bindable:
     by_element: ClassVar[bool] = False
     is_one: ClassVar[bool] = True
 
+    @property
+    def kind(self) -> str:
+        """How tables and pictures name it: `graph of 3 nodes`."""
+        return self.c_name
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """(path, field, tensor) of all tensors, of the outputs or of the inputs."""
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ _COLOURS = {  # the inside and the edge of a box
 _FONT, _SMALL = 10, 7.5  # points, as all lengths here
 _HEIGHT, _GAP, _BETWEEN, _BEND, _MARGIN = 36.0, 44.0, 26.0, 12.0, 18.0
 _LINE = _SMALL + 3.5  # the height of a label
+_STUB = 34.0  # the length of the end of a line that goes on in another column
+_TALL = 2_400.0  # the height from which on layers stand in columns
 _MOST_PIXELS = 30_000  # along a side; the renderer allows 2^16
 
 Point = tuple[float, float]
@@ -52,19 +54,32 @@ class Picture:
 
 
 def kind_of(operator: Bindable) -> str:
-    """Return the kind of an operator or graph: `REDUCE`, `graph of 3 nodes`."""
-    if isinstance(operator, Graph):
-        return f"graph of {len(operator.nodes)} nodes"
-    assert isinstance(operator, Operator)
-    return operator.short_name
+    """Return the kind of an operator, graph or network: `REDUCE`, `graph of 3 nodes`."""
+    return operator.short_name if isinstance(operator, Operator) else operator.kind
 
 
-def graph_picture(graph: Graph) -> Picture:
-    """Return the picture of a graph: its inputs, nodes and outputs."""
+def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
+    """Return the picture of a graph: its inputs, nodes and outputs.
+
+    Args:
+        graph: the graph.
+        weights: the inputs that get no box, as those of a network. Where there are such, constants
+            get none either; the boxes of their readers name them.
+    """
     picture = Picture()
     points = list(graph.bind_points())
     boxes: dict[int, int] = {}
-    inputs = [picture.add("input", p.name, "graph input") for p in points if not p.output]
+    inputs = {
+        index: picture.add("input", point.name, "graph input")
+        for index, point in enumerate(p for p in points if not p.output)
+        if point.name not in weights
+    }
+
+    def is_shown(source: Source) -> bool:
+        node, index = source
+        if node < 0:
+            return index in inputs
+        return not (weights and isinstance(graph.nodes[node], ConstantNode))
 
     def join(source: Source, end: int, read: TensorDesc | None = None) -> None:
         node, index = source
@@ -76,20 +91,28 @@ def graph_picture(graph: Graph) -> Picture:
         picture.lines.append((start, end, words))
 
     for index, node, sources in graph.plan:
+        if not is_shown((index, 0)):
+            continue
         if isinstance(node, ConstantNode):
             boxes[index] = picture.add("constant", node.name or str(index), "constant")
             continue
         name = kind_of(node.operator)
-        boxes[index] = picture.add(
-            "operator", node.name or name, name if node.name else f"node {index}"
-        )
+        detail = name if node.name else f"node {index}"
+        read_names = [points[i].name for n, i in sources if n < 0 and not is_shown((n, i))]
+        if read_names:
+            detail = f"{detail}: {', '.join(read_names)}"
+        boxes[index] = picture.add("operator", node.name or name, detail)
         for place, source in enumerate(sources):
+            if not is_shown(source):
+                continue
             _, read = graph.views.get((index, place), (None, None))
             join(source, boxes[index], read)
     outputs = [point for point in points if point.output]
     for index, (point, source) in enumerate(zip(outputs, graph.results, strict=True)):
         _, read = graph.output_views.get(index, (None, None))
-        join(source, picture.add("output", point.name, "graph output"), read)
+        box = picture.add("output", point.name, "graph output")
+        if is_shown(source):
+            join(source, box, read)
     return picture
 
 
@@ -128,7 +151,8 @@ class _Layout:
     """The places of boxes, lines and labels, from the top down.
 
     A box lies in the layer below the last of its sources. A line across layers has a vertex, a
-    bend, in each of them, and so passes between the boxes.
+    bend, in each of them, and so passes between the boxes. Many layers stand in several columns;
+    a line from one to the next is cut, and both of its ends have a mark with one number.
 
     Attributes:
         boxes: the boxes of the picture; they are the first vertices.
@@ -137,6 +161,8 @@ class _Layout:
         chains: the vertices of each line.
         paths: the points of each line, two for each space between layers.
         labels: the middle and the width of each line's label.
+        pieces: the points of each piece of a line, and whether it ends in an arrow.
+        marks: the place and the number of each mark.
     """
 
     def __init__(self, picture: Picture):
@@ -177,6 +203,10 @@ class _Layout:
                 self._room[layer] += _LINE
         self.width = max(map(self._right, range(len(self.widths)))) + self._margin
         self.height = max(self.y) + _HEIGHT / 2 + _MARGIN
+        self.pieces = [(path, True) for path in self.paths]
+        self.marks: list[tuple[float, float, int]] = []
+        if self.height > _TALL:
+            self._fold(rows)
 
     def _layers(self) -> list[int]:
         import networkx
@@ -260,19 +290,82 @@ class _Layout:
     def _place_labels(self, widths: list[float], layers: list[int]) -> set[int]:
         """Put each label on its line, clear of the others; return the layers that lack room."""
         self.labels: list[tuple[float, float, float]] = []
+        self._label_spans: list[int] = []
         crowded: set[int] = set()
         for path, width, (start, _, _) in zip(self.paths, widths, self.lines, strict=True):
             spans = list(zip(path[::2], path[1::2], strict=True))
-            places = [_between(a, b, t) for t in _ALONG for a, b in spans]
-            free = (
-                place for place in places if not any(_hides(place, width, o) for o in self.labels)
-            )
-            place = next(free, None)
-            if place is None:
+            places = [(_between(a, b, t), k) for t in _ALONG for k, (a, b) in enumerate(spans)]
+            free = (p for p in places if not any(_hides(p[0], width, o) for o in self.labels))
+            found = next(free, None)
+            if found is None:
                 crowded |= {layers[start] + index for index in range(len(spans))}
-                place = places[0]
-            self.labels.append((*place, width))
+                found = places[0]
+            self.labels.append((*found[0], width))
+            self._label_spans.append(found[1])
         return crowded
+
+    def _fold(self, rows: list[list[int]]) -> None:
+        """Put the layers into columns side by side, as wide together as they are high."""
+        groups, sides, high, count = [rows], [(0.0, 0.0)], self.height, 1
+        while sum(right - left for left, right in sides) < high and count < len(rows):
+            count += 1
+            size = -(-len(rows) // count)
+            groups = [rows[start : start + size] for start in range(0, len(rows), size)]
+            sides = [self._sides([v for row in group for v in row]) for group in groups]
+            high = max(self._high(group) for group in groups)
+        self.width, self.height, shifts = 0.0, high + 2 * _MARGIN, list[Point]()
+        column = [0] * len(self.widths)
+        for index, (group, (left, right)) in enumerate(zip(groups, sides, strict=True)):
+            top = self.y[group[0][0]] - _HEIGHT / 2 - _STUB - _MARGIN
+            shifts.append((self.width - left, -top))
+            self.width += right - left
+            for v in itertools.chain(*group):
+                column[v] = index
+
+        def moved(point: Point, index: int) -> Point:
+            return point[0] + shifts[index][0], point[1] + shifts[index][1]
+
+        self.labels = [
+            (*moved((x, y), column[self.chains[line][span]]), width)
+            for line, ((x, y, width), span) in enumerate(
+                zip(self.labels, self._label_spans, strict=True)
+            )
+        ]
+        places = list(map(moved, zip(self.x, self.y, strict=True), column))
+        self.x, self.y = [x for x, _ in places], [y for _, y in places]
+        self.pieces, numbers = [], dict[tuple[int, int], int]()
+        for chain, path in zip(self.chains, self.paths, strict=True):
+            points: list[Point] = []
+            for a, b, span in zip(path[::2], path[1::2], itertools.pairwise(chain), strict=True):
+                before, after = (column[v] for v in span)
+                points.append(moved(a, before))
+                if before != after:
+                    number = numbers.setdefault((chain[0], after), len(numbers) + 1)
+                    x, y = moved(a, before)
+                    self.pieces.append(([*points, (x, y + _STUB)], False))
+                    self.marks.append((x, y + _STUB, number))
+                    x, y = moved(b, after)
+                    points = [(x, y - _STUB)]
+                    self.marks.append((x, y - _STUB, number))
+                points.append(moved(b, after))
+            self.pieces.append((points, True))
+
+    def _sides(self, vertices: list[int]) -> tuple[float, float]:
+        """Return the left and the right end of a column of these vertices, with their labels."""
+        own = set(vertices)
+        ends = [(self.x[v] - self.widths[v] / 2, self._right(v)) for v in vertices]
+        ends += [
+            (x - width / 2, x + width / 2)
+            for (x, _, width), span, chain in zip(
+                self.labels, self._label_spans, self.chains, strict=True
+            )
+            if chain[span] in own
+        ]
+        return min(left for left, _ in ends) - _MARGIN, max(right for _, right in ends) + _MARGIN
+
+    def _high(self, group: list[list[int]]) -> float:
+        """Return the height of a column of these layers, with the ends of cut lines."""
+        return self.y[group[-1][0]] - self.y[group[0][0]] + _HEIGHT + 2 * _STUB
 
     def _right(self, v: int) -> float:
         return self.x[v] + self.widths[v] / 2
@@ -293,9 +386,10 @@ class _Layout:
 
 
 def _width(text: str, size: float) -> float:
-    from matplotlib.textpath import TextPath
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
 
-    return TextPath((0, 0), _plain(text), size=size).get_extents().width if text.strip() else 0.0
+    return text_to_path.get_text_width_height_descent(text, FontProperties(size=size), False)[0]
 
 
 def _plain(text: str) -> str:
@@ -328,20 +422,19 @@ def _draw_lines(axes: Any, layout: _Layout) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path as Curve
 
-    for points, (x, y, _), (_, _, text) in zip(
-        layout.paths, layout.labels, layout.lines, strict=True
-    ):
+    for points, is_end in layout.pieces:
         vertices, codes = [points[0]], [Curve.MOVETO]
         for (x0, y0), (x1, y1) in itertools.pairwise(points):
             middle = (y0 + y1) / 2
             vertices += [(x0, middle), (x1, middle), (x1, y1)]
             codes += [Curve.CURVE4] * 3
-        style = "-|>,head_length=5,head_width=2.5"
+        style = "-|>,head_length=5,head_width=2.5" if is_end else "-"
         axes.add_patch(
             FancyArrowPatch(
                 path=Curve(vertices, codes), arrowstyle=style, color="#8795a1", lw=1, zorder=1
             )
         )
+    for (x, y, _), (_, _, text) in zip(layout.labels, layout.lines, strict=True):
         axes.text(
             x,
             y,
@@ -352,6 +445,18 @@ def _draw_lines(axes: Any, layout: _Layout) -> None:
             va="center",
             zorder=2,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1},
+        )
+    for x, y, number in layout.marks:
+        axes.text(
+            x,
+            y,
+            str(number),
+            size=_SMALL,
+            color="#1c2733",
+            ha="center",
+            va="center",
+            zorder=5,
+            bbox={"facecolor": "#fdf3d3", "edgecolor": "#8795a1", "boxstyle": "circle,pad=0.2"},
         )
 
 

@@ -40,6 +40,7 @@ from dml_jax import (
     TensorDesc,
     Tile,
     compile,
+    load_onnx,
 )
 
 THIRD = 715_827_883
@@ -308,6 +309,18 @@ def bound() -> None:
     expect(source.array, lambda at: clipped(at) if at[0] < N else hashed(at[0]), "in place")
 
 
+def network() -> None:
+    """A network in ONNX's format."""
+    from onnx import parser
+
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (uint8[2147483647] x, uint8[2] t) => (uint8[M] y) { y = Concat <axis = 0> (x, t) }"""
+    net = load_onnx(parser.parse_model(text))
+    ends = [7, 9]
+    y = net(filled([2**31 - 1]), jnp.array(ends, jnp.uint8))["y"]
+    expect(y, lambda at: hashed(at[0]) if at[0] < 2**31 - 1 else ends[at[0] - 2**31 + 1])
+
+
 def refused() -> None:
     for describe, field in (
         (lambda: u8(2**32), "Sizes"),
@@ -332,7 +345,7 @@ def refused() -> None:
             raise AssertionError(f"not refused: {field}")
 
 
-LIGHT = [refused, split, join, tile, clip, blocks, extremes, indices, strides, bound]
+LIGHT = [refused, split, join, tile, clip, blocks, extremes, indices, strides, bound, network]
 HEAVY = [clip_most, indices_most, floats, float_indices, int_sums, gathered]
 
 

@@ -611,12 +611,12 @@ DISPATCHABLES = [
     case(
         "onnx",
         put("dispatchables/sum", {"type": "onnx", "sourcePath": "a.onnx"}),
-        *(SUM, "type", "ONNX", "'onnx'"),
+        *(SUM, "sourcePath 'a.onnx'", "exist"),
     ),
     case(
         "serialized-graph",
         put("dispatchables/sum", {"type": "dmlSerializedGraph", "sourcePath": "a.bin"}),
-        *(SUM, "type", "graph", "'dmlSerializedGraph'"),
+        *(SUM, "sourcePath 'a.bin'", "exist"),
     ),
     case(
         "execution-flags",

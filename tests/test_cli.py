@@ -224,7 +224,7 @@ def test_a_device_that_is_not_there(model: str):
     assert line.endswith('. NVIDIA: pip install "jax[cuda13]"')
 
 
-@pytest.mark.parametrize("option", ["-F", "--enable_onnx_profiling", "-x"])
+@pytest.mark.parametrize("option", ["-e", "--enable_onnx_profiling", "-x"])
 def test_options_of_dxdispatch_without_counterpart(option: str, model: str):
     result = invoke("run", model, option)
     assert result.exit_code == 2

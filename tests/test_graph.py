@@ -16,6 +16,7 @@ import records
 from click.testing import CliRunner, Result
 from forms import compiled_soon
 
+import dml_jax
 from dml_jax import (
     OPERATORS,
     Buffer,
@@ -1402,6 +1403,33 @@ def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
     assert len(layout.labels) == len(layout.lines)
     for (x0, y0, w0), (x1, y1, w1) in itertools.combinations(layout.labels, 2):
         assert abs(x1 - x0) >= (w0 + w1) / 2 or abs(y1 - y0) >= 7.5  # the size of the font
+
+
+def test_a_tall_picture_stands_in_columns():
+    """A picture of 500 nodes, among them lines over many layers, is about as wide as high."""
+    from dml_jax.diagrams import _HEIGHT, _Layout, graph_picture
+
+    builder = GraphBuilder()
+    x = y = builder.input_tensor("x", HALF)
+    w = builder.input_tensor("w", HALF)
+    for index in range(250):
+        is_last = index % 50 == 49
+        y = dml_jax.add(dml_jax.clip(y, 0, 1), x if is_last else w)
+        x = y if is_last else x
+    g = builder.build([y])
+    assert len(g.nodes) == 500
+    layout = _Layout(graph_picture(g, weights=["w"]))
+    assert len(layout.boxes) == 502
+    assert 0.7 < layout.width / layout.height < 2
+    places = list(zip(layout.x, layout.y, layout.widths, strict=True))
+    for (x0, y0, w0), (x1, y1, w1) in itertools.combinations(places, 2):
+        assert abs(x1 - x0) >= (w0 + w1) / 2 or abs(y1 - y0) >= _HEIGHT
+    numbers = sorted(number for _, _, number in layout.marks)
+    assert numbers[::2] == numbers[1::2]
+    assert len(numbers) > 4
+    assert sum(is_end for _, is_end in layout.pieces) == len(layout.lines)
+    points = [point for piece, _ in layout.pieces for point in piece]
+    assert all(0 < x < layout.width and 0 < y < layout.height for x, y in points)
 
 
 def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,12 +1,14 @@
 """If, Loop and Scan of ONNX networks, decided at load or while the program runs."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -15,6 +17,7 @@ from onnx import parser
 from onnx_models import refusal, runtime
 
 from dml_jax import DmlError, load_onnx
+from dml_jax.cli import cli
 
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
@@ -195,6 +198,20 @@ def test_graphs_are_the_parts_between_decisions():
     with pytest.raises(DmlError, match=r"network\.graph to be one graph .* got 4 graphs"):
         _ = network.graph
     assert set(network.weights) == {"w"}
+
+
+def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):
+    (tmp_path / "m.onnx").write_bytes(parsed(BRANCHES).SerializeToString())
+    path = str(tmp_path / "m.onnx")
+    for name in ("show", "check"):
+        told = CliRunner().invoke(cli, [name, path])
+        assert told.exit_code == 0
+        assert "6 nodes" in told.stdout
+        assert "By JAX: Node 'r' (If): it is decided while the program runs" in told.stdout
+    assert CliRunner().invoke(cli, ["run", path]).exit_code == 0
+    told = CliRunner().invoke(cli, ["show", path, "-o", str(tmp_path / "m.svg")])
+    assert told.exit_code == 1
+    assert "expected network.graph to be one graph" in told.stderr
 
 
 def test_a_decision_is_differentiated_and_mapped():

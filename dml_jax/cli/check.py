@@ -5,7 +5,13 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.models import load, show_model
-from dml_jax.cli.networks import free_option, is_network, load_network, show_network
+from dml_jax.cli.networks import (
+    check_network,
+    is_network,
+    network_model,
+    overrides_of,
+    size_options,
+)
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault
@@ -13,19 +19,22 @@ from dml_jax.errors import DmlError, Fault
 
 @click.command()
 @click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
-@free_option
+@size_options
 @level_option()
 @json_option
 def check(
     models: tuple[Path, ...],
-    free_dimensions: dict[str, int],
+    names: dict[str, int],
+    denotations: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
     feature_level: FeatureLevel | None,
     as_json: bool,
 ) -> None:
     """Check each MODEL, a DxDispatch JSON model or an ONNX network, and run nothing.
 
     The report lists every mistake. For a model without mistakes it lists each operator with its
-    tensors and its lowest feature level. With --json each model is a line, and so are all mistakes.
+    tensors and its lowest feature level; for a network its operators, memory and arithmetic. With
+    --json each model is a line, and so are all mistakes.
 
     \b
     dml-jax check model.json
@@ -36,15 +45,16 @@ def check(
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
+        overrides = overrides_of(names, denotations, shapes)
         faults: list[Fault] = []
         for path in models:
             name = str(path) if len(models) > 1 else ""
             try:
                 if is_network(path):
-                    network = load_network(path, free_dimensions, feature_level)
-                    show_network(network, as_json, name)
+                    model = network_model(path, overrides, feature_level)
+                    check_network(model, as_json, name)
                     continue
-                model = load(path, feature_level)
+                model = load(path, feature_level, overrides=overrides)
             except DmlError as error:  # the other models are checked all the same
                 faults += (error.within(name) if name else error).faults
             else:

@@ -12,22 +12,34 @@ from dml_jax.errors import DmlError, Fault, printable
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
+    from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
 
 
 def load(
-    path: Path, feature_level: FeatureLevel | None = None, folder: Path | None = None
+    path: Path,
+    feature_level: FeatureLevel | None = None,
+    folder: Path | None = None,
+    overrides: "Overrides | None" = None,
 ) -> "Model":
-    """Return the model at `path`, or of standard input; `folder` has its files.
+    """Return the model at `path`, or of standard input.
+
+    Args:
+        path: the file.
+        feature_level: the level that must accept all operators; None is any.
+        folder: the folder of the model's files; None is the model's own.
+        overrides: the sizes of free dimensions of networks; None is as the model says.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     from dml_jax.dispatch.model import load_model, parse_model
+    from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS
 
+    sizes = overrides or AS_THE_MODEL_SAYS
     if path == STDIN:
-        model = parse_model(read_stdin(), folder or Path(), str(path))
+        model = parse_model(read_stdin(), folder or Path(), str(path), sizes)
     else:
-        model = load_model(path, folder)
+        model = load_model(path, folder, sizes)
     if feature_level is not None:
         faults: list[Fault] = []
         for dispatchable in model.dispatchables.values():

@@ -1,22 +1,28 @@
 """ONNX networks for the commands: loaded with sizes for free dimensions, shown and run."""
 
+import collections
+import re
 import statistics
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from dml_jax.cli.models import rows_of
 from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, printable
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest, printable
+from dml_jax.files import check_writable, similar_file, write_npy, write_whole
+from dml_jax.graph import Graph, OperatorNode
 
 if TYPE_CHECKING:
+    from dml_jax.dispatch.executor import Executor
+    from dml_jax.dispatch.model import Model
+    from dml_jax.dispatch.networks import NetworkFunction, Overrides
     from dml_jax.onnx import Network
-
-_NAME = "NAME:SIZE"
 
 
 def is_network(path: Path) -> bool:
@@ -24,103 +30,316 @@ def is_network(path: Path) -> bool:
     return path.suffix.lower() == ".onnx"
 
 
-def _sizes(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, int]:
-    sizes = {}
-    for value in values:
-        name, _, size = value.rpartition(":")
-        if not name or not size.isdigit() or not int(size):
-            raise click.BadParameter(f"{value!r} is not {_NAME}, with a size of at least 1.")
-        sizes[name] = int(size)
-    return sizes
+def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
+    """Return the callback of an option whose values are names and values with `mark` between."""
+
+    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
+        found = {}
+        for value in values:
+            name, _, text = value.rpartition(mark)
+            try:
+                if not name:
+                    raise ValueError
+                found[name] = convert(text)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
+        return found
+
+    return callback
 
 
-free_option = click.option(
-    "-f",
-    "free_dimensions",
-    metavar=_NAME,
-    multiple=True,
-    callback=_sizes,
-    help="Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
+def _size(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise ValueError
+    return int(text)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(_size, text.split(",")))
+
+
+_OPTIONS = (
+    (
+        ("-f", "--onnx_free_dim_name_override", "names"),
+        "NAME:SIZE",
+        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
+    ),
+    (
+        ("-F", "--onnx_free_dim_denotation_override", "denotations"),
+        "NAME:SIZE",
+        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
+    ),
+    (
+        ("-b", "--binding_shape", "shapes"),
+        "NAME:SIZES",
+        _pairs("NAME:SIZES, as x:2,3", _shape),
+        "Sizes of an input of an ONNX network, as x:2,3. Repeatable.",
+    ),
 )
 
 
-def load_network(
-    path: Path, free_dimensions: Mapping[str, int], feature_level: FeatureLevel | None = None
-) -> "Network":
-    """Return the network at `path`; free dimensions without a size have size 1.
+def size_options(function: Any) -> Any:
+    """Add the options -f, -F and -b, which fix the sizes of networks."""
+    for names, metavar, callback, text in reversed(_OPTIONS):
+        option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
+        function = option(function)
+    return function
+
+
+input_option = click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=FILE",
+    multiple=True,
+    callback=_pairs("NAME=FILE", Path, "="),
+    help="File of an input of an ONNX network: .npy, a picture, or raw bytes (others are random). "
+    "Repeatable.",
+)
+
+
+def overrides_of(names: Any, denotations: Any, shapes: Any) -> "Overrides":
+    """Return the sizes that -f, -F and -b give."""
+    from dml_jax.dispatch.networks import Overrides
+
+    return Overrides(names, denotations, shapes)
+
+
+def network_model(
+    path: Path, overrides: "Overrides", feature_level: FeatureLevel | None = None
+) -> "Model":
+    """Return the model that dispatches the network at `path` once, with memory of its own.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
-    from dml_jax.onnx import free_sizes, load_onnx
+    from dml_jax.dispatch.model import parse_model
 
-    shapes, names = free_sizes(path, free_dimensions)
-    network = load_onnx(path, shapes, names)
-    if feature_level is not None and network.graph is not None:
-        faults = network.graph.refused_at(feature_level)
+    if not path.is_file():
+        rule = f"be a file that can be read{similar_file(path)}"
+        value = Unquoted("a folder or a device" if path.exists() else "no such file")
+        raise DmlError([Fault("", f"the file '{path}'", rule, value)])
+    value = {
+        "resources": {},
+        "dispatchables": {path.name: {"type": "onnx", "sourcePath": str(path.absolute())}},
+        "commands": [{"type": "dispatch", "dispatchable": path.name, "bindings": {}}],
+    }
+    try:
+        model = parse_model(value, path.parent, str(path), overrides)
+    except DmlError as error:
+        outer = ("Command 0", f"Dispatchable '{path.name}'")
+        raise DmlError(
+            replace(f, context=tuple(part for part in f.context if part not in outer))
+            for f in error.faults
+        ) from None
+    if feature_level is not None:
+        faults = function_of(model).refused_at(feature_level)
         if faults:
             raise DmlError(faults)
-    return network
+    return model
 
 
-def show_network(network: "Network", as_json: bool, name: str = "") -> None:
-    """Print the operators of a network; `name` tells it from others."""
-    rows = [] if network.graph is None else list(rows_of(network.graph))
+def function_of(model: "Model") -> "NetworkFunction":
+    """Return the network of a model of one network."""
+    from dml_jax.dispatch.networks import NetworkFunction
+
+    (dispatchable,) = model.dispatchables.values()
+    assert isinstance(dispatchable.operator, NetworkFunction)
+    return dispatchable.operator
+
+
+def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """Return the bytes of the inputs that have files, by the names of their memory.
+
+    Raises `DmlError` with all faults.
+    """
+    from dml_jax.dispatch.resources import values_of_file
+
+    (dispatchable,) = model.dispatchables.values()
+    points = {point.name: point.tensors[0] for point in dispatchable.operator.bind_points()}
+    known = list(function_of(model).network.inputs)
+    found, faults = {}, list[Fault]()
+    for name, path in files.items():
+        try:
+            if name not in known:
+                raise DmlError([Fault("", "--input", f"name an input{nearest(name, known)}", name)])
+            tensor, resource = points[name], dispatchable.own[name]
+            picture = None
+            if len(tensor.sizes) >= 3:
+                channels, height, width = tensor.sizes[-3:]
+                picture = channels, height, width
+            values = values_of_file(str(path), path.absolute, tensor.data_type, picture)
+            if values.size != resource.initial_size:
+                rule = f"hold {tensor.shown()}, {resource.initial_size} bytes"
+                got = Unquoted(f"{values.size} bytes")
+                raise DmlError([Fault("", f"sourcePath '{path}'", rule, got)])
+            data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
+            found[resource.name] = resource.placed(data, 0)
+        except DmlError as error:
+            faults += error.within(f"Input '{name}'").faults
+    if faults:
+        raise DmlError(faults)
+    return found
+
+
+def show_network(model: "Model", as_json: bool, name: str = "") -> None:
+    """Print the nodes of a network; `name` tells it from others."""
+    network = function_of(model).network
+    rows = [row for graph in network.graphs for row in rows_of(graph)]
     if as_json:
-        title: dict[str, Any] = {"model": name} if name else {}
-        level = network.minimum_feature_level.suffix
         nodes = [as_values(*row) for row in rows]
-        say_json({**title, "feature_level": level, "weights": _weights(network), "nodes": nodes})
+        say_json({**_title(name), **_summary(network), "nodes": nodes})
         return
     if name:
         click.echo(f"{printable(name)}:")
     show_table("Node", rows)
-    weights = _weights(network)
+    _say_summary(network)
+
+
+def check_network(model: "Model", as_json: bool, name: str = "") -> None:
+    """Print the operators of a network, its memory and its arithmetic."""
+    function = function_of(model)
+    network, sizes = function.network, function.describe()
+    operators = [n.operator for n in _nodes(network) if isinstance(n, OperatorNode)]
+    counts = collections.Counter(operator.short_name for operator in operators)
+    levels: dict[str, FeatureLevel] = {}
+    for operator in operators:
+        known = levels.get(operator.short_name, min(FeatureLevel))
+        levels[operator.short_name] = max(known, operator.minimum_feature_level)
+    if as_json:
+        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(function)}
+        say_json({**found, "memory": dict(memory_of(function))})
+        return
+    if name:
+        click.echo(f"{printable(name)}:")
+    rows = [[key, str(count), str(levels[key])] for key, count in counts.most_common()]
+    say_folded(["Operator", "Nodes", "Lowest level"], *rows)
+    click.echo(sizes)
+    _say_summary(network)
+    parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(function))
+    click.echo(f"Bytes: {parts}; {flops(function):,} floating-point operations")
+
+
+def _title(name: str) -> dict[str, Any]:
+    return {"model": name} if name else {}
+
+
+def _nodes(network: "Network") -> Sequence[Any]:
+    return [node for graph in network.graphs for node in graph.nodes]
+
+
+def _summary(network: "Network") -> dict[str, Any]:
+    arrays = network.weights.values()
+    weights = {"count": len(arrays), "bytes": sum(a.nbytes for a in arrays)}
+    return {"feature_level": network.minimum_feature_level.suffix, "weights": weights}
+
+
+def _say_summary(network: "Network") -> None:
+    weights = _summary(network)["weights"]
     click.echo(
-        f"{len(rows)} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
+        f"{len(_nodes(network))} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
+    for label, reason in network.fallbacks.items():
+        click.echo(printable(f"By JAX: {label}: {reason}"))
 
 
-def _weights(network: "Network") -> dict[str, int]:
-    arrays = network.weights.values()
-    return {"count": len(arrays), "bytes": sum(a.nbytes for a in arrays)}
+def memory_of(function: "NetworkFunction") -> list[tuple[str, int]]:
+    """Return the bytes of a network's tensors, by kind.
+
+    Tensors between nodes count as long as a node may still read them, while nodes run in order.
+    """
+    network = function.network
+    inputs = sum(function_tensors(function, network.inputs))
+    outputs = sum(function_tensors(function, network.output_types))
+    weights = sum(array.nbytes for array in network.weights.values())
+    known = [("weights", weights), ("inputs", inputs), ("outputs", outputs)]
+    most = max(map(_most_between, network.graphs), default=0)
+    return [*known, ("tensors between nodes at most", most)]
 
 
-def run_network(
-    path: Path,
-    free_dimensions: Mapping[str, int],
-    feature_level: FeatureLevel | None,
-    device: Any,
-    iterations: int,
-    as_json: bool,
-) -> None:
-    """Run a network with random inputs; print its outputs' shapes, and the time of each step."""
+def function_tensors(function: "NetworkFunction", names: Mapping[str, Any]) -> list[int]:
+    """Return the bytes of the tensors of these names."""
+    return [t.total_tensor_size_in_bytes for name, _, t in function.tensors() if name in names]
+
+
+def _most_between(graph: Graph) -> int:
+    last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
+    sizes, now, most = {}, 0, 0
+    for at, (index, node, sources) in enumerate(graph.plan):
+        for slot, (_, tensor) in enumerate(node.slots(output=True)):
+            if tensor is not None and (index, slot) in last:
+                sizes[index, slot] = tensor.total_tensor_size_in_bytes
+                now += sizes[index, slot]
+        most = max(most, now)
+        now -= sum(sizes.get(source, 0) for source in {*sources} if last[source] == at)
+    return most
+
+
+def flops(function: "NetworkFunction") -> int:
+    """Return the floating-point operations of a call, as XLA counts them."""
     import jax
 
-    start = time.perf_counter()
-    with jax.default_device(device):
-        network = load_network(path, free_dimensions, feature_level)
-        inputs = network.random_inputs()
-        loaded = time.perf_counter()
-        results = jax.block_until_ready(network(inputs))
-        first = time.perf_counter()
-        samples = []
-        for _ in range(iterations):
-            begin = time.perf_counter()
-            jax.block_until_ready(network(inputs))
-            samples.append(time.perf_counter() - begin)
-    times = {
-        "load_ms": 1e3 * (loaded - start),
-        "compile_ms": 1e3 * (first - loaded),
-        "run_ms": 1e3 * statistics.median(samples),
-    }
-    shapes = {name: [array.dtype.name, list(array.shape)] for name, array in results.items()}
-    if as_json:
-        say_json({"outputs": shapes, **times})
-        return
-    rows = [[printable(name), dtype, str(shape)] for name, (dtype, shape) in shapes.items()]
+    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
+    cost = jax.jit(function.compute).lower(*arrays).cost_analysis()
+    return int((cost or {}).get("flops", 0))
+
+
+def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
+    """Return the outputs of a network that has run, by name."""
+    (dispatch,) = model.dispatches
+    found = {}
+    for place in dispatch.tensors:
+        if place.output:
+            resource = model.memory[place.memory]
+            values = executor.values(resource, resource.initialised)
+            sizes = function_of(model).network.output_types[place.path].shape
+            found[place.path] = values.reshape(sizes) if sizes is not None else values
+    return found
+
+
+def files_of(model: "Model", folder: Path | None) -> dict[str, Path]:
+    """Return the .npy file of each output in `folder`, none if there is no folder.
+
+    A file has the output's name, without characters that names of files may not have. Raises
+    `DmlError` if a file cannot be written, or if two outputs would have one.
+    """
+    files: dict[str, Path] = {}
+    for name in function_of(model).network.output_types if folder is not None else ():
+        path = Path(folder or "") / (re.sub(r"[^\w.-]", "_", name) + ".npy")
+        for other, known in files.items():
+            if known == path:
+                rule = f"have another file than the output '{other}'"
+                raise DmlError([Fault("", f"the output '{name}'", rule, str(path))])
+        check_writable(path)
+        files[name] = path
+    return files
+
+
+def write_outputs(outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]) -> None:
+    """Write the outputs that have files."""
+    for name, path in files.items():
+        write_whole(path, lambda file, a=outputs[name]: write_npy(file, a))
+
+
+def report_run(
+    report: dict[str, Any], outputs: Mapping[str, np.ndarray], times: Mapping[str, float]
+) -> None:
+    """Add what `run` says of a network to `report`: the outputs' types and shapes, and the times.
+
+    The times are milliseconds; that of a run is the median of the dispatches.
+    """
+    report["outputs"] = {n: [a.dtype.name, list(a.shape)] for n, a in outputs.items()}
+    report |= times
+    report["run_ms"] = statistics.median(report["dispatches"][0]["samples_ms"])
+
+
+def say_run(report: Mapping[str, Any]) -> None:
+    """Print what `report_run` gave."""
+    rows = [[printable(name), *map(str, kind)] for name, kind in report["outputs"].items()]
     say_folded(["Output", "Type", "Shape"], *rows)
+    samples = report["dispatches"][0]["samples_ms"]
     click.echo(
-        f"Load {times['load_ms']:.0f} ms, compile {times['compile_ms']:.0f} ms, "
-        f"run {times['run_ms']:.3f} ms (median of {iterations})"
+        f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "
+        f"run {report['run_ms']:.3f} ms (median of {len(samples)})"
     )

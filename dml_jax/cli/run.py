@@ -2,13 +2,28 @@
 
 import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import click
+import jax
 
 from dml_jax.cli.models import load, show_model
-from dml_jax.cli.networks import free_option, is_network, load_network, run_network, show_network
+from dml_jax.cli.networks import (
+    files_of,
+    input_option,
+    inputs_of,
+    is_network,
+    network_model,
+    outputs_of,
+    overrides_of,
+    report_run,
+    say_run,
+    show_network,
+    size_options,
+    write_outputs,
+)
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
@@ -41,9 +56,7 @@ _VALUES_OF_DIRECT3D = (
     *(("-c", "--pix_capture_type"), ("-o", "--pix_capture_name")),
 )
 # Options of DxDispatch for ONNX Runtime.
-_WITHOUT_COUNTERPART = frozenset(
-    ("--enable_onnx_profiling", "-F", "-e", "-b", "-l", "-L", "-p", "-x")
-)
+_WITHOUT_COUNTERPART = frozenset(("--enable_onnx_profiling", "-e", "-l", "-L", "-p", "-x"))
 
 
 def _of_direct3d(function: Any) -> Any:
@@ -105,7 +118,8 @@ class _Command(click.Command):
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
-@free_option
+@size_options
+@input_option
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     "-a",
@@ -172,7 +186,10 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
-    free_dimensions: dict[str, int],
+    names: dict[str, int],
+    denotations: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    inputs: dict[str, Path],
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
@@ -187,7 +204,8 @@ def run(
 ) -> None:
     """Run MODEL, a DxDispatch JSON model or an ONNX network.
 
-    A network gets random inputs.
+    A network gets random inputs, or those of --input. With --output_path its outputs are written
+    there, as .npy.
 
     \b
     dml-jax run model.json
@@ -196,6 +214,7 @@ def run(
     dml-jax run model.json --hlo          print the optimised programs instead of running them
     cat model.json | dml-jax run -        read standard input; files are in the current folder
     dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
+    dml-jax run network.onnx --input x=x.npy --output_path out
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     with reporting(as_json):
@@ -210,17 +229,20 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
-        if is_network(path) and check:
-            show_network(load_network(path, free_dimensions, feature_level), as_json)
+        overrides, is_one = overrides_of(names, denotations, shapes), is_network(path)
+        if inputs and not is_one:
+            raise click.UsageError("--input is for ONNX networks (models name files themselves).")
+        device = None if check else find_device(adapter, "--adapter")
+        start = time.perf_counter()
+        with jax.default_device(device):
+            if is_one:
+                parsed = network_model(path, overrides, feature_level)
+            else:
+                parsed = load(path, feature_level, input_path, overrides)
+        if device is None:
+            (show_network if is_one else show_model)(parsed, as_json)
             return
-        if is_network(path):
-            device = find_device(adapter, "--adapter")
-            run_network(path, free_dimensions, feature_level, device, dispatch_iterations, as_json)
-            return
-        parsed = load(path, feature_level, input_path)
-        if check:
-            show_model(parsed, as_json)
-            return
+        loaded = time.perf_counter()
         from dml_jax.dispatch.executor import Executor, Timing
 
         timing = Timing(
@@ -231,7 +253,6 @@ def run(
             warmup_samples,
             timing_verbosity,
         )
-        device = find_device(adapter, "--adapter")
         report: dict[str, Any] = {"device": name_of(device)}
         if not (hlo or as_json):
             click.echo(f"Running on '{name_of(device)}'")
@@ -241,7 +262,7 @@ def run(
                 click.echo(line)
 
         def record(kind: str, facts: dict[str, Any]) -> None:
-            if as_json:
+            if as_json or is_one:
                 report.setdefault(kind, []).append(_plain(facts))
 
         track = progress(milliseconds_to_run)
@@ -255,6 +276,7 @@ def run(
             track,
             record,
             folder,
+            inputs_of(parsed, inputs) if is_one else {},
             print_most=None if as_json else most,
             print_commands=print_commands,
         )
@@ -263,7 +285,17 @@ def run(
                 say(f"Dispatchable '{printable(name)}':\n{text}")
                 record("programs", {"name": name, "hlo": text})
         else:
+            compiled = time.perf_counter()
+            files = files_of(parsed, output_path) if is_one else {}
             executor.run()
+            if is_one:
+                outputs = outputs_of(parsed, executor)
+                times = {"load_ms": 1e3 * (loaded - start), "compile_ms": 1e3 * (compiled - loaded)}
+                report_run(report, outputs, times)
+                write_outputs(outputs, files)
+                report["files"] = list(map(str, files.values()))
+                if not as_json:
+                    say_run(report)
         if as_json:
             say_json(report)
 

@@ -1,12 +1,20 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
-from dml_jax.cli.networks import free_option, is_network, load_network, show_network
+from dml_jax.cli.networks import (
+    function_of,
+    is_network,
+    network_model,
+    overrides_of,
+    show_network,
+    size_options,
+)
 from dml_jax.cli.terminal import (
     FILE,
     INPUT,
@@ -19,6 +27,7 @@ from dml_jax.cli.terminal import (
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
+    from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
 
 
@@ -30,9 +39,16 @@ if TYPE_CHECKING:
     type=FILE,
     help="Draw it too, to a .svg or .png file.",
 )
-@free_option
+@size_options
 @json_option
-def show(file: Path, output: Path | None, free_dimensions: dict[str, int], as_json: bool) -> None:
+def show(
+    file: Path,
+    output: Path | None,
+    names: dict[str, int],
+    denotations: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    as_json: bool,
+) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 
     With -o, draw it too.
@@ -49,30 +65,37 @@ def show(file: Path, output: Path | None, free_dimensions: dict[str, int], as_js
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = _shown(file, free_dimensions, as_json)
+        loaded, weights = _shown(
+            file, overrides_of(names, denotations, shapes), as_json, output is not None
+        )
         if output is not None and loaded is not None:
             from dml_jax.diagrams import draw, graph_picture
             from dml_jax.dispatch.pictures import model_picture
 
-            picture = graph_picture(loaded) if isinstance(loaded, Graph) else model_picture(loaded)
-            draw(picture, output)
+            if isinstance(loaded, Graph):
+                draw(graph_picture(loaded, weights), output)
+            else:
+                draw(model_picture(loaded), output)
             click.echo(f"Drawn to '{output}'", err=as_json)
 
 
-def _shown(file: Path, free_dimensions: dict[str, int], as_json: bool) -> "Model | Graph | None":
-    """Print the operators of a file; return what holds them."""
+def _shown(
+    file: Path, overrides: "Overrides", as_json: bool, is_drawn: bool
+) -> "tuple[Model | Graph | None, Collection[str]]":
+    """Print the operators of a file; return what is drawn of them, and the names of weights."""
     from dml_jax.graph import Graph
 
     if is_network(file):
-        network = load_network(file, free_dimensions)
-        show_network(network, as_json)
-        return network.graph
+        model = network_model(file, overrides)
+        show_network(model, as_json)
+        network = function_of(model).network
+        return network.graph if is_drawn else None, network.weights
     loaded = load_model_or_graph(file)
     if isinstance(loaded, Graph):
         _show_nodes(loaded, as_json)
     else:
         show_model(loaded, as_json)
-    return loaded
+    return loaded, ()
 
 
 def _show_nodes(graph: "Graph", as_json: bool) -> None:

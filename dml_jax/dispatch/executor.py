@@ -101,7 +101,7 @@ class Executor:
 
         self.buffers = {
             name: Buffer(jax.device_put(contents(resource), device))
-            for name, resource in model.resources.items()
+            for name, resource in model.memory.items()
         }
         # By name and tensors: dispatches with the same bindings share one program.
         self._tables: dict[Any, BindingTable] = {}
@@ -117,8 +117,8 @@ class Executor:
                 say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
 
     def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
-        for name, dispatchable in self.model.dispatchables.items():
-            yield name, [d for d in self.model.dispatches if d.dispatchable is dispatchable]
+        for name in self.model.dispatchables:
+            yield name, [d for d in self.model.dispatches if d.dispatchable.name == name]
 
     def hlo(self) -> Iterator[tuple[str, str]]:
         """Yield (dispatchable, optimised HLO) of each program that a dispatch runs."""
@@ -283,7 +283,7 @@ def shaped(array: np.ndarray, tensors: Iterable[TensorInMemory]) -> np.ndarray:
 
 def tensors_of(model: Model) -> dict[str, list[TensorInMemory]]:
     """Return the tensors in each resource of `model`, by its name, outputs first."""
-    by_resource: dict[str, list[TensorInMemory]] = {name: [] for name in model.resources}
+    by_resource: dict[str, list[TensorInMemory]] = {name: [] for name in model.memory}
     tensors = (place for dispatch in model.dispatches for place in dispatch.tensors)
     for place in sorted(tensors, key=lambda place: not place.output):
         by_resource[place.memory].append(place)
@@ -294,7 +294,7 @@ def _check_types(model: Model) -> None:
     """Refuse 64-bit types if JAX has none at present: it would narrow them silently."""
     faults = [
         Fault("", "its type", X64_RULE, resource.data_type.shown(), (resource.context,))
-        for resource in model.resources.values()
+        for resource in model.memory.values()
         if needs_x64(resource.data_type)
     ]
     faults += [
@@ -308,7 +308,7 @@ def _check_types(model: Model) -> None:
 
 def _check_memory(model: Model, device: Device) -> None:
     """Refuse a model whose resources do not fit, before the first of them is made."""
-    sizes = [resource.size_in_bytes for resource in model.resources.values()]
+    sizes = [resource.size_in_bytes for resource in model.memory.values()]
     on_host = device.platform == "cpu"
     # The host holds one resource at a time on its way to the device.
     host = max(sizes, default=0) + (sum(sizes) if on_host else 0)
@@ -317,7 +317,7 @@ def _check_memory(model: Model, device: Device) -> None:
         (host, free_memory.host_bytes()),
     ):
         if free is not None and needed > free:
-            largest = max(model.resources.values(), key=lambda r: r.size_in_bytes)
+            largest = max(model.memory.values(), key=lambda r: r.size_in_bytes)
             rule = f"fit, with the other resources, into the {free} bytes that are free"
             value = Unquoted(f"{largest.size_in_bytes} of {needed} bytes")
             raise DmlError([Fault("", "its size", rule, value, (largest.context,))])

@@ -3,20 +3,29 @@
 Guide.md of DxDispatch defines the format. Nothing here needs a device or allocates a buffer.
 """
 
+import functools
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bindable import Bindable
 from dml_jax.binding import TensorInMemory, check_overlaps, check_range
+from dml_jax.dispatch.dispatchables import (
+    Binding,
+    Bindings,
+    Dispatchable,
+    NetworkDispatchable,
+    as_object,
+    parse_bindings,
+    parse_dispatchable,
+)
+from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS, Overrides
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
-    find_file,
     folder_of,
     in_json,
     path_of,
@@ -29,10 +38,8 @@ from dml_jax.dispatch.resources import (
     IMAGE_TYPES,
     NO_OTHER_TYPE,
     OTHER_TYPES,
-    UINT64_MAX,
     Resource,
     parse_resource,
-    reading,
 )
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import (
@@ -49,58 +56,10 @@ from dml_jax.errors import (
 )
 from dml_jax.fields import Integer, list_of
 from dml_jax.files import absolute, as_path
-from dml_jax.graph import Graph
-from dml_jax.operator import operator_from_json
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22
 """The number of elements that a command may print: seconds of text, less than a gigabyte."""
-
-_EXECUTION_FLAGS = (
-    "NONE",
-    "ALLOW_HALF_PRECISION_COMPUTATION",
-    "DISABLE_META_COMMANDS",
-    "DESCRIPTORS_VOLATILE",
-)
-_OTHER_KINDS = {
-    "hlsl": "HLSL shaders need Direct3D",
-    "onnx": "ONNX models need ONNX Runtime",
-    "dmlserializedgraph": "serialized graphs are DirectML's own format",
-    "dml_graph_desc": 'graphs are {"type": "graph", "sourcePath": ...}, which `Graph.save` wrote',
-}
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A part of a resource, as a model binds it to a tensor.
-
-    Attributes:
-        resource: the name of the resource.
-        element_offset: the number of elements before the part.
-        element_count: the number of elements in the part; None is all the rest.
-        element_size: the bytes of an element; None is the size of the resource's type.
-    """
-
-    resource: str
-    element_offset: int = 0
-    element_count: int | None = None
-    element_size: int | None = None
-
-
-Bindings = Mapping[str, list[Binding]]
-
-
-@dataclass(frozen=True)
-class Dispatchable:
-    """A named operator or graph, with bindings for dispatches that have none of their own."""
-
-    name: str
-    operator: Bindable
-    bindings: Bindings
-
-    @property
-    def context(self) -> str:
-        return f"Dispatchable '{self.name}'"
 
 
 @dataclass(frozen=True)
@@ -108,7 +67,7 @@ class Dispatch:
     """Runs a dispatchable on resources.
 
     Attributes:
-        dispatchable: the operator or graph.
+        dispatchable: the operator, graph or network, a network with the shapes of this dispatch.
         tensors: its tensors in the resources, in the operator's order.
     """
 
@@ -142,15 +101,24 @@ class Model:
 
     Attributes:
         resources: the buffers, by name; `resource.bytes()` makes their initial contents.
-        dispatchables: the operators and graphs, by name: `dispatchable.operator` is a function.
+        dispatchables: the operators, graphs and networks, by name: `dispatchable.operator` is a
+            function. A network has the shapes of its first dispatch.
         commands: the steps of the model, in order.
         path: the file of the model, if it has one.
+        hidden: the memory that dispatches need beside the resources, by a name that no resource
+            has: of weights, and of tensors of networks that are bound to nothing.
     """
 
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     path: Path | None = None
+    hidden: Mapping[str, Resource] = field(default_factory=dict)
+
+    @functools.cached_property
+    def memory(self) -> Mapping[str, Resource]:
+        """Return all memory that the model needs, by name."""
+        return {**self.resources, **self.hidden}
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.dispatchables))
@@ -162,38 +130,51 @@ class Model:
         return [command for command in self.commands if isinstance(command, Dispatch)]
 
 
-def load_model(path: os.PathLike[str] | str, folder: os.PathLike[str] | str | None = None) -> Model:
+def load_model(
+    path: os.PathLike[str] | str,
+    folder: os.PathLike[str] | str | None = None,
+    overrides: Overrides = AS_THE_MODEL_SAYS,
+) -> Model:
     """Read a DxDispatch model from a JSON file and check it whole; compute nothing.
 
     Args:
         path: the file of the model.
         folder: the folder of the files that the model names; None is the model's own folder. The
             current folder is searched too. The files must exist, and are read when the model runs
-            (graphs at once).
+            (graphs and networks at once).
+        overrides: the sizes of free dimensions of networks, in place of those of the model.
 
     Raises one `DmlError` with all faults. Source: DxDispatch's Guide.md.
     """
     path = as_path(path, "path")
     where = None if folder is None else as_path(folder, "folder")
     value = read_json(path)
-    model = parse_model(value, folder_of(path) if where is None else where, str(path))
+    model = parse_model(value, folder_of(path) if where is None else where, str(path), overrides)
     return replace(model, path=absolute(path))
 
 
-def parse_model(value: Any, folder: Path, name: str = "") -> Model:
-    """Return the model of a JSON value; `folder` has its files, messages call it `name`.
+def parse_model(
+    value: Any, folder: Path, name: str = "", overrides: Overrides = AS_THE_MODEL_SAYS
+) -> Model:
+    """Return the model of a JSON value.
+
+    Args:
+        value: the value.
+        folder: the folder of the files that the model names.
+        name: how messages call the model.
+        overrides: the sizes of free dimensions of networks.
 
     Raises one `DmlError` with all faults.
     """
     try:
-        return _parse_model(value, folder, f"Model '{name}'" if name else "Model")
+        return _parse_model(value, folder, f"Model '{name}'" if name else "Model", overrides)
     except DmlError as error:
         raise DmlError(
             replace(fault, value=in_json(fault.value)) for fault in error.faults
         ) from None
 
 
-def _parse_model(value: Any, folder: Path, title: str) -> Model:
+def _parse_model(value: Any, folder: Path, title: str, overrides: Overrides) -> Model:
     faults: list[Fault] = []
 
     def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
@@ -215,8 +196,8 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
     resource_items, dispatchable_items, command_items = None, None, None
     try:
         with Reader(value, ("resources", "dispatchables", "commands"), title) as fields:
-            resource_items = fields.take("resources", _object)
-            dispatchable_items = fields.take("dispatchables", _object)
+            resource_items = fields.take("resources", as_object)
+            dispatchable_items = fields.take("dispatchables", as_object)
             command_items = fields.take("commands", list_of(lambda item: item))
     except DmlError as error:
         faults.extend(error.faults)
@@ -224,7 +205,7 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
         raise DmlError(faults)
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
-        dispatchable_items, lambda name, item: _parse_dispatchable(name, item, folder)
+        dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, overrides)
     )
     resources = _measured(resources, resource_items, dispatchables, command_items)
     # Names whose definitions failed are known, so that one mistake is reported once.
@@ -239,7 +220,10 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
                 commands.append(command)
         except DmlError as error:
             faults.extend(error.faults)
-    dispatched = {c.dispatchable.name for c in commands if isinstance(c, Dispatch)}
+    dispatches = [command for command in commands if isinstance(command, Dispatch)]
+    dispatched = {d.dispatchable.name: d.dispatchable for d in reversed(dispatches)}
+    if not faults:
+        dispatchables = each(dispatchables, lambda name, d: dispatched.get(name) or d.at({}))
     for name, dispatchable in dispatchables.items() if not faults else ():
         if name not in dispatched:
             expect = Expect(dispatchable.operator.c_name)
@@ -256,13 +240,26 @@ def _parse_model(value: Any, folder: Path, title: str) -> Model:
         ]
     if faults:
         raise DmlError(faults)
-    return Model(resources, dispatchables, tuple(commands))
+    return Model(resources, dispatchables, tuple(commands), hidden=_hidden(dispatches, resources))
+
+
+def _hidden(
+    dispatches: Iterable[Dispatch], resources: Mapping[str, Resource]
+) -> dict[str, Resource]:
+    """Return the memory of tensors that dispatches bind to no resource, by its name."""
+    found = {}
+    for dispatch in dispatches:
+        named = {own.name: own for own in dispatch.dispatchable.own.values()}
+        for place in dispatch.tensors:
+            if place.memory not in resources:
+                found[place.memory] = named[place.memory]
+    return found
 
 
 def _measured(
     resources: Mapping[str, Resource],
     items: Mapping[str, Any],
-    dispatchables: Mapping[str, Dispatchable],
+    dispatchables: Mapping[str, Dispatchable | NetworkDispatchable],
     commands: Any,
 ) -> dict[str, Resource]:
     """Return the resources, with the size of each deferred one that has none.
@@ -277,14 +274,16 @@ def _measured(
         if dispatchable is None:
             continue
         try:
-            bindings = {**dispatchable.bindings, **_parse_bindings(command.get("bindings", {}))}
+            bindings = {**dispatchable.bindings, **parse_bindings(command.get("bindings", {}))}
+            operator = dispatchable.at(bindings).operator
         except DmlError:
             continue
-        for point in dispatchable.operator.bind_points():
+        for point in operator.bind_points():
             for desc, source in zip(point.tensors, bindings.get(point.name, ()), strict=False):
                 element = source.element_size or desc.data_type.element_size
                 end = source.element_offset * element + desc.total_tensor_size_in_bytes
-                ends[source.resource] = max(end, ends.get(source.resource, 0))
+                if source.resource is not None:
+                    ends[source.resource] = max(end, ends.get(source.resource, 0))
     result = dict(resources)
     for name, resource in resources.items():
         size = ends.get(name, 0)
@@ -298,12 +297,14 @@ class _Names:
     """The names of a model, and the parsed definitions of the faultless ones."""
 
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable]
+    dispatchables: Mapping[str, Dispatchable | NetworkDispatchable]
     resource_names: set[str]
     dispatchable_names: set[str]
 
     def expect_resource(self, source: Binding, place: str, expect: Expect) -> bool:
         name, known = source.resource, self.resource_names
+        if name is None:
+            return expect(False, place, "name a resource of the model", NOTHING)
         hint = "" if name in known else nearest(name, known)
         return expect(name in known, place, f"be bound to a resource of the model{hint}", name)
 
@@ -320,109 +321,9 @@ def _known(name: str, names: set[str], kind: str) -> str:
     return name
 
 
-def _object(value: Any, *context: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise DmlError([Fault("", "", "be an object", value, context)])
-    return value
-
-
-def _parse_dispatchable(name: str, value: Any, folder: Path) -> Dispatchable:
-    context = f"Dispatchable '{name}'"
-    kind = _object(value, context).get("type", value.get("Type", NOTHING))
-    if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
-        rule = f"be a DML_OPERATOR_ name ({_OTHER_KINDS[kind.lower()]})"
-        raise DmlError([Fault("", "type", rule, kind, (context,))])
-    if isinstance(kind, str) and kind.lower() == "graph":
-        return _parse_graph(name, value, context, folder)
-    own = ("type", "Type", "desc", "Desc", *_COMMON)
-    flat = not ("desc" in value or "Desc" in value)
-    faults: list[Fault] = []
-    bindings: Bindings = {}
-    operator = None
-    try:
-        with Reader(value, (*value, *own) if flat else own) as fields:
-            bindings = _take_bindings(fields)
-    except DmlError as error:
-        faults.extend(error.faults)
-    description = {key: item for key, item in value.items() if key not in _COMMON}
-    try:
-        operator = operator_from_json(description)
-    except DmlError as error:
-        faults.extend(error.faults)
-    if faults or operator is None:
-        raise DmlError(faults).within(context)
-    return Dispatchable(name, operator, bindings)
-
-
-def _parse_graph(name: str, value: Mapping[str, Any], context: str, folder: Path) -> Dispatchable:
-    """Return the dispatchable of {"type": "graph", "sourcePath"}, a file of `Graph.save`."""
-    graph: Any = None
-    with Reader(value, ("type", "Type", "sourcePath", *_COMMON), context) as fields:
-        bindings = _take_bindings(fields)
-        source = fields.take("sourcePath", string)
-        if source is not None:
-            try:
-                with reading(source, "graph"):
-                    path = find_file(folder, source)
-                graph = Graph.load(path)
-            except DmlError as error:
-                fields.faults += error.faults
-    return Dispatchable(name, graph, bindings)
-
-
-# The fields of every dispatchable beside its description.
-_COMMON = ("bindings", "executionFlags", "dmlCompileType")
-
-
-def _take_bindings(fields: Reader) -> Bindings:
-    bindings = fields.take("bindings", _parse_bindings, {})
-    fields.take("executionFlags", _execution_flags, None)
-    fields.take("dmlCompileType", _compile_type, None)
-    return bindings
-
-
-def _execution_flags(value: Any) -> None:
-    for flag in value if isinstance(value, list) else [value]:
-        suffix = string(flag).removeprefix("DML_EXECUTION_FLAG_")
-        if suffix not in _EXECUTION_FLAGS:
-            raise refused(f"be one of {', '.join(_EXECUTION_FLAGS)}", flag)
-
-
-def _compile_type(value: Any) -> None:
-    if value not in ("DmlCompileOp", "DmlCompileGraph"):
-        raise refused("be DmlCompileOp or DmlCompileGraph", value)
-
-
-def _parse_bindings(value: Any) -> Bindings:
-    known = tuple(_object(value))
-    with Reader(value, known) as fields:
-        return {name: fields.take(name, _parse_sources) for name in known}
-
-
-def _parse_sources(value: Any) -> list[Binding]:
-    return list_of(_parse_source)(value) if isinstance(value, list) else [_parse_source(value)]
-
-
-def _parse_source(value: Any) -> Binding:
-    if isinstance(value, str):
-        return Binding(value)
-    if not isinstance(value, Mapping):
-        raise refused("be a resource's name, or an object with name", value)
-    # The last five are for shaders and ONNX models; DxDispatch's operators ignore them too.
-    for_others = ("elementStride", "format", "counter", "counterOffsetBytes", "shape")
-    own = ("name", "elementOffset", "elementCount", "elementSizeInBytes")
-    with Reader(value, (*own, *for_others)) as fields:
-        return Binding(
-            fields.take("name", string),
-            fields.take("elementOffset", Integer(0, UINT64_MAX).convert, 0),
-            fields.take("elementCount", Integer(0, UINT64_MAX).convert, None) or None,
-            fields.take("elementSizeInBytes", Integer(0, UINT64_MAX).convert, None) or None,
-        )
-
-
 def _parse_command(value: Any, context: str, names: _Names) -> Command | None:
     kinds = {"dispatch": _parse_dispatch, "print": _parse_print, "writefile": _parse_write_file}
-    kind = _object(value, context).get("type", NOTHING)
+    kind = as_object(value, context).get("type", NOTHING)
     if not isinstance(kind, str) or kind.lower() not in kinds:
         rule = f"be dispatch, print or writeFile{nearest(kind, kinds)}"
         raise DmlError([Fault("", "type", rule, kind, (context,))])
@@ -512,17 +413,19 @@ def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
     known = ("type", "dispatchable", "bindings", "threadGroupCount")
     with Reader(value, known, context) as fields:
         name = fields.take("dispatchable", names.dispatchable)
-        bindings = fields.take("bindings", _parse_bindings, {})
+        bindings = fields.take("bindings", parse_bindings, {})
         dispatchable = names.dispatchables.get(name)
-        tensors = None
+        shaped, tensors = None, None
         if dispatchable is not None and not fields.faults:
             try:
-                tensors = _bind(dispatchable, bindings, names)
+                shaped = dispatchable.at(bindings)
+                tensors = _bind(shaped, bindings, names)
             except DmlError as error:
-                raise error.within(dispatchable.context).within(context) from None
-    if dispatchable is None or tensors is None:
+                outer = error if shaped is None else error.within(dispatchable.context)
+                raise outer.within(context) from None
+    if shaped is None or tensors is None:
         return None  # its definition has the fault
-    return Dispatch(dispatchable, tensors)
+    return Dispatch(shaped, tensors)
 
 
 def _bind(
@@ -550,6 +453,14 @@ def _bind(
             rule = "be bound at the dispatchable only (its Flags say OWNED_BY_DML)"
             expect(path not in at_dispatch, path, rule, Unquoted("a binding at the dispatch"))
         sources = at_dispatch.get(path, dispatchable.bindings.get(path))
+        is_named = sources is not None and any(s.resource is not None for s in sources)
+        if path in dispatchable.own and not is_named:
+            own, (desc,) = dispatchable.own[path], tensors
+            rule = "be bound, since a resource has the name of its own memory"
+            expect(own.name not in names.resource_names, path, rule, own.name)
+            placed.append(TensorInMemory(path, desc, point.output, own.name))
+            check_range(placed[-1], own.size_in_bytes, expect)
+            continue
         if sources is None:
             expect(path in guesses.values(), path, "be bound", NOTHING)
             continue
@@ -560,7 +471,7 @@ def _bind(
             place = f"{path}[{index}]" if point.is_array else path
             if not names.expect_resource(source, place, expect):
                 continue
-            if source.resource not in names.resources:
+            if source.resource is None or source.resource not in names.resources:
                 complete = False
             else:
                 resource = names.resources[source.resource]

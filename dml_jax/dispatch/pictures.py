@@ -40,11 +40,12 @@ def model_picture(model: Model) -> Picture:
             continue
         operator = command.dispatchable.operator
         box = picture.add("operator", command.dispatchable.name, kind_of(operator))
-        for place in command.tensors:
+        tensors = [place for place in command.tensors if place.memory in parts]
+        for place in tensors:
             for start, end, writer in () if place.output else parts[place.memory]:
                 if start < place.end and place.offset < end:
                     join(place.memory, writer, box)
-        for place in command.tensors:
+        for place in tensors:
             if place.output:
                 rest = [
                     part

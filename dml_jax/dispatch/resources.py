@@ -145,7 +145,9 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
 
 
 @dataclass(frozen=True)
-class _Values:
+class Values:
+    """Initial values: their type, their bytes, and the function that makes them."""
+
     data_type: TensorDataType
     size: int  # bytes
     make: Callable[[], np.ndarray]
@@ -169,14 +171,14 @@ def _only(word: str) -> Callable[[Any], str]:
 
 def _parse_values(
     value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
-) -> _Values:
+) -> Values:
     if isinstance(value, list):
         if not value:
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
-        return _Values(data_type, array.nbytes, functools.partial(_read_only, array))
+        return Values(data_type, array.nbytes, functools.partial(_read_only, array))
     if value == DEFERRED:
-        return _Values(data_type, 0, functools.partial(np.zeros, 0, np.uint8))
+        return Values(data_type, 0, functools.partial(np.zeros, 0, np.uint8))
     if not isinstance(value, Mapping):
         rule = "be a list, 'deferred', or an object with valueCount and value, valueStart or "
         raise refused(rule + "sourcePath", value)
@@ -206,23 +208,23 @@ def _with_size(data_type: TensorDataType) -> TensorDataType:
     return data_type
 
 
-def _constant(value: Any, data_type: TensorDataType) -> _Values:
+def _constant(value: Any, data_type: TensorDataType) -> Values:
     dtype = _with_size(data_type).dtype
     with Reader(value, ("valueCount", "value"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         element = fields.take("value", lambda v: number(v, data_type))
     make = functools.partial(np.full, count, element, dtype)
-    return _Values(data_type, count * dtype.itemsize, make)
+    return Values(data_type, count * dtype.itemsize, make)
 
 
-def _sequence(value: Any, data_type: TensorDataType) -> _Values:
+def _sequence(value: Any, data_type: TensorDataType) -> Values:
     dtype = _with_size(data_type).dtype
     with Reader(value, ("valueCount", "valueStart", "valueDelta"), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
         start = fields.take("valueStart", lambda v: number(v, data_type))
         delta = fields.take("valueDelta", lambda v: number(v, data_type))
     make = functools.partial(_accumulated, count, start, delta, dtype)
-    return _Values(data_type, count * dtype.itemsize, make)
+    return Values(data_type, count * dtype.itemsize, make)
 
 
 def _accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.ndarray:
@@ -291,16 +293,35 @@ def reading(source: str, kind: str) -> Iterator[None]:
 
 def _file(
     value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
-) -> _Values:
+) -> Values:
     source = ""
     with Reader(value, ("sourcePath",), beside=_FIELDS) as fields:
         source = fields.take("sourcePath", string)
+    return values_of_file(source, lambda: find_file(folder, source), data_type, resample)
+
+
+def values_of_file(
+    source: str,
+    find: Callable[[], Path],
+    data_type: TensorDataType,
+    resample: tuple[int, int, int] | None = None,
+) -> Values:
+    """Return the values in a file, which are read when they are needed.
+
+    Args:
+        source: how messages call the file.
+        find: returns its path.
+        data_type: the type of the elements.
+        resample: the channels, height and width that a picture takes; None is as it is.
+
+    Raises `DmlError` if it cannot be read.
+    """
     kind = Path(source).suffix.lower()
     if kind in OTHER_TYPES:
         raise DmlError([Fault("", "sourcePath", NO_OTHER_TYPE, source)])
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
     with reading(source, kind or "raw"):
-        parsed = parse(find_file(folder, source), data_type, resample)
+        parsed = parse(find(), data_type, resample)
     make = functools.partial(_read, source, kind or "raw", parsed.make)
     return dataclasses.replace(parsed, make=make)
 
@@ -310,7 +331,7 @@ def _read(source: str, kind: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         return make()
 
 
-def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
+def _npy(path: Path, data_type: TensorDataType, _: Any) -> Values:
     # Mapped: a header that promises more than the file holds fails before anything is allocated.
     with np.errstate(over="raise"):  # of sizes whose product no integer holds
         mapped = np.lib.format.open_memmap(path, mode="r")
@@ -326,7 +347,7 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> _Values:
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
     make = functools.partial(_read_npy, path, stored, array.shape)
-    return _Values(stored, array.nbytes, make)
+    return Values(stored, array.nbytes, make)
 
 
 def _read_npy(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.ndarray:
@@ -355,13 +376,13 @@ def _name_in_file(dtype: np.dtype) -> Unquoted:
         return Unquoted(dtype.name)
 
 
-def _raw(path: Path, data_type: TensorDataType, _: Any) -> _Values:
+def _raw(path: Path, data_type: TensorDataType, _: Any) -> Values:
     path.open("rb").close()  # whether it may be read
     element, size = _with_size(data_type).element_size, path.stat().st_size
     if size == 0 or size % element:
         rule = f"hold a positive multiple of {element} bytes ({data_type})"
         raise refused(rule, Unquoted(f"{size} bytes"))
-    return _Values(data_type, size, functools.partial(_read_raw, path, size))
+    return Values(data_type, size, functools.partial(_read_raw, path, size))
 
 
 def _read_raw(path: Path, size: int) -> np.ndarray:
@@ -371,7 +392,7 @@ def _read_raw(path: Path, size: int) -> np.ndarray:
     return data
 
 
-def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> _Values:
+def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> Values:
     image_class = pillow()
     if data_type.name not in IMAGE_DATA_TYPES:
         names = ", ".join(IMAGE_DATA_TYPES)
@@ -382,7 +403,7 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
     if most is not None and pixels > most:  # of which Pillow itself only warns
         raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
     make = functools.partial(_read_image, path, data_type.dtype, (channels, height, width))
-    return _Values(data_type, channels * height * width * data_type.element_size, make)
+    return Values(data_type, channels * height * width * data_type.element_size, make)
 
 
 def _read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:

@@ -16,6 +16,7 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.fields import Array, Count, Structure, Tensor, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
+from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
     ConstantNode,
     InputEdge,
@@ -92,6 +93,11 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         if not faults:
             self.__dict__.update(wiring.resolved, _wiring=wiring)
 
+    @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the graph."""
+        return f"graph of {len(self.nodes)} nodes"
+
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (name, name, tensor) of the graph's inputs and outputs."""
         for point in self.bind_points():
@@ -155,18 +161,22 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         return self.__dict__["_wiring"].output_views
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Return all results of `arrays`, which are not checked, without a program of its own."""
+        """Return all results of `arrays`, which are not checked, without a program of its own.
+
+        Arrays of bfloat16 may stand for FLOAT32 (`dml_jax.graph.bfloat16`).
+        """
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
         for index, node, sources in self.plan:
             inputs = [values[n][i] for n, i in sources]
             with jax.named_scope(node.name or str(index)):
                 for place, array in enumerate(inputs):
                     if (index, place) in self.views:
-                        inputs[place] = reinterpreted(array, *self.views[index, place])
-                values[index] = node(*inputs)
+                        view = self.views[index, place]
+                        inputs[place] = through_float32(reinterpreted, array, *view)
+                values[index] = computed(node, inputs)
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
-            results[index] = reinterpreted(results[index], *view)
+            results[index] = through_float32(reinterpreted, results[index], *view)
         return results
 
     def __repr__(self) -> str:

@@ -76,27 +76,54 @@ def read(
 
 
 def free_sizes(
-    model: Any, free_dimensions: Mapping[str, int]
+    model: Any,
+    free_dimensions: Mapping[str, int],
+    denotations: Mapping[str, int] = {},
+    shapes: Mapping[str, Sequence[int]] = {},
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Return `input_shapes` and `free_dimensions` that give size 1 to what has no size.
 
     Args:
-        model: a path, the bytes of a file, or a ModelProto.
+        model: a path, the bytes of a file, or an onnx.ModelProto.
         free_dimensions: the sizes of some free dimensions, by name.
+        denotations: the sizes of free dimensions that ONNX denotes so ("DATA_BATCH").
+        shapes: the sizes of inputs; others have the sizes of their dimensions.
+
+    Raises `DmlError` for a denotation or an input that the model has not.
     """
     graph = _parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
-    shapes, names = {}, {}
-    for value in graph.input:
+    values = {v.name: v for v in graph.input if v.name not in initialized}
+    every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
+    known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
+    expect = Expect("")
+    for name in denotations:
+        rule = f"be that of a free dimension{nearest(name, known)}"
+        expect(name in known, "the denotation", rule, name)
+    for name in shapes:
+        rule = f"name an input or an output{nearest(name, values)}"
+        is_known = name in values or any(name == output.name for output in graph.output)
+        expect(is_known, "the shape", rule, name)
+    expect.check()
+    found = {}
+    for name, value in values.items():
         dims = value.type.tensor_type.shape.dim
-        if value.name in initialized or all(d.HasField("dim_value") for d in dims):
-            continue
-        shapes[value.name] = [
-            d.dim_value if d.HasField("dim_value") else free_dimensions.get(d.dim_param, 1)
-            for d in dims
-        ]
-        names |= {d.dim_param: 1 for d in dims if d.dim_param}
-    return shapes, {**names, **free_dimensions}
+        if name in shapes:
+            found[name] = list(shapes[name])
+        elif not all(is_fixed(d) for d in dims):
+            found[name] = [
+                d.dim_value
+                if is_fixed(d)
+                else denotations.get(d.denotation, free_dimensions.get(d.dim_param, 1))
+                for d in dims
+            ]
+    names = {d.dim_param: 1 for d in every if d.dim_param}
+    return found, {**names, **free_dimensions}
+
+
+def is_fixed(dim: Any) -> bool:
+    """Return whether a dimension has a size; some exporters write -1 for one that has none."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
@@ -175,13 +202,13 @@ def _type(
         if proto.HasField("shape") and not expect(len(sizes) == len(dims), where, rule, sizes):
             return None
         for k, d in enumerate(dims):
-            if d.HasField("dim_value"):
+            if is_fixed(d):
                 rule = f"have size {d.dim_value} in dimension {k}, as the model says"
                 expect(sizes[k] == d.dim_value, where, rule, sizes[k])
     else:
         sizes = []
         for k, d in enumerate(dims):
-            if d.HasField("dim_value"):
+            if is_fixed(d):
                 sizes.append(d.dim_value)
             elif d.dim_param in free:
                 sizes.append(int(free[d.dim_param]))

@@ -15,6 +15,7 @@ from dml_jax import facts
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import Graph, OperatorNode
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.program import Program
@@ -99,9 +100,27 @@ class Network:
         return list(self._results)
 
     @property
+    def output_types(self) -> dict[str, Type]:
+        """Return the type of each output, by name."""
+        return dict(self._results)
+
+    @property
+    def fallbacks(self) -> dict[str, str]:
+        """Return the nodes that functions of JAX compute, and why they are no operators."""
+        return {step.label: step.reason for step in self._main.all_steps}
+
+    @property
     def trainable(self) -> dict[str, jax.Array]:
         """Return the weights that are floating-point numbers."""
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
+
+    def weights_as(self, dtype: Any) -> dict[str, jax.Array]:
+        """Return all weights, FLOAT32 ones as `dtype`: jnp.bfloat16 for `apply` in bfloat16.
+
+        bfloat16 spreads: nodes that read bfloat16 arrays compute in FLOAT32 and round their results
+        to bfloat16, once. Outputs that depend on such arrays are bfloat16.
+        """
+        return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 
     @property
     def minimum_feature_level(self) -> FeatureLevel:
@@ -157,7 +176,7 @@ class Network:
         random, arrays = np.random.default_rng(seed), {}
         for name, kind in self.inputs.items():
             if kind.is_floating:
-                arrays[name] = random.random(kind.shape).astype(kind.dtype)
+                arrays[name] = random.random(kind.shape, np.float32).astype(kind.dtype, copy=False)
             else:
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
@@ -221,7 +240,9 @@ def _accepted(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
     if kind.dtype == bool:
         return [kind.dtype, np.dtype(np.uint8)]
-    return [kind.dtype, kind.array_dtype]
+    known = [kind.dtype, kind.array_dtype]
+    is_float32 = kind.has_inner and kind.inner.dtype == np.float32
+    return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
 def _checked(name: str, array: Any) -> Any:
@@ -285,6 +306,9 @@ def load(
             translation.faults.append(Fault("", f"the output '{name}'", rule, value))
         elif tensor is not None:
             outputs[name] = tensor
+        elif not translation.faults:
+            rule = "be given by its node"
+            translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
     if translation.faults and translation.curable:
         shown = Unquoted(", ".join(translation.curable))
         translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))

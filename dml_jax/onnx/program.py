@@ -15,6 +15,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import Expression, Graph, GraphBuilder
+from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.onnx.tensors import Tensor, Type
 
 Values = Mapping[str, Any]
@@ -171,7 +172,7 @@ class Program:
                 points = list(graph.bind_points())
                 taken = [values[point.name] for point in points if not point.output]
                 arrays = [
-                    jnp.asarray(array).astype(tensor.dtype).reshape(tensor.sizes)
+                    held(array, tensor).reshape(tensor.sizes)
                     for array, tensor in zip(taken, graph.inputs, strict=True)
                 ]
                 names = [p.name for p in points if p.output]
@@ -194,8 +195,8 @@ def _results(step: Step, places: Sequence[_Place | None], values: Values) -> dic
     found = {}
     for (name, kind), result in zip(step.outputs, results, strict=True):
         whole = outer(result, kind)
-        is_narrow = is_rounded and kind.array_dtype == np.float32
-        found[name] = whole.astype(jnp.bfloat16) if is_narrow else whole
+        is_float32 = is_rounded and kind.array_dtype == np.float32
+        found[name] = whole.astype(BFLOAT16) if is_float32 else whole
     return found
 
 
@@ -206,5 +207,5 @@ def outer(array: Any, kind: Type) -> jax.Array:
     """
     array = jnp.asarray(array).reshape(kind.shape)
     dtype = kind.array_dtype
-    is_kept = array.dtype == dtype or (array.dtype == jnp.bfloat16 and dtype == np.float32)
+    is_kept = array.dtype == dtype or (is_narrow(array) and dtype == np.float32)
     return array if is_kept else array.astype(dtype)

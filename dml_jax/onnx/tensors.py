@@ -20,6 +20,7 @@ Shape = tuple[int, ...]
 _TYPES = {
     TensorProto.FLOAT: "FLOAT32",
     TensorProto.FLOAT16: "FLOAT16",
+    TensorProto.BFLOAT16: "FLOAT32",  # DirectML lacks it: `dml_jax.graph.bfloat16`
     TensorProto.DOUBLE: "FLOAT64",
     TensorProto.BOOL: "UINT8",
     TensorProto.INT4: "INT4",

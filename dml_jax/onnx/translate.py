@@ -219,8 +219,8 @@ class Translation:
         for node in _needed(proto.node, outputs):
             try:
                 self._node(node, scope, opsets)
-            except DmlError as error:
-                self.faults += error.within(label_of(node)).faults
+            except (DmlError, *_BROKEN) as error:
+                self.faults += _refusal(error).within(label_of(node)).faults
                 for name in node.output:
                     scope.setdefault(name, None)
         return [scope.get(name) for name in outputs]
@@ -231,6 +231,9 @@ class Translation:
             if name not in scope:
                 rule = "be an input, an initializer or an output of a node before it"
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))])
+            if scope[name] is None and not self.faults:
+                rule = "be given by its node"
+                raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("nothing"))])
             if scope[name] is None:  # what it lacks is a fault already
                 scope.update(dict.fromkeys(filter(None, proto.output)))
                 return None
@@ -302,7 +305,8 @@ class Translation:
                 None if not name else self.constant(name, array, kind.element if kind else None)
                 for name, array, kind in zip(proto.output, known, node.types, strict=False)
             ]
-        if not all(t is None or t.shape is not None for t in node.types):
+        asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
+        if not all(t is not None and t.shape is not None for t in asked):
             return translated()
 
         def later(index: int, name: str, kind: Type | None) -> Tensor | None:
@@ -343,10 +347,8 @@ class Translation:
             pairs = zip(proto.output, results, strict=False)
             made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
             return [*made, *[None] * (len(proto.output) - len(made))]
-        except DmlError as error:
-            faults = error.faults
-        except _BROKEN as error:  # the node is none that ONNX allows
-            faults = [Fault("", "", Sentence(f"cannot be translated: {error}"), "")]
+        except (DmlError, *_BROKEN) as error:
+            faults = _refusal(error).faults
         if self.fallback:
             try:
                 results = self._plain(proto, node, str(faults[0]), opsets)
@@ -582,7 +584,17 @@ class Translation:
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
-_BROKEN = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+# What a node raises that is none of those that ONNX allows.
+_BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 _RANDOM = {
     "Bernoulli",
     "Multinomial",
@@ -597,6 +609,14 @@ def _listed(results: Any) -> Sequence[Any]:
     if isinstance(results, Padded):
         return [results]
     return results if isinstance(results, (tuple, list)) else [results]
+
+
+def _refusal(error: Exception) -> DmlError:
+    """Return the error of a node that cannot be had."""
+    if isinstance(error, DmlError):
+        return error
+    text = str(error).partition("\n")[0] or type(error).__name__
+    return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "")])
 
 
 def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:

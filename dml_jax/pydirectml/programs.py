@@ -34,12 +34,15 @@ def main(arguments: Sequence[str]) -> None:
         sys.path[0] = os.path.realpath(path.parent)
     try:
         exec(compile(source, str(path), "exec"), program.__dict__)
+    except KeyboardInterrupt as error:
+        _show(error)
+        sys.exit(130)  # 128 + SIGINT, as shells expect
     except Exception as error:
         _show(error)
         sys.exit(1)
 
 
-def _show(error: Exception) -> None:
+def _show(error: BaseException) -> None:
     """Print the traceback of a program without the lines that run it.
 
     The lines of this package are left out too where the error is about the program's arguments.

@@ -2,27 +2,34 @@
 
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from samples import SAMPLES
+import numpy as np
+from records import combinations, record_of
 
-from dml_jax import GraphBuilder, Operator, TensorDesc, clip, depth_to_space, reduce, split
+from dml_jax import (
+    OPERATORS,
+    GraphBuilder,
+    Operator,
+    TensorDesc,
+    clip,
+    depth_to_space,
+    reduce,
+    split,
+)
 
 Json = dict[str, Any]
+NAMES = (
+    *("SPLIT", "TILE", "JOIN", "DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH"),
+    *("SPACE_TO_DEPTH1", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_CLIP1", "ELEMENT_WISE_CLIP_GRAD"),
+    *("ELEMENT_WISE_CLIP_GRAD1", "ARGMAX", "ARGMIN", "REDUCE"),
+)
 
 
 def drawn(name: str, count: int = 2) -> list[Operator]:
     """Random descriptors of an operator, the same each time."""
-    found: list[Operator] = []
-
-    @settings(max_examples=count, derandomize=True, database=None, deadline=None)
-    @given(st.data())
-    def collect(data: st.DataObject) -> None:
-        type_ = data.draw(st.sampled_from(SAMPLES[name].types))
-        found.append(SAMPLES[name].draw(data.draw, type_))
-
-    collect()
-    return found
+    op_class, rng = OPERATORS[f"DML_OPERATOR_{name}"], np.random.default_rng(0)
+    record = record_of(op_class)
+    types = [types for types, _ in combinations(op_class, record)]
+    return [record.operator(rng, op_class, types[i % len(types)]) for i in range(count)]
 
 
 def model_of(operator: Operator) -> Json:
@@ -166,7 +173,7 @@ def rich_models() -> dict[str, Json]:
     """By name; `graph` is a graph, which `dml-jax show` and a model's sourcePath take."""
     models = {
         f"{name}-{index}": model_of(operator)
-        for name in SAMPLES
+        for name in NAMES
         for index, operator in enumerate(drawn(name))
     }
     return {**models, "everything": EVERYTHING, "graph": graph()}

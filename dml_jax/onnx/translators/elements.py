@@ -209,7 +209,8 @@ def _cast(node: Node) -> Expression | Tensor:
     if kind.element == node.type().element:
         return node.tensor(0)
     x = node[0]
-    return x if x.desc.data_type == kind.inner else dml.cast(x, kind.inner)
+    is_widened = node.type().name == "BFLOAT16" and kind.name == "FLOAT"
+    return dml.cast(x, kind.inner) if is_widened or x.desc.data_type != kind.inner else x
 
 
 @translates("BitCast")

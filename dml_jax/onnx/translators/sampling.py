@@ -63,7 +63,9 @@ def lines_of(node: Node, scales: Any, sizes: Any, roi: Any, mode: str) -> list[L
 def _factors(node: Node, shape: Sequence[int], scales: Any, sizes: Any) -> list[tuple[float, int]]:
     """Return the scale and the size of the output for each of the axes."""
     if sizes is None:
-        floors = [math.floor(np.float32(n) * np.float32(s)) for n, s in zip(shape, scales)]  # noqa: B905
+        with np.errstate(over="ignore"):
+            products = [np.float32(n) * np.float32(s) for n, s in zip(shape, scales)]  # noqa: B905
+        floors = [math.floor(product) for product in products]
         return [(float(s), out) for s, out in zip(scales, floors, strict=True)]
     ratios = [int(out) / n for out, n in zip(sizes, shape, strict=True)]
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")

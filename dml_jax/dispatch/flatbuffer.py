@@ -1,0 +1,140 @@
+"""Reads FlatBuffers, the format of serialized graphs, and checks every place before it is read.
+
+A table holds a place for each field that it has, a vector its length and its elements; offsets lead
+forward from where they stand. Source: "FlatBuffer Internals" of FlatBuffers' documentation.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from dml_jax.errors import DmlError, Fault, Unquoted
+
+_AGAIN = 4  # tables may share what they hold, so that a short file could stand for a long one
+
+
+class Flatbuffer:
+    """The bytes of a file, and how many of them may still be read.
+
+    Args:
+        data: the bytes.
+        what: how messages call what the file should be ("a serialized graph").
+    """
+
+    def __init__(self, data: bytes, what: str):
+        self.data, self.what = data, what
+        self._left = _AGAIN * len(data)
+
+    def refusal(self, place: int, reason: str) -> DmlError:
+        """Return the error that the file is broken at a byte."""
+        return DmlError(
+            [Fault("", "the file", f"be {self.what}", Unquoted(f"{reason} at byte {place}"))]
+        )
+
+    def unpack(self, form: str, place: int) -> tuple[Any, ...]:
+        """Return the numbers at a byte. Raises `DmlError` where they do not lie in the file."""
+        size = struct.calcsize(form)
+        self._left -= size
+        if not 0 <= place <= len(self.data) - size or self._left < 0:
+            raise self.refusal(place, "numbers beyond its end")
+        return struct.unpack_from(form, self.data, place)
+
+    def target(self, place: int) -> int:
+        """Return the byte that the offset at a byte leads to."""
+        return place + self.unpack("<I", place)[0]
+
+    def vector(self, place: int, form: str) -> Sequence[Any]:
+        """Return the elements of the vector at a byte."""
+        (count,) = self.unpack("<I", place)
+        size = count * struct.calcsize(f"<{form}")
+        if place + 4 + size > len(self.data):
+            raise self.refusal(place, f"a list of {count} elements")
+        return self.unpack(f"<{count}{form}", place + 4)
+
+    def bytes_at(self, place: int) -> bytes:
+        """Return the bytes of the vector at a byte."""
+        (found,) = self.vector(place, "s")
+        return found
+
+    def text(self, place: int) -> str:
+        """Return the string at a byte."""
+        try:
+            return self.bytes_at(place).decode()
+        except UnicodeDecodeError:
+            raise self.refusal(place, "a name that is no UTF-8") from None
+
+    def targets(self, place: int) -> list[int]:
+        """Return the bytes that the vector of offsets at a byte leads to."""
+        starts = enumerate(self.vector(place, "I"))
+        return [place + 4 + 4 * index + offset for index, offset in starts]
+
+    @property
+    def root(self) -> "Table":
+        """Return the first table."""
+        return Table(self, self.target(0))
+
+
+class Table:
+    """A table: its fields by their number. A field that is left out is None.
+
+    Args:
+        file: the file.
+        place: the byte at which the table starts.
+    """
+
+    def __init__(self, file: Flatbuffer, place: int):
+        self.file, self.place = file, place
+        start = place - file.unpack("<i", place)[0]
+        size, _ = file.unpack("<HH", start)
+        if size < 4 or size % 2:
+            raise file.refusal(start, f"a table of {size} bytes")
+        self._places = file.unpack(f"<{size // 2 - 2}H", start + 4)
+
+    def _place(self, number: int) -> int | None:
+        offset = self._places[number] if number < len(self._places) else 0
+        return self.place + offset if offset else None
+
+    def byte(self, number: int) -> int:
+        """Return a byte, by default 0."""
+        place = self._place(number)
+        return 0 if place is None else self.file.unpack("<B", place)[0]
+
+    def number(self, number: int, form: str) -> int:
+        """Return a number of `form`, by default 0."""
+        place = self._place(number)
+        return 0 if place is None else self.file.unpack(f"<{form}", place)[0]
+
+    def target(self, number: int) -> int | None:
+        """Return the byte that a field leads to."""
+        place = self._place(number)
+        return None if place is None else self.file.target(place)
+
+    def needed(self, number: int, what: str) -> int:
+        """Return the byte that a field leads to. Raises `DmlError` where it is left out."""
+        place = self.target(number)
+        if place is None:
+            raise self.file.refusal(self.place, f"a table without {what}")
+        return place
+
+    def table(self, number: int, what: str) -> "Table":
+        """Return the table that a field leads to."""
+        return Table(self.file, self.needed(number, what))
+
+    def text(self, number: int, what: str) -> str:
+        """Return the string that a field leads to."""
+        return self.file.text(self.needed(number, what))
+
+    def texts(self, number: int) -> list[str]:
+        """Return the strings of a vector, none where it is left out."""
+        place = self.target(number)
+        return [] if place is None else [self.file.text(p) for p in self.file.targets(place)]
+
+    def tables(self, number: int) -> "list[Table]":
+        """Return the tables of a vector, none where it is left out."""
+        place = self.target(number)
+        return [] if place is None else [Table(self.file, p) for p in self.file.targets(place)]
+
+    def vector(self, number: int, form: str) -> list[Any] | None:
+        """Return the elements of a vector; None where it is left out."""
+        place = self.target(number)
+        return None if place is None else list(self.file.vector(place, form))

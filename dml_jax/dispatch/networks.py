@@ -1,0 +1,224 @@
+"""ONNX networks as functions that memory is bound to, and models of one network."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from dml_jax.bindable import Bindable, BindPoint
+from dml_jax.dispatch.resources import Resource
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.tensor import X64_RULE, TensorDesc
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The sizes of free dimensions, and of whole inputs.
+
+    Attributes:
+        names: the sizes that stand for the names of free dimensions.
+        denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
+        shapes: the sizes of inputs and outputs, by their names.
+    """
+
+    names: Sizes = field(default_factory=dict)
+    denotations: Sizes = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def over(self, names: Sizes, denotations: Sizes) -> "Overrides":
+        """Return these sizes, and those of `names` and `denotations` that these leave out."""
+        names, denotations = {**names, **self.names}, {**denotations, **self.denotations}
+        return Overrides(names, denotations, self.shapes)
+
+
+AS_THE_MODEL_SAYS = Overrides()
+
+
+class NetworkFunction(Bindable):
+    """A network whose inputs, weights and outputs have names that memory is bound to.
+
+    Args:
+        network: the network.
+
+    Raises `DmlError` if an input or output has a type that no memory holds.
+    """
+
+    c_name = "ONNX"
+    is_one: ClassVar[bool] = False
+
+    def __init__(self, network: Any):
+        self.network = network
+        self._points = list(_points_of(network))
+
+    @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the network."""
+        count = sum(len(graph.nodes) for graph in self.network.graphs)
+        return f"network of {count} node{'s' * (count != 1)}"
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """Yield (name, name, tensor) of the inputs and weights, and of the outputs."""
+        for point in self._points:
+            if output is None or point.output == output:
+                yield point.name, point.name, point.tensors[0]
+
+    def bind_points(self) -> Iterator[BindPoint]:
+        """Yield the inputs, the weights and the outputs."""
+        yield from self._points
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses operators of the network."""
+        graphs = self.network.graphs
+        return tuple(fault for graph in graphs for fault in graph.refused_at(feature_level))
+
+    @functools.cached_property
+    def minimum_feature_level(self) -> FeatureLevel:
+        """Return the lowest feature level that accepts all of the operators."""
+        return self.network.minimum_feature_level
+
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Return the outputs in the order of the network."""
+        names = [name for name, _, _ in self.tensors(output=False)]
+        values = dict(zip(names, arrays, strict=True))
+        inputs = {
+            name: values[name].reshape(kind.shape) for name, kind in self.network.inputs.items()
+        }
+        weights = {
+            name: values[_weight(name, self.network)].reshape(array.shape)
+            for name, array in self.network.weights.items()
+        }
+        results = self.network.apply(weights, inputs)
+        return [
+            results[name].astype(tensor.dtype).reshape(tensor.sizes)
+            for name, _, tensor in self.tensors(output=True)
+        ]
+
+    def describe(self) -> str:
+        """Return the types and sizes of inputs and outputs, without weights."""
+        tensors = [p.tensors[0].shown() for p in self._points if p.output]
+        inputs = [p.tensors[0].shown() for p in self._points if p.name in self.network.inputs]
+        return f"{', '.join(inputs)} -> {', '.join(tensors)}"
+
+
+def _points_of(network: Any) -> Iterator[BindPoint]:
+    faults: list[Fault] = []
+    kinds = [
+        *((False, name, "input", kind) for name, kind in network.inputs.items()),
+        *((True, name, "output", kind) for name, kind in network.output_types.items()),
+    ]
+    weights = [
+        BindPoint(_weight(name, network), (_tensor_of(array),), False, False)
+        for name, array in network.weights.items()
+    ]
+    points = []
+    for is_output, name, word, kind in kinds:
+        try:
+            if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
+                raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
+            tensor = TensorDesc(kind.inner, kind.shape or (1,))
+            points.append(BindPoint(name, (tensor,), is_output, False))
+        except DmlError as error:
+            faults += error.moved("", f"the {word} '{name}'")
+    if faults:
+        raise DmlError(faults)
+    yield from (point for point in points if not point.output)
+    yield from weights
+    yield from (point for point in points if point.output)
+
+
+def _tensor_of(array: Any) -> TensorDesc:
+    return TensorDesc.of(array.reshape(array.shape or (1,)))
+
+
+def _weight(name: str, network: Any) -> str:
+    """Return the name that memory for a weight is bound to: unlike all inputs and outputs."""
+    while name in network.inputs or name in network.output_types:
+        name = f"{name} (weight)"
+    return name
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """A network in a file, which is loaded for the shapes that are asked for.
+
+    Attributes:
+        path: the file.
+        overrides: the sizes of free dimensions. Those without a size have size 1.
+    """
+
+    path: Path
+    overrides: Overrides
+    _loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def at(
+        self, name: str, shapes: Mapping[str, Sequence[int]]
+    ) -> tuple[NetworkFunction, dict[str, Resource]]:
+        """Return the network, and memory for its tensors that are bound to nothing.
+
+        Args:
+            name: how the names of that memory begin.
+            shapes: the sizes of inputs and outputs. Those of the overrides come first.
+
+        Raises `DmlError` with everything that is in the way.
+        """
+        shapes = {**shapes, **self.overrides.shapes}
+        key = tuple((tensor, tuple(sizes)) for tensor, sizes in sorted(shapes.items()))
+        if key not in self._loaded:
+            function = NetworkFunction(self._network(shapes))
+            self._loaded[key] = function, _memory(name, function)
+        return self._loaded[key]
+
+    def _network(self, shapes: Mapping[str, Sequence[int]]) -> Any:
+        from dml_jax.onnx import free_sizes, load_onnx
+
+        inputs, names = free_sizes(
+            self.path, self.overrides.names, self.overrides.denotations, shapes
+        )
+        network = load_onnx(self.path, inputs, names)
+        faults = []
+        for output, kind in network.output_types.items():
+            sizes = list(kind.shape or ())
+            if list(shapes.get(output, sizes)) != sizes:
+                rule = f"have shape {sizes}, as its network gives"
+                faults.append(Fault("", f"the output '{output}'", rule, list(shapes[output])))
+        if faults:
+            raise DmlError(faults)
+        return network
+
+
+def _memory(title: str, function: NetworkFunction) -> dict[str, Resource]:
+    """Return memory for each tensor of a network: random inputs, its weights, and zeros."""
+    network, own = function.network, {}
+    weights = {_weight(name, network): name for name in network.weights}
+    for point in function.bind_points():
+        (tensor,), name = point.tensors, point.name
+        if name in weights:
+            make = functools.partial(_bytes_of, tensor, network.weights[weights[name]])
+        elif point.output:
+            make = functools.partial(np.zeros, 0, np.uint8)
+        else:
+            make = functools.partial(_random_bytes, tensor, network, name)
+        key = f"{title}: {name}" if name in weights else f"{title}: {name} {tensor.shown()}"
+        size, used = tensor.total_tensor_size_in_bytes, tensor.span_in_bytes
+        own[name] = Resource(key, tensor.data_type, size, None, 0, used, make)
+    return own
+
+
+def _random_bytes(tensor: TensorDesc, network: Any, name: str) -> np.ndarray:
+    return _bytes_of(tensor, network.random_inputs()[name])
+
+
+def _bytes_of(tensor: TensorDesc, array: Any) -> np.ndarray:
+    """Return the elements of a packed tensor as they lie in memory."""
+    if tensor.data_type.element_size:
+        return np.asarray(array).astype(tensor.dtype, copy=False)
+    memory = np.zeros(tensor.span_in_bytes, tensor.memory_dtype)
+    values = np.asarray(array).astype(tensor.dtype, copy=False).reshape(tensor.sizes)
+    return np.asarray(tensor.write(memory, values))

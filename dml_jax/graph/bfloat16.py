@@ -1,0 +1,58 @@
+"""Nodes of a graph that compute bfloat16 arrays, which DirectML lacks, in place of FLOAT32.
+
+bfloat16 spreads: a node that reads a bfloat16 array computes in FLOAT32, and rounds its FLOAT32
+results to bfloat16, once. CAST asks for its type, and rounds nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.graph.parts import ConstantNode, OperatorNode
+from dml_jax.tensor import TensorDesc
+
+BFLOAT16 = np.dtype(jnp.bfloat16)
+# These sum products of bfloat16 in FLOAT32, as matrix units do.
+_DIRECT = ("GEMM",)
+
+
+def is_narrow(array: Any) -> bool:
+    """Return whether an array is one of bfloat16."""
+    return getattr(array, "dtype", None) == BFLOAT16
+
+
+def computed(node: OperatorNode | ConstantNode, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of a node; rounded to bfloat16 where it reads bfloat16 arrays."""
+    if isinstance(node, ConstantNode) or not any(map(is_narrow, arrays)):
+        return node(*arrays)
+    operator = node.operator
+    if operator.short_name in _DIRECT and all(map(is_narrow, arrays)):
+        results = operator.evaluate(*arrays)
+    else:
+        results = operator.compute(*map(_wide, arrays))
+    if operator.short_name == "CAST":
+        return results
+    return [_rounded(result) for result in results]
+
+
+def through_float32(function: Callable[..., jax.Array], array: Any, *arguments: Any) -> jax.Array:
+    """Return `function(array, *arguments)`, in FLOAT32 and rounded where the array is bfloat16."""
+    result = function(_wide(array), *arguments)
+    return _rounded(result) if is_narrow(array) else result
+
+
+def held(array: Any, tensor: TensorDesc) -> jax.Array:
+    """Return an array in the type of a tensor; bfloat16 may stand for FLOAT32."""
+    is_kept = is_narrow(array) and tensor.dtype == np.float32
+    return jnp.asarray(array) if is_kept else jnp.asarray(array).astype(tensor.dtype)
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float32) if is_narrow(array) else array
+
+
+def _rounded(result: jax.Array) -> jax.Array:
+    return result.astype(BFLOAT16) if result.dtype == np.float32 else result

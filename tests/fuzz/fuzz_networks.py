@@ -1,0 +1,292 @@
+"""Mutated ONNX models and serialized graphs: each is loaded, or refused with a `DmlError`.
+
+    python tests/fuzz/fuzz_networks.py FOLDER --count 10000 --seed 1
+
+What anything but a `DmlError` came out of, and what took longer than a second, lies in FOLDER
+afterwards, one file for each place in the code.
+"""
+
+import argparse
+import copy
+import random
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from fuzz.mutations import NUMBERS, TEXTS  # noqa: E402
+from google.protobuf.descriptor import FieldDescriptor as Field  # noqa: E402
+from onnx import parser  # noqa: E402
+from serialized_graphs import dense, node_of, serialized  # noqa: E402
+
+IMAGE = """<ir_version: 8, opset_import: ["": 18, "own": 1]>
+image (float[N,3,16,16] x, bool flag) => (float[N,?] y, float[N,4,8,8] z)
+<float[4,3,3,3] w, float[4] b, float[4] s, float[256,5] v, int64[4] pads = {0,0,1,1}, bool c = {1}>
+{
+    a = Conv <pads = [1,1,1,1], strides = [2,2]> (x, w, b)
+    n = BatchNormalization (a, s, b, s, s)
+    r = own.twice (n)
+    z = If (c) <
+        then_branch = t () => (float[N,4,8,8] p) { p = Relu (r) },
+        else_branch = e () => (float[N,4,8,8] q) { q = Neg (r) }
+    >
+    shape = Shape (z)
+    zero = Constant <value = int64[1] {0}> ()
+    batch = Gather (shape, zero)
+    rest = Constant <value = int64[1] {-1}> ()
+    to = Concat <axis = 0> (batch, rest)
+    f = Reshape (z, to)
+    m = MatMul (f, v)
+    y = Softmax <axis = -1> (m)
+}
+<domain: "own", opset_import: ["": 18]> twice (i) => (o) { o = Add (i, i) }"""
+TEXT = """<ir_version: 8, opset_import: ["": 14]>
+text (int64[B,7] ids, float[1,B,8] h) => (float[7,1,B,8] y, float[1,B,8] last, float[B,7,7] p)
+<float[11,6] table, float[1,24,6] w, float[1,24,8] r, float[1,48] b, float[6,6] k>
+{
+    e = Gather (table, ids)
+    t = Transpose <perm = [1,0,2]> (e)
+    y, last = GRU <hidden_size = 8, linear_before_reset = 1> (t, w, r, b, , h)
+    q = MatMul (e, k)
+    kt = Transpose <perm = [0,2,1]> (e)
+    scores = MatMul (q, kt)
+    top = ReduceMax <axes = [-1], keepdims = 1> (scores)
+    d = Sub (scores, top)
+    x = Exp (d)
+    total = ReduceSum <keepdims = 1> (x)
+    p = Div (x, total)
+}"""
+BYTES = """<ir_version: 8, opset_import: ["": 13]>
+bytes (float[2,4] x) => (float[2,3] y, float[1,1,4,8] big)
+<int8[4,3] w, float s = {0.5}, uint8 zero = {128}, int8 none = {0}, float[4] sizes = {1,1,2,4}>
+{
+    q = QuantizeLinear (x, s, zero)
+    d = DequantizeLinear (q, s, zero)
+    v = DequantizeLinear (w, s, none)
+    y = MatMul (d, v)
+    four = Constant <value = int64[4] {1,1,2,4}> ()
+    i = Reshape (x, four)
+    big = Resize <mode = "linear"> (i, , sizes)
+}"""
+
+
+def models() -> dict[str, bytes]:
+    """Return three networks, with random weights for those that have no values."""
+    rng, found = np.random.RandomState(0), {}
+    for name, text in (("image", IMAGE), ("text", TEXT), ("bytes", BYTES)):
+        model = parser.parse_model(text)
+        for value in model.graph.value_info:
+            kind = value.type.tensor_type
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+            array = (rng.rand(*[d.dim_value for d in kind.shape.dim]) * 9).astype(dtype)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+        del model.graph.value_info[:]
+        found[name] = model.SerializeToString()
+    return found
+
+
+def graphs() -> dict[str, bytes]:
+    """Return serialized graphs: of several nodes, and of operators with all kinds of fields."""
+    from dml_jax import Gru, RandomGenerator, Reduce, TensorDesc, ValueScale2d  # noqa: F401
+
+    found = {"dense": dense()}
+    chosen = [*Reduce.typical(64, "FLOAT32")[:1], *Gru.typical(64, "FLOAT32")[:1]]
+    for operator in chosen:
+        node = node_of(operator)
+        ends = (list(filter(None, names)) for names in (node.inputs, node.outputs))
+        found[operator.short_name] = serialized([node], *ends)
+    return found
+
+
+def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Return `data` with some bytes changed, cut out, moved or repeated."""
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+        place = rng.randrange(len(changed) + 1)
+        match rng.randrange(6):
+            case 0 | 1:
+                changed[place : place + 1] = bytes([rng.randrange(256)])
+            case 2:
+                size = rng.choice([1, 2, 4, 8])
+                number = rng.choice([0, 1, -1, 2**31, 2**63, 2**16, len(data)])
+                changed[place : place + size] = (number % 256**size).to_bytes(size, "little")
+            case 3:
+                del changed[place : place + rng.choice([1, 4, 16, 1000])]
+            case 4:
+                start = rng.randrange(len(changed) + 1)
+                changed[place:place] = changed[start : start + rng.choice([1, 4, 64])]
+            case 5 if rng.random() < 0.2:
+                del changed[place:]
+        if not changed:
+            break
+    return bytes(changed)
+
+
+def mutated_model(data: bytes, rng: random.Random) -> bytes:
+    """Return a model with some fields changed, or its bytes."""
+    if rng.random() < 0.25:
+        return mutated_bytes(data, rng)
+    model = onnx.ModelProto.FromString(data)
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        message, field = rng.choice(list(_fields(model)))
+        _change(message, field, rng)
+    try:
+        return model.SerializeToString()
+    except (ValueError, TypeError):  # a text that is none
+        return mutated_bytes(data, rng)
+
+
+def _fields(message: Any) -> Iterator[tuple[Any, Any]]:
+    for field, value in message.ListFields():
+        yield message, field
+        if field.type == Field.TYPE_MESSAGE:
+            for inner in value if _is_list(field) else [value]:
+                yield from _fields(inner)
+
+
+def _is_list(field: Any) -> bool:
+    return field.is_repeated
+
+
+def _change(message: Any, field: Any, rng: random.Random) -> None:
+    value = getattr(message, field.name)
+    if not _is_list(field):
+        if field.type == Field.TYPE_MESSAGE:
+            message.ClearField(field.name)
+        else:
+            _set(message, field.name, _other(value, field, rng))
+        return
+    items = list(value)
+    kind = rng.randrange(4)
+    if kind == 0 and items:
+        del items[rng.randrange(len(items))]
+    elif kind == 1 and items:
+        items.insert(rng.randrange(len(items) + 1), rng.choice(items))
+    elif kind == 2:
+        rng.shuffle(items)
+    elif field.type != Field.TYPE_MESSAGE and items:
+        items[rng.randrange(len(items))] = _other(rng.choice(items), field, rng)
+    copies = [copy.deepcopy(item) for item in items]
+    del value[:]
+    try:
+        value.extend(copies)
+    except (ValueError, TypeError, OverflowError):
+        return
+
+
+def _set(message: Any, name: str, value: Any) -> None:
+    try:
+        setattr(message, name, value)
+    except (ValueError, TypeError, OverflowError):
+        return
+
+
+def _other(value: Any, field: Any, rng: random.Random) -> Any:
+    if isinstance(value, str):
+        return rng.choice([*TEXTS, "x", "w", "r", "Add", "Reshape", "Loop", "Tile", "../w", "int8"])
+    if isinstance(value, bytes):
+        return mutated_bytes(value, rng) if value else b"x"
+    if isinstance(value, float):
+        return rng.choice([0.0, -1.0, float("nan"), float("inf"), 1e38, value * 2])
+    if rng.random() < 0.5:
+        return value + rng.choice([-1, 1, 2, 7])
+    return rng.choice([n for n in NUMBERS if isinstance(n, int)])
+
+
+def check_model(data: bytes, is_traced: bool = False) -> None:
+    """Load a network, or let it be refused; trace it too if it is small."""
+    from dml_jax import DmlError, load_onnx
+    from dml_jax.onnx import free_sizes
+
+    try:
+        network = load_onnx(data, *free_sizes(data, {}))
+        network.report()
+        if is_traced:
+            kinds = network.inputs.items()
+            inputs = {n: jax.ShapeDtypeStruct(k.shape, k.dtype) for n, k in kinds}
+            results = jax.eval_shape(network.apply, network.weights, inputs)
+            assert list(results) and all(r.shape is not None for r in results.values())
+    except DmlError as error:
+        str(error).encode()
+        assert str(error)
+
+
+def check_graph(data: bytes, folder: Path) -> None:
+    """Read a serialized graph, or let it be refused."""
+    from dml_jax import DmlError, Graph
+    from dml_jax.dispatch import serialized as reading
+
+    try:
+        graph = reading.parse(data, folder).graph
+        assert Graph.from_json(graph.to_json()) == graph
+        graph.describe()
+    except DmlError as error:
+        str(error).encode()
+        assert str(error)
+
+
+def run(count: int, seed: int, folder: Path) -> int:
+    """Check so many mutations of each kind; return how many were wrong or slow."""
+    jax.config.update("jax_enable_x64", True)
+    rng, wrong = random.Random(seed), 0
+    weights = Path(tempfile.mkdtemp())
+    (weights / "w.bin").write_bytes(bytes(48))
+    kinds: list[tuple[Mapping[str, bytes], Any, Callable[[bytes], None]]] = [
+        (models(), mutated_model, lambda data: check_model(data, rng.random() < 0.02)),
+        (graphs(), mutated_bytes, lambda data: check_graph(data, weights)),
+    ]
+    for seeds, mutate, check in kinds:
+        for data in seeds.values():
+            check(data)
+        slowest, start = 0.0, time.time()
+        for _ in range(count):
+            data = mutate(rng.choice(list(seeds.values())), rng)
+            begin = time.process_time()
+            place = text = ""
+            try:
+                check(data)
+            except Exception as error:
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{type(error).__name__}-{Path(frame.filename).stem}-{frame.lineno}"
+                text = traceback.format_exc()
+            seconds = time.process_time() - begin
+            slowest = max(slowest, seconds)
+            if not place and seconds > 1:
+                place, text = f"slow-{seconds:.0f}", f"{seconds} s"
+            if place:
+                wrong += 1
+                if not (folder / place).exists():
+                    (folder / place).write_bytes(data)
+                    (folder / f"{place}.txt").write_text(text)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(  # noqa: T201
+            f"{', '.join(seeds)}: {count} mutations in {time.time() - start:.0f} s, "
+            f"slowest {slowest:.2f} s, peak {peak} MB, wrong {wrong}",
+            flush=True,
+        )
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+    sys.exit(bool(run(options.count, options.seed, options.folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Networks and graphs that are nearly right: loaded, or refused soon and in little memory."""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from processes import linux
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from fuzz import fuzz_networks as fuzz  # noqa: E402
+from onnx import TensorProto, helper, parser  # noqa: E402
+from test_mutated_models import GB, peak  # noqa: E402
+
+from dml_jax import DmlError, free_memory, load_onnx  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
+from dml_jax.onnx import free_sizes  # noqa: E402
+
+FOUND = sorted((Path(__file__).parent / "fuzz/found_networks").glob("*"))
+
+
+@linux
+@pytest.mark.parametrize("kind", ["networks", "graphs"])
+def test_mutated_files_are_taken_or_refused(kind: str, tmp_path: Path):
+    rng, slowest, before = random.Random(11), 0.0, peak()
+    (tmp_path / "w.bin").write_bytes(bytes(48))
+    is_graph = kind == "graphs"
+    seeds = list((fuzz.graphs() if is_graph else fuzz.models()).values())
+    for _ in range(1000 if is_graph else 300):
+        data = rng.choice(seeds)
+        start = time.process_time()
+        if is_graph:
+            fuzz.check_graph(fuzz.mutated_bytes(data, rng), tmp_path)
+        else:
+            fuzz.check_model(fuzz.mutated_model(data, rng))
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 1
+    assert peak() - before < GB // 2
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
+def test_what_the_fuzzer_found(case: Path):
+    fuzz.check_model(case.read_bytes(), is_traced=True)
+
+
+def folded(body: str, initializers: str) -> bytes:
+    """Return a network one of whose nodes is known at load, and huge."""
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] x) => (float[2] y) <{initializers}>
+    {{ {body}  n = ReduceMax <keepdims = 0> (h)  f = Cast <to = 1> (n)  y = Mul (x, f) }}"""
+    return parser.parse_model(text).SerializeToString()
+
+
+def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
+    """Return a network with an initializer that claims more elements than it has."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
+    )
+    weight = model.graph.initializer[0]
+    del weight.dims[:], weight.float_data[:]
+    weight.dims.extend(dims)
+    weight.data_type, weight.raw_data = data_type, bytes(8)
+    return model.SerializeToString()
+
+
+def nested(depth: int) -> bytes:
+    """Return branches within branches."""
+    node = helper.make_node("Relu", ["x"], ["y"])
+    for _ in range(depth):
+        other = helper.make_node("Neg", ["x"], ["y"])
+        branches = {
+            name: helper.make_graph([n], "b", [], [onnx.ValueInfoProto(name="y")])
+            for name, n in (("then_branch", node), ("else_branch", other))
+        }
+        node = helper.make_node("If", ["x"], ["y"], **branches)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    return helper.make_model(graph).SerializeToString()
+
+
+def calling() -> bytes:
+    """Return a function that calls itself twice."""
+    text = """<ir_version: 8, opset_import: ["": 18, "own": 1]>
+    g (float[2] x) => (float[2] y) { y = own.f (x) }
+    <domain: "own", opset_import: ["": 18, "own": 1]>
+    f (a) => (b) { c = own.f (a)  b = own.f (c) }"""
+    return parser.parse_model(text).SerializeToString()
+
+
+def external(key: str, value: str) -> bytes:
+    model = onnx.ModelProto.FromString(claiming([2]))
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for entry in {"location": "w.bin", key: value}.items():
+        weight.external_data.add(key=entry[0], value=entry[1])
+    return model.SerializeToString()
+
+
+HUGE: dict[str, Callable[[], bytes]] = {
+    "constant": lambda: folded("h = ConstantOfShape (s)", "int64[2] s = {1048576, 1048576}"),
+    "range": lambda: folded(
+        "h = Range (a, b, c)", "int64 a = {0}, int64 b = {1099511627776}, int64 c = {1}"
+    ),
+    "expand": lambda: folded(
+        "h = Expand (a, s)", "int64[1] a = {0}, int64[2] s = {1048576, 1048576}"
+    ),
+    "tile": lambda: folded("h = Tile (a, s)", "int64[1] a = {0}, int64[1] s = {1099511627776}"),
+    "pad": lambda: folded("h = Pad (a, s)", "int64[1] a = {0}, int64[2] s = {0, 1099511627776}"),
+    "one-hot": lambda: folded(
+        "h = OneHot (a, d, v)", "int64[1] a = {0}, int64 d = {1099511627776}, int64[2] v = {0, 1}"
+    ),
+    "claims": lambda: claiming([1 << 40]),
+    "product": lambda: claiming([1 << 32, 1 << 32]),
+    "strings": lambda: claiming([2], TensorProto.STRING),
+    "type": lambda: claiming([2], 77),
+    "calls": calling,
+    "offset": lambda: external("offset", str(1 << 50)),
+    "length": lambda: external("length", str(1 << 50)),
+    "no number": lambda: external("length", "many"),
+    "outside": lambda: external("location", "../w.bin"),
+    "device": lambda: external("location", "/dev/zero"),
+}
+
+
+@linux
+@pytest.mark.parametrize("case", HUGE)
+def test_what_claims_much_is_refused_soon(case: str, tmp_path: Path):
+    path = tmp_path / "n.onnx"
+    path.write_bytes(HUGE[case]())
+    np.zeros(2, np.float32).tofile(tmp_path / "w.bin")
+    before, start = peak(), time.process_time()
+    with pytest.raises(DmlError) as error:
+        load_onnx(path, *free_sizes(path, {}))
+    assert time.process_time() - start < 2
+    assert peak() - before < GB // 4
+    assert len(str(error.value)) < 2000
+
+
+def test_branches_within_branches_end_soon():
+    start = time.process_time()
+    with contextlib.suppress(DmlError):
+        load_onnx(nested(30))
+    assert time.process_time() - start < 5
+
+
+@linux
+def test_a_network_that_does_not_fit_is_refused_before_memory_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[N] x) => (float[N] y) { y = Relu (x) }"""
+    path = tmp_path / "n.onnx"
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
+    before = peak()
+    done = CliRunner().invoke(cli, ["run", str(path), "-f", "N:400000000"])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert "n.onnx: x FLOAT32[400000000]" in line and "its size to fit" in line
+    assert peak() - before < GB // 4
+
+
+def test_numbers_of_any_kind_are_no_sizes():
+    data: Any = fuzz.models()["bytes"]
+    for shapes in ({"x": (2,)}, {"x": (-1, 4)}, {"z": (1,)}, {"x": (1 << 40, 4)}):
+        with pytest.raises(DmlError):
+            load_onnx(data, shapes)

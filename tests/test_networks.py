@@ -1,0 +1,429 @@
+"""Networks and serialized graphs in DxDispatch's models, and on the command line."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from serialized_graphs import Node, Tensor, dense, node_of, serialized
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx import parser  # noqa: E402
+
+from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, run_model  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
+from dml_jax.dispatch import serialized as reading  # noqa: E402
+from dml_jax.dispatch.networks import Overrides  # noqa: E402
+
+Json = dict[str, Any]
+RANDOM = np.random.RandomState(5)
+W = np.arange(12, dtype=np.float32).reshape(3, 4)
+X = np.array([[1, 2, 3], [-1, 0, -4]], np.float32)
+
+CONCAT = """<ir_version: 8, opset_import: ["": 14]>
+g (float[N,2] x0, float[N,2] x1) => (float[?,?] y) { y = Concat <axis = 0> (x0, x1) }"""
+LAYER = """<ir_version: 8, opset_import: ["": 14]>
+g (float[batch,2] x) => (float[batch,2] y, bool[batch,2] big)
+<float[2,2] w = {1, 2, 3, -4}, float one = {1}>
+{ z = MatMul(x, w)  y = Relu(z)  big = Greater(y, one) }"""
+
+
+def floats(values: Any) -> Json:
+    return {"initialValuesDataType": "FLOAT32", "initialValues": values}
+
+
+def zeros(count: int, data_type: str = "FLOAT32") -> Json:
+    values = {"valueCount": count, "value": 0}
+    return {"initialValuesDataType": data_type, "initialValues": values}
+
+
+def dispatch(name: str, bindings: Json) -> Json:
+    return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+
+
+def saved(folder: Path, model: Json) -> Path:
+    path = folder / "model.json"
+    path.write_text(json.dumps(model))
+    return path
+
+
+def network(folder: Path, text: str, name: str = "n.onnx") -> Path:
+    (folder / name).write_bytes(parser.parse_model(text).SerializeToString())
+    return folder / name
+
+
+def of_network(folder: Path, text: str, resources: Json, *bindings: Json, **fields: Any) -> Path:
+    """Return a model that dispatches a network with each of the bindings."""
+    network(folder, text)
+    dispatchables = {"net": {"type": "onnx", "sourcePath": "n.onnx", **fields}}
+    commands = [dispatch("net", b) for b in bindings]
+    model = {"resources": resources, "dispatchables": dispatchables, "commands": commands}
+    return saved(folder, model)
+
+
+def command(*arguments: Any) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def refusal(path: Path, **arguments: Any) -> str:
+    with pytest.raises(DmlError) as error:
+        load_model(path, **arguments)
+    return str(error.value)
+
+
+# Networks in models
+
+
+def test_a_network_is_dispatched_with_shapes_of_each_dispatch(tmp_path: Path):
+    numbers = [1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]
+    resources = {
+        "a": floats(numbers[0]),
+        "b": floats(numbers[1]),
+        "c": zeros(12),
+        "later": floats("deferred"),
+    }
+
+    def bound(rows: int, output: Json) -> Json:
+        return {
+            "x0": {"name": "a", "shape": [rows, 2]},
+            "x1": {"name": "b", "shape": [rows, 2]},
+            "y": output,
+        }
+
+    bindings = [
+        bound(3, {"name": "later"}),
+        bound(1, {"name": "c", "shape": [2, 2]}),
+    ]
+    found = run_model(load_model(of_network(tmp_path, CONCAT, resources, *bindings)))
+    assert found.keys() == resources.keys()
+    assert found["later"].reshape(-1).tolist() == [*numbers[0], *numbers[1]]
+    assert found["c"].tolist() == [1, 2, 7, 8, *[0] * 8]
+
+
+def test_bits_of_a_bool_are_bytes(tmp_path: Path):
+    resources = {"x": floats([1, 1]), "y": zeros(2), "big": zeros(2, "UINT8")}
+    bindings = {name: name for name in resources}
+    found = run_model(load_model(of_network(tmp_path, LAYER, resources, bindings)))
+    assert found["y"].tolist() == [[4, 0]]
+    assert found["big"].tolist() == [[1, 0]]
+
+
+def test_tensors_that_are_bound_to_nothing_have_memory_of_their_own(tmp_path: Path):
+    path = of_network(tmp_path, LAYER, {}, {}, {"x": {"shape": [3, 2]}})
+    model = load_model(path)
+    assert run_model(model) == {}
+    (first, second) = model.dispatches
+    sizes = {t.path: t.tensor.sizes for t in second.tensors}
+    assert sizes == {"x": (3, 2), "w": (2, 2), "y": (3, 2), "big": (3, 2), "one": (1,)}
+    assert {t.memory for t in first.tensors} & {t.memory for t in second.tensors} == {
+        "net: w",
+        "net: one",
+    }
+    done = command("run", path)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.count("Dispatch 'net'") == 2
+    assert command("show", path, "-o", tmp_path / "n.svg").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "fields, options, rows",
+    [
+        ({}, [], 1),
+        ({"freeDimensionNameOverrides": {"batch": 5}}, [], 5),
+        ({"freeDimensionNameOverrides": {"batch": 5}}, ["-f", "batch:2"], 2),
+        ({"graphOptimizationLevel": 0, "loggingLevel": 4}, ["-b", "x:4,2"], 4),
+    ],
+)
+def test_sizes_of_free_dimensions(fields: Json, options: list[str], rows: int, tmp_path: Path):
+    path = of_network(tmp_path, LAYER, {}, {}, **fields)
+    assert f"FLOAT32[{rows},2]" in command("check", path, *options).stdout
+
+
+REFUSED: Mapping[str, tuple[Json, Json, str]] = {
+    "output": ({}, {"y": {"shape": [9, 2]}}, "the output 'y' to have shape [1, 2], as its"),
+    "input": ({}, {"x": {"shape": [1, 3]}}, "the input 'x' to have size 2 in dimension 1"),
+    "rank": ({}, {"x": {"shape": [2]}}, "the input 'x' to have 2 dimensions"),
+    "empty": ({}, {"x": {"shape": [0, 2]}}, "Sizes[0] to be in [1,"),
+    "no name": ({}, {"X": {"shape": [1, 2]}}, "the shape to name an input or an output (did you"),
+    "small": ({"y": zeros(1)}, {"y": "y"}, "y to be bound to at least 8 bytes"),
+    "unknown": ({}, {"y": "z"}, "y to be bound to a resource of the model, got 'z'"),
+    "free": ({}, {}, "free_dimensions to name a free dimension (did you mean 'batch'?)"),
+    "number": ({}, {}, "freeDimensionNameOverrides.batch to be an integer"),
+    "denotation": ({}, {}, "the denotation to be that of a free dimension, got 'D'"),
+}
+FIELDS: Mapping[str, Json] = {
+    "free": {"freeDimensionNameOverrides": {"batches": 2}},
+    "number": {"freeDimensionNameOverrides": {"batch": "2"}},
+    "denotation": {"freeDimensionDenotationOverrides": {"D": 2}},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_networks_that_do_not_fit_are_refused(case: str, tmp_path: Path):
+    resources, bindings, message = REFUSED[case]
+    fields = FIELDS.get(case, {})
+    assert message in refusal(of_network(tmp_path, LAYER, resources, bindings, **fields))
+
+
+def test_a_file_that_is_no_network_is_refused(tmp_path: Path):
+    path = of_network(tmp_path, LAYER, {}, {})
+    (tmp_path / "n.onnx").write_bytes(b"no network")
+    assert "be an ONNX model" in refusal(path)
+    (tmp_path / "n.onnx").unlink()
+    assert "sourcePath 'n.onnx' to exist" in refusal(path)
+
+
+def test_a_shape_alone_binds_no_operator(tmp_path: Path):
+    tensor = {"DataType": "FLOAT32", "Sizes": [1]}
+    desc = {"InputTensor": tensor, "OutputTensor": tensor}
+    model = {
+        "resources": {"r": zeros(1)},
+        "dispatchables": {"op": {"type": "ELEMENT_WISE_IDENTITY", "desc": desc}},
+        "commands": [dispatch("op", {"InputTensor": {"shape": [1]}, "OutputTensor": "r"})],
+    }
+    message = refusal(saved(tmp_path, model))
+    assert "InputTensor to name a resource of the model, got nothing" in message
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_64_bit_types_are_not_narrowed(tmp_path: Path):
+    text = """<ir_version: 8, opset_import: ["": 14]>
+    g (int64[2] i, float[4] d) => (float[2] y) { y = Gather(d, i) }"""
+    message = refusal(of_network(tmp_path, text, {}, {}))
+    assert "the input 'i' to have at most 32 bits while 64-bit types are off" in message
+
+
+# Serialized graphs
+
+
+def of_graph(folder: Path, data: bytes | None = None) -> Path:
+    (folder / "g.bin").write_bytes(dense() if data is None else data)
+    W.tofile(folder / "w.bin")
+    model = {
+        "resources": {"x": floats(X.reshape(-1).tolist()), "y": zeros(8)},
+        "dispatchables": {"net": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}},
+        "commands": [dispatch("net", {"x": "x", "y": "y"}), {"type": "print", "resource": "y"}],
+    }
+    return saved(folder, model)
+
+
+def test_a_serialized_graph_is_dispatched(tmp_path: Path):
+    path = of_graph(tmp_path)
+    found = run_model(load_model(path))
+    np.testing.assert_array_equal(found["y"][0, 0], np.maximum(X @ W + 0.5, 0) * 2)
+    assert found.keys() == {"x", "y"}
+    done = command("run", path)
+    assert done.stdout.splitlines()[-1] == "Resource 'y': 65, 77, 89, 101, 0, 0, 0, 0"
+    assert "graph of 4 nodes" in command("check", path).stdout
+
+
+def test_every_operator_is_read_as_it_was():
+    """Of all attributes that DirectML has: enumerations, arrays, unions and activations."""
+    read = set()
+    for name in OPERATORS:
+        found = []
+        for data_type in ("FLOAT32", "UINT8"):
+            try:
+                found += OPERATORS[name].typical(1024, data_type)[:2]
+            except DmlError:  # the operator does not take the type
+                continue
+        for operator in found:
+            node = node_of(operator)
+            ends = (list(filter(None, names)) for names in (node.inputs, node.outputs))
+            (made,) = reading.parse(serialized([node], *ends), Path()).graph.nodes
+            assert isinstance(made, OperatorNode)
+            assert made.operator == operator
+            read.add(name)
+    assert len(read) > 130
+
+
+def test_the_file_of_a_constant_is_beside_the_graph(tmp_path: Path):
+    path = of_graph(tmp_path)
+    (tmp_path / "w.bin").write_bytes(bytes(44))
+    assert "w to be bound to at least 48 bytes" in refusal(path)
+    (tmp_path / "w.bin").write_bytes(b"")
+    assert "sourcePath 'w.bin' to hold a positive multiple of 4 bytes" in refusal(path)
+    (tmp_path / "w.bin").unlink()
+    assert "Constant 'w': expected its data to lie in 'w.bin' beside the graph" in refusal(path)
+
+
+@pytest.mark.parametrize("name", ["../w", "/w", "a\\w", "..", "onnx::w"])
+def test_a_constant_does_not_lead_out_of_its_folder(name: str, tmp_path: Path):
+    """A name of a network may have characters that names of files have not."""
+    tensor = Tensor([3, 4])
+    nodes = [
+        Node("file", [], ["e"], file=name),
+        Node("n", ["e"], ["y"], "ELEMENT_WISE_IDENTITY", [tensor], [tensor]),
+    ]
+    data = serialized(nodes, [], ["y"])
+    W.tofile(tmp_path / "w.bin")
+    inside = tmp_path / "in"
+    inside.mkdir()
+    with pytest.raises(DmlError):
+        reading.parse(data, inside)
+    plain = "".join("_" if c in "/\\:" else c for c in name)
+    W.tofile(inside / f"{plain}.bin")
+    assert reading.parse(data, inside).files == {name: inside / f"{plain}.bin"}
+
+
+def test_broken_graphs_are_refused(tmp_path: Path):
+    W.tofile(tmp_path / "w.bin")
+    data = dense()
+    for size in range(0, len(data) - 1, 7):
+        with pytest.raises(DmlError, match="a serialized graph of DirectML"):
+            reading.parse(data[:size], tmp_path)
+
+
+def identity(name: str, source: str, target: str, *sizes: int) -> Node:
+    tensor = Tensor(sizes or [1])
+    return Node(name, [source], [target], "ELEMENT_WISE_IDENTITY", [tensor], [tensor])
+
+
+DEEP = (
+    "FusedActivation",
+    "Activation",
+    (
+        "DML_OPERATOR_ACTIVATION_RELU",
+        [("FusedActivation", "Activation", ("DML_OPERATOR_ACTIVATION_RELU", []))],
+    ),
+)
+BROKEN: Mapping[str, tuple[list[Node], str]] = {
+    "cycle": ([identity("a", "y", "z"), identity("b", "z", "y")], "cycle"),
+    "source": ([identity("a", "q", "y")], "be a graph input, or an output of a node, got 'q'"),
+    "output": ([identity("a", "x", "z")], "the graph output to be an output of a node, got 'y'"),
+    "operator": ([identity("a", "x", "y")._replace(operator="FOO")], "Node 0 'a'"),
+    "tensor": (
+        [identity("a", "x", "y")._replace(input_tensors=[])],
+        "InputTensor to have a tensor",
+    ),
+    "size": ([identity("a", "x", "y", 0)], "Sizes[0] to be in [1,"),
+    "attribute": (
+        [identity("a", "x", "y")._replace(attributes=[("Foo", "UInt32", 1)])],
+        "Foo to be a field of DML_OPERATOR_ELEMENT_WISE_IDENTITY",
+    ),
+    "deep": (
+        [
+            Node(
+                "a",
+                ["x", "x"],
+                ["y"],
+                "ELEMENT_WISE_ADD1",
+                [Tensor([1])] * 2,
+                [Tensor([1])],
+                [DEEP],
+            )
+        ],
+        "an attribute of kind 1",
+    ),
+    "constant": ([Node("c", [], ["x"], raw=b"ab"), identity("a", "x", "y")], "at least 4 bytes"),
+    "kind": ([Node("c", ["x"], ["y"], raw=b"")], "be an output of a node"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_graphs_that_are_none_are_refused(case: str):
+    nodes, message = BROKEN[case]
+    inputs = [] if case == "constant" else ["x"]
+    with pytest.raises(DmlError) as error:
+        reading.parse(serialized(nodes, inputs, ["y"]), Path())
+    assert message in str(error.value)
+
+
+def test_a_short_file_does_not_stand_for_a_long_one():
+    """Thousands of offsets to one table of thousands of offsets to one name."""
+    count = 1 << 14
+    data = bytearray(dense())
+    many = len(data)
+    for _ in range(2):
+        data += count.to_bytes(4, "little") + bytes(4 * count)
+    # The root table's nodes are all at one place, which is no table.
+    data[many : many + 4] = count.to_bytes(4, "little")
+    root = int.from_bytes(data[:4], "little")
+    place = root + int.from_bytes(
+        data[root - int.from_bytes(data[root : root + 4], "little", signed=True) + 4 :][:2],
+        "little",
+    )
+    data[place : place + 4] = (many - place).to_bytes(4, "little")
+    with pytest.raises(DmlError, match="a serialized graph"):
+        reading.parse(bytes(data), Path())
+
+
+# The command line
+
+
+def test_a_network_runs_by_itself(tmp_path: Path):
+    path = network(tmp_path, LAYER)
+    x = np.array([[1, 1], [2, 0], [0, 1]], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    done = command(
+        *("run", path, "-f", "batch:3", "--input", f"x={tmp_path / 'x.npy'}", "-i", 3),
+        *("--output_path", tmp_path / "out", "-v", 1),
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Initialize 'n.onnx':" in done.stdout
+    assert "run" in done.stdout.splitlines()[-1]
+    y = np.maximum(x @ np.array([[1, 2], [3, -4]], np.float32), 0)
+    np.testing.assert_array_equal(np.load(tmp_path / "out/y.npy"), y)
+    np.testing.assert_array_equal(np.load(tmp_path / "out/big.npy"), (y > 1).view(np.uint8))
+    x.tofile(tmp_path / "x.bin")
+    done = command("run", path, "-b", "x:3,2", "--input", f"x={tmp_path / 'x.bin'}", "--json")
+    told = json.loads(done.stdout)
+    assert told["outputs"] == {"y": ["float32", [3, 2]], "big": ["uint8", [3, 2]]}
+    assert told.keys() > {"load_ms", "compile_ms", "run_ms", "dispatches", "device"}
+    assert "HloModule" in command("run", path, "--hlo").stdout
+
+
+def test_inputs_of_files_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    path = network(tmp_path, LAYER)
+    (tmp_path / "x.bin").write_bytes(bytes(4))
+    np.save(tmp_path / "i.npy", np.zeros((1, 2), np.int32))
+    for name, file, message in (
+        ("x", "x.bin", "sourcePath '{}' to hold FLOAT32[1,2], 8 bytes, got 4 bytes"),
+        ("x", "i.npy", "sourcePath '{}' to hold FLOAT32, as"),
+        ("x", "none.bin", "sourcePath '{}' to be a readable .bin file, got No such file"),
+        ("X", "x.bin", "--input to name an input (did you mean 'x'?)"),
+    ):
+        done = command("run", path, "--input", f"{name}={file}")
+        assert done.exit_code == 1
+        assert message.format(file) in done.stderr, done.stderr
+    assert command("run", path, "--input", "x").exit_code == 2
+    model = of_network(tmp_path, LAYER, {}, {})
+    assert command("run", model, "--input", "x=x.bin").exit_code == 2
+
+
+def test_sizes_by_denotation(tmp_path: Path):
+    model = parser.parse_model(LAYER)
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
+    for options, rows in (
+        (["-F", "DATA_BATCH:7"], 7),
+        (["-F", "DATA_BATCH:7", "-f", "batch:2"], 7),
+        (["--onnx_free_dim_denotation_override", "DATA_BATCH:3"], 3),
+    ):
+        assert f"FLOAT32[{rows},2] ->" in command("check", tmp_path / "n.onnx", *options).stdout
+    done = command("check", tmp_path / "n.onnx", "-F", "DATA_BATCHES:7")
+    assert "did you mean 'DATA_BATCH'?" in done.stderr
+    assert command("run", tmp_path / "n.onnx", "-F", "DATA_BATCH").exit_code == 2
+    assert command("run", tmp_path / "n.onnx", "-b", "x:2,a").exit_code == 2
+
+
+def test_a_check_says_what_a_network_takes(tmp_path: Path):
+    path = network(tmp_path, LAYER)
+    told = json.loads(command("check", path, "-f", "batch:4", "--json").stdout)
+    assert told["operators"]["GEMM"] == told["operators"]["ACTIVATION_RELU"] == 1
+    between = "tensors between nodes at most"
+    memory = {"weights": 20, "inputs": 32, "outputs": 32 + 8, between: 2 * 32}
+    assert told["memory"] == memory
+    assert told["flops"] >= 2 * 4 * 2 * 2  # a product of 4 x 2 and 2 x 2
+    shown = command("check", path).stdout
+    assert "Operator" in shown and "Bytes: 20 of weights" in shown
+
+
+def test_overrides_join():
+    both = Overrides({"a": 1}, {"d": 2}).over({"a": 9, "b": 3}, {"d": 9, "e": 4})
+    assert both == Overrides({"a": 1, "b": 3}, {"d": 2, "e": 4})
