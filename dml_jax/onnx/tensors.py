@@ -109,7 +109,7 @@ class Type(NamedTuple):
 
         Raises `DmlError` where JAX lacks it.
         """
-        if self.element in _NO_ARRAYS:
+        if self.element in _NO_ARRAYS or self.element not in TensorProto.DataType.values():
             raise DmlError([Fault("", "", "have a type of JAX", Unquoted(self.name))])
         if self.element == TensorProto.DOUBLE and not has_x64():
             raise _without_x64(self)
