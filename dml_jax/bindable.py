@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
+import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
@@ -59,7 +60,10 @@ class Bindable:
         raise NotImplementedError
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """All results, in their order, of arrays that are not checked; without `jax.jit`."""
+        """Return all results, in their order, of arrays that are not checked; without `jax.jit`.
+
+        The arrays are the inputs, and after them the constants.
+        """
         raise NotImplementedError
 
     def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
@@ -68,6 +72,14 @@ class Bindable:
         An operator that maps elements takes arrays of any shape, if all have the same one.
         """
         return self.compute(*arrays)
+
+    @functools.cached_property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """The large arrays of the description, which programs take as arguments after the inputs.
+
+        Neither a program nor the time to compile it grows with them.
+        """
+        return ()
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
         __name__: ClassVar[str]
@@ -91,26 +103,47 @@ class Bindable:
 
         Raises `DmlError` where shapes or types are not those of the tensors.
         """
-        self._check_arrays(arrays)
-        try:
-            if any(isinstance(array, Tracer) for array in arrays):
-                return _inside_a_program(self, *arrays)
-            return _whole_program(self, *arrays)
-        except (TypeError, ValueError, RuntimeError):
-            self._check_usable(arrays)
-            raise
+        if any(isinstance(array, Tracer) for array in arrays):
+            return self.part(*arrays)
+        return self._checked(_whole_program, arrays, lambda: self._placed_constants(arrays))
 
-    def whole(self, *arrays: ArrayLike) -> Any:
+    def part(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
+        """Compute what a call gives, as a part of a program, with which XLA fuses it.
+
+        `constants` stand for those of the description. Raises `DmlError` as a call does.
+        """
+        return self._checked(_inside_a_program, arrays, lambda: constants or self.constants)
+
+    def whole(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
         """Compute what a call gives, by the form that is fastest as the whole program.
 
-        Raises `DmlError` as a call does.
+        `constants` stand for those of the description. Raises `DmlError` as a call does.
         """
+        return self._checked(_as_whole_program, arrays, lambda: constants or self.constants)
+
+    def _checked(
+        self, program: Callable[..., Any], arrays: Sequence[Any], held: Callable[[], Sequence[Any]]
+    ) -> Any:
+        """Run a program of checked arrays, and of the constants that `held` returns."""
         self._check_arrays(arrays)
         try:
-            return _as_whole_program(self, *arrays)
+            return program(self, *arrays, *held())
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
+
+    def _placed_constants(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the constants on the device of `arrays`, to which they are sent once."""
+        if not self.constants:
+            return ()
+        places = [a.sharding for a in arrays if isinstance(a, jax.Array) and a.committed]
+        is_single = bool(places) and len(places[0].device_set) == 1
+        place = places[0] if is_single else None
+        kept: dict[Any, Sequence[Any]] = self.__dict__.setdefault("_kept_constants", {})
+        if place not in kept:
+            with jax.ensure_compile_time_eval():  # a traced array must not be kept
+                kept[place] = [jax.device_put(array, place) for array in self.constants]
+        return kept[place]
 
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         """(path, tensor) of every tensor that is computed, those inside a graph included."""

@@ -151,6 +151,8 @@ class BindingTable:
         self._read = {key: buffers[key] for key in keys if key not in written}
         owned = {bound.memory for bound in self._inputs if bound.owned}
         self._owned = {key: buffers[key].array.copy() for key in owned}
+        constants = function.constants if isinstance(function, Bindable) else ()
+        self._constants = [jax.device_put(c, self._place()) for c in constants]
         # An output that no input reads is an argument too: its memory is what is written to.
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
         self._program = program.lower(*self._arguments()).compile()
@@ -163,14 +165,23 @@ class BindingTable:
 
     def _arguments(self) -> tuple[Any, ...]:
         held = ({key: b._array for key, b in part.items()} for part in (self._written, self._read))
-        return (*held, self._owned)
+        return (*held, self._owned, self._constants)
 
-    def _run(self, written: Any, read: Any, owned: Any) -> Any:
+    def _place(self) -> Any:
+        """Return where the memory lies; None if JAX may move it."""
+        arrays = [b.array for part in (self._written, self._read) for b in part.values()]
+        return next((a.sharding for a in (*arrays, *self._owned.values()) if a.committed), None)
+
+    def _run(self, written: Any, read: Any, owned: Any, constants: Any) -> Any:
         memory = {**written, **read}
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
         function = self._function
         fills = all(bound.fills(memory[bound.memory]) for bound in self._outputs)
         call = whole_program(function) if fills else function
+        if constants and isinstance(function, Bindable):
+            call = functools.partial(
+                function.whole if fills else function.part, constants=constants
+            )
         if isinstance(function, Bindable) and function.by_element and self._is_in_place:
             (output,) = self._outputs
             call = functools.partial(_in_place, function, memory[output.memory].shape)

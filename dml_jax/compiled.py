@@ -1,7 +1,7 @@
 """Ahead-of-time compilation, as IDMLDevice::CompileOperator has it."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,12 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 @dataclass(frozen=True)
 class Cost:
-    """What XLA says that one call takes.
+    """The work of one call, as XLA counts it.
 
     Attributes:
         flops: floating-point operations.
         bytes_accessed: bytes that the program's instructions read and write.
-        bytes_in, bytes_out: bytes of the arguments and of the results.
+        bytes_in, bytes_out: bytes of the arguments with a graph's constants, and of the results.
         bytes_temporary: bytes of memory beside these, while it runs.
     """
 
@@ -56,16 +56,29 @@ class Compiled:
         function: Callable[..., Any],
         inputs: Sequence[tuple[str, TensorDesc]],
         outputs: Sequence[tuple[str, TensorDesc]],
-        jitted: Any,
+        options: Mapping[str, Any],
         device: Any,
     ):
         self._function = function
         self._device = device
         self._inputs = inputs
         self._outputs = outputs
-        self._jitted = jitted
+        self._options = options
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
-        self._executable = jitted.lower(*self._shapes).compile()
+        self._held = function.constants if isinstance(function, Bindable) else ()
+        jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
+        self._executable = jitted.lower(self._held, *self._shapes).compile()
+
+    @functools.cached_property
+    def _constants(self) -> tuple[jax.Array, ...]:
+        """The constants on the device, sent at the first call: some programs run elsewhere."""
+        places = self._executable.input_shardings[0][0]
+        pairs = zip(self._held, places, strict=True)
+        return tuple(jax.device_put(array, place) for array, place in pairs)
+
+    def _program(self, constants: Sequence[Any], *arrays: Any) -> Any:
+        program = whole_program(self._function)
+        return program(*arrays, constants=constants) if constants else program(*arrays)
 
     def __reduce__(self) -> Any:
         then = "copy or send what it is made of, and compile that"
@@ -87,10 +100,14 @@ class Compiled:
         return tuple(tensor for _, tensor in self._outputs)
 
     def __call__(self, *arrays: ArrayLike) -> Any:
-        """The results, in memory that the call allocates. Raises `DmlError` for other arrays."""
+        """Return the results, in memory that the call allocates.
+
+        Raises `DmlError` for arrays of other sizes or types.
+        """
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
-        return ran(self._executable, arrays, lambda: self._check_places(arrays))
+        arguments = self._constants, *arrays
+        return ran(self._executable, arguments, lambda: self._check_places(arrays))
 
     def _check_places(self, arrays: Sequence[Any]) -> None:
         faults = [*self._misplaced(arrays)]
@@ -98,8 +115,8 @@ class Compiled:
             raise DmlError(faults)
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
-        """Why arrays of the right sizes and types cannot be taken."""
-        shardings, _ = self._executable.input_shardings
+        """Yield why arrays of the right sizes and types cannot be taken."""
+        (_, *shardings), _ = self._executable.input_shardings
         for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):
             if isinstance(array, Tracer):
                 rule = "be there: what is compiled has no transformations, what it is made of has"
@@ -115,7 +132,7 @@ class Compiled:
                     yield Fault(self.name, path, rule, Unquoted(devices_of(lies)))
 
     def cost(self) -> Cost:
-        """What XLA says that one call takes."""
+        """Return the work of one call, as XLA counts it."""
         work = self._executable.cost_analysis() or {}
         memory = self._executable.memory_analysis()
         return Cost(
@@ -127,13 +144,14 @@ class Compiled:
         )
 
     def as_text(self) -> str:
-        """The optimised HLO."""
+        """Return the optimised HLO."""
         return text_of(self._executable)
 
     def export(self, platforms: Sequence[str] | None = None) -> bytes:
-        """StableHLO that a process with JAX alone runs: `jax.export.deserialize(data).call(x)`.
+        """Return StableHLO, which a process with JAX alone runs.
 
-        JAX needs the package flatbuffers for both.
+        `jax.export.deserialize(data).call(x)` runs it. The constants of a graph are part of it. JAX
+        needs the package flatbuffers for both.
 
         Args:
             platforms: "cpu", "cuda", "rocm", "tpu"; None is the default device's.
@@ -147,14 +165,15 @@ class Compiled:
             raise missing_extra("flatbuffers", "export", "export", self.name) from None
         from jax import export
 
-        return bytes(export.export(self._jitted, platforms=platforms)(*self._shapes).serialize())
+        program = jax.jit(functools.partial(self._program, ()), **self._options)
+        return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
         self,
         inputs: Sequence[Buffer | BufferBinding],
         outputs: Sequence[Buffer | BufferBinding],
     ) -> BindingTable:
-        """A table of the function on memory, by DirectML's rules.
+        """Return a table of the function on memory, by DirectML's rules.
 
         Each range is large enough, and starts at a multiple of 16 bytes (more where the tensor
         guarantees it); outputs overlap nothing, but the same input where the operator runs in
@@ -173,9 +192,10 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     out_shardings: Any = None,
     device: Any = None,
 ) -> Compiled:
-    """Compiles an operator, a graph, or any function of them, ahead of time.
+    """Compile an operator, a graph, or any function of them, ahead of time.
 
-    What it takes and returns is described as tensors are: arrays of 1 to 8 dimensions.
+    Arguments and results are described as tensors are: arrays of 1 to 8 dimensions. Large constants
+    of a graph are kept on the device, as arguments of the program.
 
     Args:
         function: an operator, a graph, or a function of arrays.
@@ -200,8 +220,6 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         options["in_shardings"] = in_shardings
     if out_shardings is not None:
         options["out_shardings"] = out_shardings
-    program = whole_program(function)
-    jitted = jax.jit(lambda *arrays: program(*arrays), **options)
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"
@@ -215,11 +233,20 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         expect.check()
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in tensors]
         results = _tensors("outputs", jax.tree.leaves(jax.eval_shape(function, *shapes)))
-    return Compiled(function, tensors, results, jitted, device)
+    return Compiled(function, tensors, results, options, device)
+
+
+def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return the options of `jax.jit` for a list of constants before `count` arguments."""
+    given = options.get("in_shardings")
+    if given is None or isinstance(given, jax.sharding.SingleDeviceSharding):
+        return dict(options)
+    own = given if isinstance(given, (list, tuple)) else [given] * count
+    return {**options, "in_shardings": (None, *own)}
 
 
 def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:
-    """What a function takes or returns, beside what each is called."""
+    """Return (name, description) of each argument or result of a function."""
     faults, tensors = list[Fault](), list[tuple[str, TensorDesc]]()
     for index, value in enumerate(values):
         path = f"{name}[{index}]"

@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,16 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
         if is_shown(source):
             join(source, box, read)
     return picture
+
+
+def network_picture(graphs: Iterable[Graph], weights: Collection[str]) -> Picture:
+    """Return the picture of the graphs of a network, side by side; `weights` get no boxes."""
+    whole = Picture()
+    for graph in graphs:
+        part, first = graph_picture(graph, weights), len(whole.boxes)
+        whole.boxes += part.boxes
+        whole.lines += [(start + first, end + first, text) for start, end, text in part.lines]
+    return whole
 
 
 def _outputs(node: Any) -> Sequence[TensorDesc]:

@@ -14,6 +14,7 @@ round results that FLOAT16 arrays would give in FLOAT16 to bfloat16, once.
 import ast
 import builtins
 import collections
+import contextlib
 import enum
 import functools
 import inspect
@@ -350,7 +351,7 @@ class _Family:
         if is_narrow and operator.short_name.startswith(_BITS):
             rule = "be no bfloat16, which is computed as FLOAT32: its bits are others"
             raise DmlError([Fault(operator.c_name, "the type", rule, Unquoted("bfloat16"))])
-        targets = _broadcast(operator, inputs)
+        targets = _broadcast(operator, inputs, values)
         make = functools.partial(_made, operator, inputs, values, types, targets)
         rounded = None
         if is_narrow:
@@ -494,9 +495,16 @@ def _number_types(
     return types
 
 
-def _broadcast(operator: type[Operator], inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _broadcast(
+    operator: type[Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
     """Return the sizes to which each input that must agree with others in sizes is broadcast."""
     targets: dict[str, tuple[int, ...]] = {}
+    known = {name: _shape(array) for name, array in inputs.items()}
+    for name, sizes in operator.broadcast_sizes(known, values).items():
+        with contextlib.suppress(ValueError):  # the descriptor says which sizes disagree
+            if np.broadcast_shapes(known[name] or (), sizes) == sizes:
+                targets[name] = sizes
     for names in operator.inputs_of_equal_sizes():
         shapes = {n: _shape(inputs[n]) or () for n in names if n in inputs}
         if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], _NUMBERS) for n in shapes):

@@ -33,6 +33,9 @@ SLOWER = 1 / 1.05
 """A cell is slower than a peer below this ratio of speeds."""
 WORST = 3
 """How many of the slowest cells of a machine are listed."""
+SLOWEST = 10
+"""How many of the slowest cells of all operators are listed."""
+EXPRESSED = {"eager": "a call", "alone": "a program", "jit": "inside a jax.jit"}
 README_CELLS = {
     "argmax over the last axis": "REDUCE ARGMAX [3] FLOAT32[8,64,256,256]",
     "sum over the first axis": "REDUCE SUM [0] FLOAT32[8,64,256,256]",
@@ -255,6 +258,60 @@ def _scaling() -> str:
     )
 
 
+def _of_all_operators() -> list[str]:
+    """Return the sections of `families.py`: every operator beside its jax.numpy expression."""
+    parts = []
+    for path in sorted(RESULTS.glob("families-*.json")):
+        found = json.loads(path.read_text())
+        cells: dict[str, list[Cell]] = {}
+        for cell in found["cells"].values():
+            cells.setdefault(cell["family"], []).append(cell)
+        rows = [
+            [words, str(len(of)), *(mean(c["ratios"][way] for c in of) for way in EXPRESSED)]
+            for words, of in [*cells.items(), ("**all**", list(found["cells"].values()))]
+        ]
+        worst = sorted(found["cells"], key=lambda name: found["cells"][name]["ratios"]["jit"])
+        slow = [[name, f"{found['cells'][name]['ratios']['jit']:.2f}"] for name in worst[:SLOWEST]]
+        parts += [
+            f"### {_machine(found['environment'])}",
+            table(["", "cells", *EXPRESSED.values()], rows),
+            table(["slowest cells", "inside a jax.jit"], slow),
+        ]
+    return parts
+
+
+def _machine(environment: dict[str, Any]) -> str:
+    device = environment["device"]
+    name = f"{environment['cpu']}, {environment['cores']} cores" if device == "cpu" else device
+    return f"{name}, jax {environment['jax']}"
+
+
+def _networks() -> list[str]:
+    """Return the tables of `onnx_networks.py`."""
+    parts = []
+    for path in sorted(RESULTS.glob("networks-*.json")):
+        found = json.loads(path.read_text())
+        rows = [
+            [
+                name,
+                str(row["nodes"]),
+                str(row["operators"]),
+                f"{row['error']:.0e}",
+                f"{row['first_s']:.1f}",
+                f"{row['ms']:.2f}",
+                f"{row['peer_ms']:.2f}",
+                f"{row['peer_ms'] / row['ms']:.2f}",
+            ]
+            for name, row in found["networks"].items()
+        ]
+        speeds = (row["peer_ms"] / row["ms"] for row in found["networks"].values())
+        rows.append(["**all**", *[""] * 6, mean(speeds)])
+        head = ["", "nodes", "operators", "largest error", "first answer, s"]
+        head += ["ms", "ONNX Runtime, ms", "speedup"]
+        parts += [f"### {_machine(found['environment'])}", table(head, rows)]
+    return parts
+
+
 def page() -> str:
     """Return the page of measurements."""
     cpu, gpu = (SMALLEST[kind] / 1e6 for kind in ("cpu", "gpu"))
@@ -281,6 +338,15 @@ def page() -> str:
         "## Slowest cells",
         "The cells with the lowest speedup over the fastest peer, outputs into given memory.",
         _worst(),
+        "## All operators",
+        "Every operator beside the plain jax.numpy expression, outputs allocated by the call: a "
+        "call by itself, a compiled program of nothing else, a part of a jax.jit.",
+        *_of_all_operators(),
+        "## ONNX networks",
+        "Networks with batch 1, after the first call, beside ONNX Runtime on the CPU. An error is "
+        "a part of the largest absolute value of an output. The first answer includes the time to "
+        "load, lower and compile.",
+        *_networks(),
         "## Several GPUs",
         "NVIDIA H200, by `benchmarks/scaling.py`. [Sharding](guides/sharding.md) says what the "
         "devices send each other.",

@@ -15,17 +15,20 @@ The optimizers differ in one place. With the moments M and V after step T,
 so that an epsilon of optax is the same as sqrt(1 - beta2**T) times as much of DirectML's. With an
 epsilon of 1e-8 both copies learn the same, up to rounding. With a large one they do not, unless
 DirectML's is multiplied by that factor in each step: the program shows both.
+
+Writes out/adam.png.
 """
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from album import photograph
+from album import photograph, write_losses
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
@@ -147,6 +150,8 @@ def main() -> None:
         same, own = differences(step, 0.1)
         print(f"  in step {step}: by {same:.0e}; by {own:.0e} with an epsilon of its own")
         assert own < 1e-6 < same
+    names = ("ADAM_OPTIMIZER", "optax.adam")
+    write_losses(Path("out/adam.png"), dict(zip(names, losses, strict=True)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the examples share: the photograph, and sheets of labelled pictures."""
+"""What the examples share: the photograph, sheets of labelled pictures, and curves of losses."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,4 +33,28 @@ def write_sheet(path: Path, pictures: Mapping[str, ArrayLike], zoom: int = 1) ->
         draw.text((left, head // 2), label, "black", font, anchor="lm")
     path.parent.mkdir(parents=True, exist_ok=True)
     sheet.save(path)
+    print(f"{path} written")
+
+
+def write_losses(path: Path, losses: Mapping[str, np.ndarray]) -> None:
+    """Draws two courses of a loss over each other, and how far they are apart."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("no picture without matplotlib")
+        return
+    first, second = losses.values()
+    steps, blue = np.arange(1, len(first) + 1), "#20639b"
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for values, style, width, colour in ((first, "-", 6, "#f2b134"), (second, ":", 2, blue)):
+        left.plot(steps, values, style, linewidth=width, color=colour)
+    left.set_title("The loss in each step, twice")
+    left.legend(list(losses))
+    right.semilogy(steps, abs(first / second - 1), ".", color=blue)
+    right.set_title("Where the two differ: by which part of the loss")
+    for axes in (left, right):
+        axes.set_xlabel("step")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
     print(f"{path} written")

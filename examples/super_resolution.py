@@ -1,16 +1,19 @@
 """Learns to enlarge one photograph three times, and shows what it makes of a face it has not seen.
 
     python examples/super_resolution.py
+    python -m dml_jax.pydirectml examples/pydirectml_super_resolution.py
 
-A small network of plain JAX convolutions looks at the small picture and gives 27 channels a pixel;
-`dml_jax.depth_to_space` lays them out as blocks of 3 x 3 pixels, which are added to the bicubic
-enlargement; `dml_jax.clip` keeps the result a picture.
+The network is made of DirectML's operators. AVERAGE_POOLING makes a picture small; CONVOLUTIONs
+look at the small picture and give 27 channels a pixel; DEPTH_TO_SPACE lays these out as blocks of
+3 x 3 pixels, which are added to the enlargement by UPSAMPLE_2D; CLIP keeps the result a picture.
+The second command is a PyDirectML program: it reads the weights that the first one saves, builds
+the same network as a graph, and enlarges the same face.
 
-Trained on random patches of the photograph that do not touch the face, which are made small after
-they are cut out; tested on the face. So no pixel of the face takes part in training, though its
-surroundings come from the same photograph: this is a network for one photograph, not for all.
+The network learns from random patches of the photograph that do not touch the face, and is tested
+on the face. So no pixel of the face takes part in training, though its surroundings come from the
+same photograph: this is a network for one photograph, not for all.
 
-Writes out/super_resolution.png.
+Writes out/super_resolution.png, and the weights as out/super_resolution.npz.
 """
 
 import argparse
@@ -23,33 +26,33 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from album import photograph, write_sheet
-from jax import lax
 
 import dml_jax
+from dml_jax import ActivationLeakyRelu, Size2D
 
 FACTOR = 3
 FACE = (slice(0, 192), slice(120, 312))  # rows and columns, both multiples of FACTOR
 PATCH = 72  # pixels of the large picture
+SLOPE = 0.1  # of the activation below 0
 
 Parameters = list[tuple[jax.Array, jax.Array]]
 
 
-def resized(pictures: jax.Array, factor: float) -> jax.Array:
-    """Bicubic; averages first where it makes smaller. Cubics overshoot, pictures do not."""
-    *lead, height, width = pictures.shape
-    shape = (*lead, round(height * factor), round(width * factor))
-    return dml_jax.clip(jax.image.resize(pictures, shape, "cubic"), 0, 1)
+def reduced(pictures: jax.Array) -> jax.Array:
+    """Return the pictures, FACTOR times as small: means of blocks of pixels."""
+    block, none, ones = [FACTOR, FACTOR], [0, 0], [1, 1]
+    return dml_jax.average_pooling(pictures, block, block, none, none, ones, include_padding=False)
 
 
 def network(key: jax.Array, width: int = 32, layers: int = 4) -> Parameters:
-    """Kernels and biases. The last are zero, so that training starts from bicubic."""
+    """Return filters and biases. The last are zero, so that training starts from UPSAMPLE_2D."""
     channels = [3] + [width] * (layers - 1) + [3 * FACTOR**2]
     parameters = []
     for index, (before, after) in enumerate(itertools.pairwise(channels)):
         side = 5 if index == 0 else 3
         scale = 0 if index == layers - 1 else (2 / (before * side**2)) ** 0.5
         kernel = jax.random.normal(jax.random.fold_in(key, index), (after, before, side, side))
-        parameters.append((scale * kernel, jnp.zeros((after, 1, 1))))
+        parameters.append((scale * kernel, jnp.zeros((1, after, 1, 1))))
     return parameters
 
 
@@ -57,19 +60,26 @@ def enlarged(parameters: Parameters, small: jax.Array) -> jax.Array:
     """[N, 3, H, W] -> [N, 3, 3H, 3W]; a little below 0 and above 1, too."""
     x = small - 0.5
     for index, (kernel, bias) in enumerate(parameters):
-        x = jax.nn.leaky_relu(x, 0.1) if index else x
-        x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME") + bias
-    return resized(small, FACTOR) + dml_jax.depth_to_space(x, FACTOR)
+        is_last = index == len(parameters) - 1
+        activation = None if is_last else ActivationLeakyRelu.fused(alpha=SLOPE)
+        border = [kernel.shape[2] // 2] * 2
+        x = dml_jax.convolution(
+            *(x, kernel, bias),
+            start_padding=border,
+            end_padding=border,
+            fused_activation=activation,
+        )
+    between = dml_jax.upsample_2d(small, Size2D(width=FACTOR, height=FACTOR), "LINEAR")
+    return dml_jax.add(between, dml_jax.depth_to_space(x, FACTOR))
 
 
 def loss(parameters: Parameters, large: jax.Array) -> jax.Array:
-    """The mean squared error, taken before the clip.
+    """Return the mean squared error, computed before the clip.
 
-    The gradient of CLIP is 0 at and beyond its bounds: a pixel that is wrongly there would learn
-    nothing. From bicubic on few are, and both ways end within 0.1 dB of one another; but started
-    with all pixels above 1, this way comes back, and the loss after the clip never moves.
+    The gradient of CLIP is 0 at its bounds and beyond them: a pixel that is wrongly there would
+    learn nothing.
     """
-    return jnp.mean((enlarged(parameters, resized(large, 1 / FACTOR)) - large) ** 2)
+    return jnp.mean((enlarged(parameters, reduced(large)) - large) ** 2)
 
 
 def upscale(parameters: Parameters, small: jax.Array) -> jax.Array:
@@ -127,10 +137,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
             print(f"step {count}: loss {np.mean(values[-100:]):.6f}")
 
     face = jnp.asarray(picture[:, :, *FACE])
-    small = resized(face, 1 / FACTOR)
+    small = reduced(face)
+    cubic = jax.image.resize(small, face.shape, "cubic")
     made = {
         "low resolution": small.repeat(FACTOR, 2).repeat(FACTOR, 3),
-        "bicubic": resized(small, FACTOR),
+        "bicubic": dml_jax.clip(cubic, 0, 1),  # cubics overshoot, pictures do not
         "learned": upscale(parameters, small),
     }
     quality = {name: psnr(result, face) for name, result in made.items()}
@@ -138,6 +149,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     for label in labels:
         print(label)
     write_sheet(Path("out/super_resolution.png"), {**labels, "original": face}, zoom=2)
+    weights = {}
+    for number, (kernel, bias) in enumerate(parameters, 1):
+        weights |= {f"filter{number}": kernel, f"bias{number}": bias}
+    np.savez(Path("out/super_resolution.npz"), **weights)
+    print("out/super_resolution.npz written")
     return quality
 
 

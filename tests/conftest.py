@@ -1,7 +1,11 @@
 """What every test runs under: 64-bit types, no implicit promotion, eight devices."""
 
+import datetime
+import json
 import os
+import platform
 import signal
+from pathlib import Path
 
 # Read when the backend starts, so it has to stand before any array is made.
 os.environ["XLA_FLAGS"] = (
@@ -28,6 +32,28 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser):
+    parser.addoption("--ran", type=Path, help="add the counts of this run to a JSON file")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config):
+    path: Path | None = config.getoption("--ran")
+    if path is None or hasattr(config, "workerinput"):
+        return
+    device = jax.devices()[0]
+    outcomes = ("passed", "failed", "error", "skipped")
+    row = {
+        "device": device.device_kind if device.platform != "cpu" else platform.machine(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "tests": " ".join(config.args) if config.args_source.name == "ARGS" else "all",
+        **{outcome: len(terminalreporter.stats.get(outcome, [])) for outcome in outcomes},
+        "date": datetime.date.today().isoformat(),
+    }
+    runs = json.loads(path.read_text()) if path.exists() else []
+    path.write_text(json.dumps([*runs, row], indent=1) + "\n")
 
 
 @pytest.fixture

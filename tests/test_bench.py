@@ -19,12 +19,14 @@ import pytest
 import table
 from click.testing import CliRunner, Result
 
+import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import measure, memory
-from dml_jax.bench.cells import REPRESENTATIVES, TYPES, cells
-from dml_jax.bench.measure import Bench
+from dml_jax.bench.arithmetic import operations
+from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
+from dml_jax.bench.measure import Bench, Measured
 from dml_jax.bench.memory import Data, jax_contenders, programs
-from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
+from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 
@@ -400,6 +402,66 @@ def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
     result = bench("-o", "chart.svg")
     assert result.exit_code == 1
     assert 'pip install "dml-jax[show]"' in result.stderr
+
+
+# The roofline.
+
+
+def test_operations_are_those_of_the_textbook():
+    """A product of [m, k] and [k, n] takes m n k multiplications and as many additions."""
+    a, b = TensorDesc("FLOAT32", [1, 1, 64, 32]), TensorDesc("FLOAT32", [1, 1, 32, 16])
+    plain = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 0}
+    matrices = dml_jax.Gemm.infer(a_tensor=a, b_tensor=b, **plain)
+    assert operations(matrices.part, matrices.inputs) == 2 * 64 * 32 * 16
+    steps, sequences, width, hidden = 50, 4, 8, 32
+    sizes = [1, steps, sequences, width], [1, 1, hidden, width], [1, 1, hidden, hidden]
+    x, weight, recurrence = (TensorDesc("FLOAT32", s) for s in sizes)
+    network = dml_jax.Rnn.infer(
+        input_tensor=x,
+        weight_tensor=weight,
+        recurrence_tensor=recurrence,
+        activation_descs=[dml_jax.ActivationTanh.fused()],
+        direction="FORWARD",
+    )
+    products = 2 * steps * sequences * hidden * (width + hidden)
+    assert products <= operations(network.part, network.inputs) < 1.2 * products
+    copy = dml_jax.Tile.infer(input_tensor=a, repeats=[1, 1, 2, 1])
+    assert operations(copy.part, copy.inputs) == 0
+
+
+def test_the_roof_is_the_lower_limit():
+    """100 bytes at 10 a second take 10 s; 40 operations at 8 a second take 5 s."""
+    tensor = TensorDesc("UINT8", [50])
+    cell = Cell("TILE", "", dml_jax.Tile.infer(input_tensor=tensor, repeats=[1]))
+    times = {"donated": Times(20.0, 20.0, 20.0, 1, 1, None)}
+    assert Measured(cell, times, 10, 40, 8).of_roof() == 0.5
+    assert Measured(cell, times, 10, 400, 8).of_roof() == 2.5
+    assert Measured(cell, times, 10).of_roof() == 0.5
+
+
+def test_the_roofline_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measure, "MULTIPLIED", 64)
+    picture, target = tmp_path / "roof.svg", tmp_path / "roof.json"
+    words = ["--operator", "GEMM", "--operator", "TILE", "--roofline", "-o", str(picture)]
+    result = bench(*words, "--dtype", "FLOAT32", "--json", str(target), *QUICK)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert re.fullmatch(r"product [\d.]+ GFLOP/s \(FLOAT32\)", lines[2])
+    assert lines[3].split()[-6:] == ["MB", "FLOP/B", "Time", "GFLOP/s", "Of", "roof"]
+    assert re.search(
+        r"The ridge, where both limits meet, in FLOP/B: [\d.]+ \(FLOAT32\)", result.stdout
+    )
+    found = json.loads(target.read_text())
+    assert found["product_gflop_s"]["FLOAT32"] > 0
+    product = next(c for c in found["cells"] if c["operator"] == "GEMM")
+    assert product["operations"] == 2 * product["sizes"][-1] ** 3
+    text = picture.read_text()
+    assert "GEMM NONE" in text and "TILE" not in text
+    assert re.search(r"ridge [\d.]+ FLOP/B", text)
+
+
+# The package.
 
 
 def test_nothing_else_in_the_package_needs_the_bench():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,11 +23,14 @@ from dml_jax import (
     ConstantNode,
     DmlError,
     ElementWiseClip,
+    Graph,
+    GraphBuilder,
     Join,
     Reduce,
     Split,
     TensorDesc,
     compile,
+    gemm,
 )
 
 T = TensorDesc
@@ -576,3 +580,64 @@ def test_memory_may_have_any_shape(shape: tuple[int, ...]):
 def test_zeros_are_no_transfer_by_accident():
     with jax.transfer_guard("disallow"):
         assert Buffer.of(SOME).array.shape == (3, 4)
+
+
+# Constants of graphs.
+
+
+def product(rows: int, size: int) -> tuple[Graph, np.ndarray, np.ndarray]:
+    """Return the graph of x times a constant, x, and the product in float64."""
+    x, weights = values(1, 1, rows, size), values(1, 1, size, 8)
+    builder = GraphBuilder()
+    y = gemm(builder.input_tensor("x", T("FLOAT32", x.shape)), builder.constant(weights))
+    return builder.build([y]), x, x.astype(np.float64) @ weights
+
+
+def test_constants_are_arguments():
+    lengths = []
+    for size in (64, 4096):
+        graph, x, expected = product(2, size)
+        compiled = compile(graph)
+        assert compiled.cost().bytes_in == x.nbytes + size * 8 * 4
+        target = Buffer.of(graph.outputs[0])
+        compiled.bind([Buffer(x)], [target]).dispatch()
+        for result in (compiled(x), target.array, graph(x), jax.jit(graph)(x)):
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+        program = jax.jit(lambda x, *held, graph=graph: graph.whole(x, constants=held))
+        lengths.append(len(program.lower(x, *graph.constants).as_text()))
+    assert lengths[1] < lengths[0] + 100
+
+
+def test_constants_are_sent_once(monkeypatch: pytest.MonkeyPatch):
+    graph, x, expected = product(2, 128)
+    compiled = compile(graph)
+    sent: list[Any] = []
+    put = jax.device_put
+    monkeypatch.setattr(jax, "device_put", lambda a, *p: sent.append(a) or put(a, *p))
+    for device in jax.devices()[:1] * 2 + SEVERAL[1:2] * 2:
+        placed = put(x, device)
+        result = graph(placed)
+        assert result.devices() == {device}
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+    assert len(sent) == 2  # one to each device
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x), expected, rtol=1e-4, atol=1e-3)
+    assert len(sent) == 3
+
+
+def test_constants_beside_sharded_inputs():
+    mesh = Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharding = NamedSharding(mesh, PartitionSpec(None, None, "d"))
+    graph, x, expected = product(16, 128)
+    for given in (sharding, (sharding,)):
+        compiled = compile(graph, in_shardings=given, out_shardings=sharding)
+        result = compiled(jax.device_put(x, sharding))
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+        assert "all-" not in compiled.as_text()
+    np.testing.assert_allclose(graph(jax.device_put(x, sharding)), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_an_exported_program_has_its_constants():
+    graph, x, expected = product(2, 128)
+    program = jax.export.deserialize(bytearray(compile(graph).export()))
+    np.testing.assert_allclose(program.call(x), expected, rtol=1e-4, atol=1e-3)

@@ -9,19 +9,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import pytest
+from jax import lax
+from onnx import numpy_helper, parser
 from PIL import Image
+
+from dml_jax import Graph, OperatorNode
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
 
-def run(script: Path, *arguments: str, **environment: str) -> str:
+def run(script: Path | str, *arguments: str | Path, **environment: str) -> str:
     """What the script prints; it runs in the current folder, on the CPU as it is."""
     inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(script), *arguments],
+        [sys.executable, "-W", "error", str(script), *map(str, arguments)],
         env={**inherited, "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1", **environment},
         capture_output=True,
         encoding="utf-8",
@@ -60,10 +67,25 @@ def test_super_resolution_beats_bicubic():
     np.testing.assert_array_equal(face * 255, np.asarray(crop))
     for picture, value in zip(made, quality.values(), strict=True):
         assert decibels(picture, face) == pytest.approx(value, abs=0.05)
-    # Pillow's bicubic is the same filter, up to the edges and to whole steps between.
-    cubic = Image.Resampling.BICUBIC
-    peer = np.asarray(crop.resize((64, 64), cubic).resize((192, 192), cubic)) / 255
+    # Pillow's bicubic is the same filter.
+    peer = np.asarray(crop.reduce(3).resize((192, 192), Image.Resampling.BICUBIC)) / 255
     assert quality["bicubic"] == pytest.approx(decibels(peer, face), abs=0.1)
+
+    run("-m", "dml_jax.pydirectml", EXAMPLES / "pydirectml_super_resolution.py")
+    program = np.asarray(Image.open("out/pydirectml_super_resolution.png"), np.float64) / 255
+    # Both round to 255 steps, of sums in another order.
+    np.testing.assert_allclose(program, made[2], atol=1.01 / 255)
+    assert decibels(program, face) == pytest.approx(quality["learned"], abs=0.01)
+
+
+def test_the_pydirectml_program_says_what_it_needs():
+    command = [sys.executable, "-m", "dml_jax.pydirectml"]
+    script = str(EXAMPLES / "pydirectml_super_resolution.py")
+    result = subprocess.run([*command, script], capture_output=True, encoding="utf-8")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "out/super_resolution.npz is missing: run examples/super_resolution.py first\n"
+    )
 
 
 def test_super_resolution_trains_beside_the_face(monkeypatch: pytest.MonkeyPatch):
@@ -163,6 +185,85 @@ def test_adam_learns_as_much_as_optax():
     assert float(reached["directml"]) < 0.8 * float(mean)
     assert float(reached["directml"]) == pytest.approx(float(reached["optax"]), abs=0.02)
     assert len(re.findall(r"^  in step \d+: by \S+; by \S+ with an epsilon", printed, re.M)) == 3
+
+
+def test_the_training_graph_learns_as_jax_grad_does():
+    printed = run(EXAMPLES / "training_graph.py", "--steps", "40")
+    (first,) = re.findall(r"by (\S+) of themselves in the first 20 steps", printed)
+    assert float(first) < 1e-5
+    right = re.findall(r"^(.+): (\S+)% of 1000 new pictures", printed, re.M)
+    assert [name for name, _ in right] == ["jax.grad", "graph"]
+    assert all(float(part) > 50 for _, part in right)  # a guess is right in 25
+    assert np.asarray(Image.open("out/training_graph.png")).shape == (400, 1000, 4)
+    saved = Graph.load("out/training_graph.json")
+    names = {n.operator.short_name for n in saved.nodes if isinstance(n, OperatorNode)}
+    gradients = {"ACTIVATION_RELU_GRAD", "AVERAGE_POOLING_GRAD", "MAX_POOLING_GRAD"}
+    assert names > {*gradients, "ADAM_OPTIMIZER", "CONVOLUTION", "GEMM"}
+
+
+def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    module = importlib.import_module("training_graph")
+    pictures, labels = module.drawn(module.BATCH, seed=3)
+    state = module.started(jax.random.key(1))
+
+    def loss(p: dict[str, jax.Array]) -> jax.Array:
+        x = lax.conv(pictures, p["filter1"], (1, 1), "SAME") + p["bias1"]
+        window = ((1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        x = lax.reduce_window(jax.nn.relu(x), -jnp.inf, lax.max, *window)
+        x = jax.nn.relu(lax.conv(x, p["filter2"], (1, 1), "SAME") + p["bias2"])
+        x = lax.reduce_window(x, 0.0, lax.add, *window) / 4
+        logits = x.reshape(len(x), -1) @ p["weights"][0, 0] + p["bias3"][0, 0]
+        return -(jax.nn.log_softmax(logits) * labels[0, 0]).sum(1).mean()
+
+    value, gradients = jax.value_and_grad(loss)(state.parameters)
+    results = module.training_graph(state)(pictures, labels, *jax.tree.leaves(state))
+    assert results[0].item() == pytest.approx(float(value), rel=1e-6)
+    after = jax.tree.unflatten(jax.tree.structure(state), results[1:])
+    assert after.step.item() == 2
+    for name, gradient in gradients.items():  # the first moment is 0 before the step
+        np.testing.assert_allclose(after.first_moment[name] * 10, gradient, rtol=1e-4, atol=1e-6)
+
+
+CLASSIFIER = """
+<ir_version: 10, opset_import: ["": 18]>
+small (float[batch, 3, 224, 224] x) => (float[batch, 4] chances)
+<int64[2] sizes = {0, -1}>
+{
+    fine = Conv<strides = [4, 4]>(x, filter)
+    coarse = Conv<strides = [8, 8]>(fine, filter2)
+    active = Relu(coarse)
+    flat = Reshape(active, sizes)
+    logits = Gemm(flat, dense, bias)
+    chances = Softmax<axis = 1>(logits)
+}
+"""
+
+
+def test_a_network_is_tuned_saved_exported_and_sharded():
+    random, model = np.random.default_rng(0), parser.parse_model(CLASSIFIER)
+    shapes = {"filter": (8, 3, 4, 4), "filter2": (8, 8, 8, 8), "dense": (392, 4), "bias": (4,)}
+    before = {n: random.normal(0, 0.05, s).astype(np.float32) for n, s in shapes.items()}
+    model.graph.initializer.extend(numpy_helper.from_array(w, n) for n, w in before.items())
+    Path("small.onnx").write_bytes(model.SerializeToString())
+    printed = run(EXAMPLES / "onnx_fine_tune.py", "small.onnx", "--steps", "20")
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", printed, re.M)]
+    assert losses[1] < losses[0]
+    assert "8 devices: 4 pictures each; nothing is sent\n" in printed
+    assert re.findall(r"^(.+): differs by", printed, re.M) == ["JAX alone", "several devices"]
+    assert np.asarray(Image.open("out/onnx_fine_tune.png")).shape == (512, 1852, 3)
+
+    after = np.load("out/onnx_fine_tune.npz")
+    changed = {name for name, w in before.items() if not np.array_equal(w, after[name])}
+    assert changed == {"filter2", "dense", "bias"}
+    for tensor in model.graph.initializer:  # ONNX Runtime answers as JAX alone did
+        if tensor.name in changed:
+            tensor.CopyFrom(numpy_helper.from_array(after[tensor.name], tensor.name))
+    pictures = np.load("out/pictures.npy")
+    x = (pictures - np.array([[[0.485]], [[0.456]], [[0.406]]], np.float32)) / np.float32(0.226)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(np.load("out/answers.npy"), np.asarray(expected), atol=1e-5)
 
 
 def test_scaling_measures_every_number_of_devices():

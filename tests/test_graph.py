@@ -171,6 +171,14 @@ def test_one_output_is_no_tuple_and_names_have_defaults():
     np.testing.assert_array_equal(g(KEPT), np.ones((2, 2)))
 
 
+def test_names_of_inputs_and_outputs_are_refused_in_order():
+    builder, names = GraphBuilder(), [f"tensor {index}" for index in range(9)]
+    inputs = [builder.input_tensor(name, TensorDesc("FLOAT32", [2, 2])) for name in names]
+    with pytest.raises(DmlError) as refused:
+        builder.build({name: -x for name, x in zip(names, inputs, strict=True)})
+    assert [fault.value for fault in refused.value.faults] == names
+
+
 def test_it_has_the_face_of_an_operator():
     g = graph()
     assert g.c_name == "DML_GRAPH_DESC"

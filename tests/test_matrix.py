@@ -1,5 +1,6 @@
 """Products of matrices: precision, rounding, sums that wrap, levels, and ONNX Runtime's answers."""
 
+import math
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from dml_jax import (
     DmlError,
     ElementWiseClip,
     Gemm,
+    GraphBuilder,
     MatrixMultiplyInteger,
     TensorDesc,
 )
@@ -71,6 +73,36 @@ def test_c_counts_where_beta_is_0():
     a = np.ones((1, 1), np.float32)
     assert np.isnan(dml_jax.gemm(a, a, a * np.nan, beta=0.0)).all()
     assert dml_jax.gemm(a, a, a * 8, beta=0.0).tolist() == [[1]]
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (2, 1), (1, 1), (3,), (2, 3)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_the_function_broadcasts_c(sizes: tuple[int, ...], is_turned: bool):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-9, 9, s).astype(np.float32) for s in ((2, 4), (4, 3)))
+    c = np.arange(math.prod(sizes), dtype=np.float32).reshape(sizes)
+    turned = "TRANSPOSE" if is_turned else "NONE"
+    left, right = (a.T, b.T) if is_turned else (a, b)
+    how: Any = {"trans_a": turned, "trans_b": turned, "beta": 2.0}
+    np.testing.assert_array_equal(dml_jax.gemm(left, right, c, **how), a @ b + 2 * c)
+    slope = jax.grad(lambda c: dml_jax.gemm(left, right, c, **how).sum())(c)
+    np.testing.assert_array_equal(slope, np.full(sizes, 2 * 6 / c.size))
+
+    builder = GraphBuilder()
+    inputs = [
+        builder.input_tensor(n, TensorDesc.of(x))
+        for n, x in zip("abc", (left, right, c), strict=True)
+    ]
+    graph = builder.build(dml_jax.gemm(*inputs, **how))
+    assert len(graph.nodes) == 1
+    np.testing.assert_array_equal(graph(left, right, c), a @ b + 2 * c)
+
+
+def test_the_function_refuses_c_of_other_sizes():
+    a = np.ones((2, 2), np.float32)
+    with pytest.raises(DmlError, match="GEMM"):
+        dml_jax.gemm(a, a, np.ones((3, 2), np.float32))
+    assert dml_jax.gemm(a, a, 5.0).tolist() == [[7, 7], [7, 7]]
 
 
 def test_c_of_one_row_by_strides():

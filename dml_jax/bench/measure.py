@@ -3,7 +3,7 @@
 import os
 import platform as machine
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -14,14 +14,16 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax import __version__
+from dml_jax.bench.arithmetic import operations, product
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.memory import Data, jax_contenders, programs, sets_moving, wide
+from dml_jax.bench.memory import WAYS, Data, jax_contenders, programs, sets_moving, wide
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, last_cache_bytes
 from dml_jax.tensor import TensorDesc
 
 COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
+MULTIPLIED, MULTIPLIED_QUEUED = 2048, 8192  # rows of the matrices of a product
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Measured:
     cell: Cell
     times: Mapping[str, Times]
     copy: float
+    operations: float = 0.0  # on floating-point numbers, of a call
+    peak: float = 0.0  # operations a second of a product of the type; 0 without one
 
     def rate(self, way: str = "donated") -> float:
         """Bytes that must move, a second."""
@@ -39,6 +43,16 @@ class Measured:
     def share(self, way: str = "donated") -> float:
         """The rate as a part of the copy's."""
         return self.rate(way) / self.copy
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte that must move."""
+        return self.operations / self.cell.bytes
+
+    def of_roof(self, way: str = "donated") -> float:
+        """The least time that memory or arithmetic takes, as a part of the time."""
+        arithmetic = self.operations / self.peak if self.peak else 0.0
+        return max(self.cell.bytes / self.copy, arithmetic) / self.times[way].median
 
     def to_json(self) -> dict[str, Any]:
         """Return times in microseconds and rates in GB/s."""
@@ -52,6 +66,8 @@ class Measured:
             "bytes_in": cell.bytes_in,
             "bytes_out": cell.bytes_out,
             "copy_gb_s": round(self.copy / 1e9, 2),
+            **({"operations": self.operations} if self.operations else {}),
+            **({"peak_gflop_s": round(self.peak / 1e9, 2)} if self.peak else {}),
             "times": {
                 way: times.to_json()
                 | {"gb_s": round(self.rate(way) / 1e9, 2), "of_copy": round(self.share(way), 4)}
@@ -66,14 +82,21 @@ def changed(x: jax.Array) -> jax.Array:
 
 
 class Bench:
-    """Measures cells on a device, in some `WAYS`, with about so many seconds for each."""
+    """Measures cells on a device, in some `WAYS`, with about so many seconds for each.
 
-    def __init__(self, device: Any, seconds: float, ways: Sequence[str] = ("donated",)):
+    With `arithmetic` it also counts operations, and measures a product of each floating type.
+    """
+
+    def __init__(
+        self, device: Any, seconds: float, ways: Sequence[str] = WAYS[:1], arithmetic: bool = False
+    ):
         self.device = device
         self.seconds = seconds
         self.ways = ways
+        self.arithmetic = arithmetic
         self.data = Data(device)
         self._copies: dict[TensorDataType, tuple[Contender, int]] = {}
+        self._peaks: dict[TensorDataType, float] = {}
 
     def _copy(self, data_type: TensorDataType) -> tuple[Contender, int]:
         """Return a copy of a large array, and the bytes that it moves."""
@@ -81,12 +104,28 @@ class Bench:
             size = COPIED_QUEUED if is_queued(self.device) else COPIED
             tensor = TensorDesc(data_type, [size // data_type.element_size])
             sets = sets_moving(2 * size, self.device)
-            with jax.enable_x64(data_type.bits == 64):
-                compiled = programs(changed, [tensor], [tensor], self.device, sets)
-                inputs = [(self.data.array(tensor),) for _ in range(sets)]
-                copy = jax_contenders(compiled, inputs, [tensor], self.data)["donated"]
-            self._copies[data_type] = copy, 2 * size
+            self._copies[data_type] = self._plain(changed, 1, tensor, sets), 2 * size
         return self._copies[data_type]
+
+    def _plain(
+        self, function: Callable[..., Any], count: int, tensor: TensorDesc, sets: int
+    ) -> Contender:
+        """Return a function of `count` tensors like `tensor`, and to such a one, to be timed."""
+        with jax.enable_x64(tensor.data_type.bits == 64):
+            compiled = programs(function, [tensor] * count, [tensor], self.device, sets)
+            inputs = [tuple(self.data.array(tensor) for _ in range(count)) for _ in range(sets)]
+            return jax_contenders(compiled, inputs, [tensor], self.data)["donated"]
+
+    def _peak(self, data_type: TensorDataType) -> float:
+        """Return the operations a second of a product of large matrices; 0 for integers."""
+        if not data_type.name.startswith("FLOAT"):
+            return 0.0
+        if data_type not in self._peaks:
+            size = MULTIPLIED_QUEUED if is_queued(self.device) else MULTIPLIED
+            contender = self._plain(product, 2, TensorDesc(data_type, [size, size]), 2)
+            times = interleaved({"product": contender}, 2, seconds=max(self.seconds, 0.3))
+            self._peaks[data_type] = 2 * size**3 / times["product"].median
+        return self._peaks[data_type]
 
     def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Measure each cell; nothing is compiled while something is timed."""
@@ -101,8 +140,10 @@ class Bench:
                 for way in self.ways:  # apart: new pages leave the caches cold
                     group = {way: contenders[way], **({} if times else {"copy": copy})}
                     times |= interleaved(group, sets, seconds=self.seconds, keep={"copy"})
+                work = operations(function.part, function.inputs) if self.arithmetic else 0.0
             copied = size / times.pop("copy").median
-            yield Measured(cell, times, copied)
+            peak = self._peak(cell.tensor.data_type) if self.arithmetic else 0.0
+            yield Measured(cell, times, copied, work, peak)
 
 
 def environment(device: Any) -> dict[str, Any]:

@@ -26,27 +26,39 @@ def copies(measured: Sequence[Measured]) -> dict[str, float]:
     return {name: round(statistics.median(found), 2) for name, found in rates.items()}
 
 
-def cell_table(measured: Sequence[Measured], allocated: bool = False) -> Any:
-    """Return a row for each cell; with `allocated` also the time of calls that allocate."""
+def cell_table(
+    measured: Sequence[Measured], allocated: bool = False, roofline: bool = False
+) -> Any:
+    """Return a row for each cell.
+
+    Args:
+        measured: the cells.
+        allocated: whether to show the time of calls that allocate.
+        roofline: whether to show arithmetic, and the share of the roof in place of the copy's.
+    """
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("Operator", overflow="fold")
     table.add_column("Largest tensor", no_wrap=True)
-    for name in ("MB", "Time", *["Allocated"] * allocated, "GB/s", "Of copy"):
+    columns = ["MB", *["FLOP/B"] * roofline, "Time", *["Allocated"] * allocated]
+    columns += ["GFLOP/s", "Of roof"] if roofline else ["GB/s", "Of copy"]
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for m in measured:
         time = m.times["donated"]
         spread = (time.high - time.low) / 2 / time.median
+        share = m.of_roof() if roofline else m.share()
         table.add_row(
             m.cell.label,
             m.cell.tensor.shown(),
             f"{m.cell.bytes / 1e6:.3g}",
+            *([f"{m.intensity:.3g}"] if roofline else []),
             f"{shown_time(time.median)} ±{spread:4.0%}",
             *([shown_time(m.times["allocated"].median)] if allocated else []),
-            f"{m.rate() / 1e9:.3g}",
-            f"{m.share():.2f}",
-            style="" if m.share() >= 0.8 else "yellow" if m.share() >= 0.4 else "red",
+            f"{(m.operations / time.median if roofline else m.rate()) / 1e9:.3g}",
+            f"{share:.2f}",
+            style="" if share >= 0.8 else "yellow" if share >= 0.4 else "red",
         )
     return table
 
@@ -56,15 +68,17 @@ def shown_time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def summary(measured: Sequence[Measured]) -> str:
+def summary(measured: Sequence[Measured], roofline: bool = False) -> str:
     """Sum up the cells of at least `SMALLEST` bytes: the geometric mean, and the lowest."""
-    shares = {m.cell.name: m.share() for m in measured if m.cell.bytes >= SMALLEST}
+    large = [m for m in measured if m.cell.bytes >= SMALLEST]
+    shares = {m.cell.name: m.of_roof() if roofline else m.share() for m in large}
     if not shares:
         return f"{len(measured)} cells, none of 1 MB or more: they measure the cost of a call"
     lowest = min(shares, key=shares.__getitem__)
     mean = statistics.geometric_mean(shares.values())
+    limit = "the roof" if roofline else "a copy's bandwidth"
     return (
-        f"Of a copy's bandwidth, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
+        f"Of {limit}, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
         f"{len(shares)}).\nThe lowest: {shares[lowest]:.2f}, {lowest}"
     )
 

@@ -1,4 +1,4 @@
-"""`dml-jax bench`: the memory bandwidth of a device, and the share of it that operators reach."""
+"""`dml-jax bench`: the limits of a device, and the share of them that operators reach."""
 
 import json
 import shutil
@@ -55,19 +55,21 @@ NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete":
 @click.option("--mb", "sizes", **SIZES, help="MB of the largest tensor. Default: 8 and 64.")
 @click.option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
+@click.option("--roofline", is_flag=True, help="Also find the peak of a product; draw both limits.")
 @click.option("--quick", is_flag=True, help="One variant of each in FLOAT32; half a minute.")
 @click.option(
     "--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples for each cell."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
-@click.option("-o", "--output", type=FILE, help="Draw the bandwidth chart: .svg or .png.")
+@click.option("-o", "--output", type=FILE, help="Draw the chart, or the roofline: .svg or .png.")
 def bench(
     operators: list[str],
     types: list[str],
     sizes: tuple[float, ...],
     model: Path | None,
     adapter: str,
+    roofline: bool,
     quick: bool,
     seconds: float,
     verbose: bool,
@@ -77,15 +79,18 @@ def bench(
     """Measure the memory bandwidth of a device, and the share of it that operators reach.
 
     A plain copy of a large array measures the bandwidth. Each cell is an operator with its
-    attributes, type and sizes; it is timed in turn with the copy.
+    attributes, type and sizes; it is timed in turn with the copy. With --roofline a product of
+    large matrices measures the peak of arithmetic, and cells are held against both limits.
 
     \b
     dml-jax bench --quick -o bandwidth.svg
     dml-jax bench --operator REDUCE --dtype FLOAT16
     dml-jax bench --operator TILE --mb 16 --mb 256 --json tile.json
     dml-jax bench --model model.json
+    dml-jax bench --roofline -o roofline.svg
     """  # noqa: D301  (click reads \b as a control character)
     from dml_jax.bench import report
+    from dml_jax.bench import roofline as roofs
     from dml_jax.bench.measure import Bench, environment
     from dml_jax.bench.memory import WAYS
     from dml_jax.files import check_writable, write_whole
@@ -101,33 +106,40 @@ def bench(
         if json_file is not None and to_stdout:
             check_writable(Path(json_file))
         device = find_device(adapter, "--adapter")
-        chosen = _cells(operators, types, sizes, model, quick)
+        chosen = _cells(operators, types, sizes, model, quick, roofline)
         known = environment(device)
         title = f"{name_of(device)}, {known['cpu']}, jax {known['jax']}"
-        run = Bench(device, seconds, WAYS if verbose else WAYS[:1])
+        run = Bench(device, seconds, WAYS if verbose else WAYS[:1], roofline)
         measured, interrupted = [], False
         try:
             for _, found in zip(_shown(chosen, quick), run.run(chosen), strict=False):
                 measured.append(found)
         except KeyboardInterrupt:  # what is measured is reported
             interrupted = True
-        copies = report.copies(measured)
+        copies, peaks = report.copies(measured), roofs.peaks(measured)
         if to_stdout and measured:
             copied = ", ".join(f"copy {rate:.3g} GB/s ({name})" for name, rate in copies.items())
-            click.echo(f"{title}\n{copied}")
-            _print(report.cell_table(measured, verbose), report.COLUMNS)
-            click.echo("\n".join([report.LEGEND, *[report.ALLOCATED] * verbose]))
-            click.echo(report.summary(measured))
+            made = ", ".join(f"product {r:.4g} GFLOP/s ({name})" for name, r in peaks.items())
+            click.echo("\n".join(filter(None, [title, copied, made])))
+            _print(report.cell_table(measured, verbose, roofline), report.COLUMNS)
+            legend = roofs.LEGEND if roofline else report.LEGEND
+            ridges = [roofs.ridges(measured)] if roofline else []
+            click.echo("\n".join([legend, *[report.ALLOCATED] * verbose]))
+            click.echo("\n".join([report.summary(measured, roofline), *ridges]))
         # A file of an earlier run is worth more than an empty one.
         if json_file is not None and (measured or not to_stdout):
             made = [m.to_json() for m in measured]
             value = {"environment": known, "copy_gb_s": copies, "cells": made}
+            value |= {"product_gflop_s": peaks} if roofline else {}
             text = json.dumps(value | ({"interrupted": True} if interrupted else {}), indent=1)
             if to_stdout:
                 write_whole(Path(json_file), lambda file: file.write(text.encode() + b"\n"))
             click.echo(f"Written to '{json_file}'" if to_stdout else text)
         if output is not None and measured:
-            report.draw(title, measured, output, verbose)
+            if roofline:
+                roofs.draw(title, measured, output)
+            else:
+                report.draw(title, measured, output, verbose)
             click.echo(f"Drawn to '{output}'", err=not to_stdout)
         if interrupted:
             raise KeyboardInterrupt
@@ -139,13 +151,19 @@ def _cells(
     sizes: tuple[float, ...],
     model: Path | None,
     quick: bool,
+    roofline: bool,
 ) -> list[Cell]:
+    from dml_jax.bench import roofline as roofs
+
     if model is not None:
         found = load(model).dispatchables.items()
         return [Cell(printable(name), "", dispatchable.operator) for name, dispatchable in found]
+    names = operators or (roofs.OPERATORS if roofline else ())
+    sizes = sizes or (roofs.MEGABYTES if roofline else ())
     if quick:
-        return cells(operators, types or TYPES[:1], sizes or MEGABYTES[-1:], 1)
-    return cells(operators, types, sizes, None if operators else VARIANTS)
+        return cells(names, types or TYPES[:1], sizes or MEGABYTES[-1:], 1)
+    types = types or list(roofs.TYPES if roofline else ())
+    return cells(names, types, sizes, None if operators else VARIANTS)
 
 
 def _shown(chosen: list[Cell], quick: bool) -> Iterator[Cell]:

@@ -250,15 +250,15 @@ def memory_of(function: "NetworkFunction") -> list[tuple[str, int]]:
     Tensors between nodes count as long as a node may still read them, while nodes run in order.
     """
     network = function.network
-    inputs = sum(function_tensors(function, network.inputs))
-    outputs = sum(function_tensors(function, network.output_types))
+    inputs = sum(_bytes_of(function, network.inputs))
+    outputs = sum(_bytes_of(function, network.output_types))
     weights = sum(array.nbytes for array in network.weights.values())
     known = [("weights", weights), ("inputs", inputs), ("outputs", outputs)]
     most = max(map(_most_between, network.graphs), default=0)
     return [*known, ("tensors between nodes at most", most)]
 
 
-def function_tensors(function: "NetworkFunction", names: Mapping[str, Any]) -> list[int]:
+def _bytes_of(function: "NetworkFunction", names: Mapping[str, Any]) -> list[int]:
     """Return the bytes of the tensors of these names."""
     return [t.total_tensor_size_in_bytes for name, _, t in function.tensors() if name in names]
 

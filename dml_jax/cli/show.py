@@ -1,6 +1,5 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,37 +64,35 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded, weights = _shown(
-            file, overrides_of(names, denotations, shapes), as_json, output is not None
-        )
-        if output is not None and loaded is not None:
-            from dml_jax.diagrams import draw, graph_picture
+        loaded = _shown(file, overrides_of(names, denotations, shapes), as_json)
+        if output is not None:
+            from dml_jax.diagrams import draw, graph_picture, network_picture
             from dml_jax.dispatch.pictures import model_picture
 
             if isinstance(loaded, Graph):
-                draw(graph_picture(loaded, weights), output)
+                draw(graph_picture(loaded), output)
+            elif is_network(file):
+                network = function_of(loaded).network
+                draw(network_picture(network.graphs, network.weights), output)
             else:
                 draw(model_picture(loaded), output)
             click.echo(f"Drawn to '{output}'", err=as_json)
 
 
-def _shown(
-    file: Path, overrides: "Overrides", as_json: bool, is_drawn: bool
-) -> "tuple[Model | Graph | None, Collection[str]]":
-    """Print the operators of a file; return what is drawn of them, and the names of weights."""
+def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph":
+    """Print the operators of a file; return what holds them, a network within its model."""
     from dml_jax.graph import Graph
 
     if is_network(file):
         model = network_model(file, overrides)
         show_network(model, as_json)
-        network = function_of(model).network
-        return network.graph if is_drawn else None, network.weights
+        return model
     loaded = load_model_or_graph(file)
     if isinstance(loaded, Graph):
         _show_nodes(loaded, as_json)
     else:
         show_model(loaded, as_json)
-    return loaded, ()
+    return loaded
 
 
 def _show_nodes(graph: "Graph", as_json: bool) -> None:

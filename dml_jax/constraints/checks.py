@@ -1,4 +1,4 @@
-"""Check each kind of constraint record, and say what is wrong."""
+"""Check each kind of constraint record, and explain the faults."""
 
 import ast
 import math

@@ -200,7 +200,7 @@ def places(text: str, view: View) -> list[tuple[str, Any]]:
 
 
 class _Substituted(ast.NodeTransformer):
-    """Replaces the name of an index by its number, and adds numbers up."""
+    """Replace the name of an index by its number, and add numbers up."""
 
     def __init__(self, name: str, number: int):
         self.name, self.number = name, number

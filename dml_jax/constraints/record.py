@@ -20,7 +20,7 @@ from dml_jax.errors import Expect
 
 
 class Record:
-    """One constraint, compiled: what it reads, when it applies, and how it is checked."""
+    """A constraint: the fields that it reads, the descriptions that it is about, and its check."""
 
     def __init__(self, data: Mapping[str, Any]):
         self.data = data
@@ -111,7 +111,7 @@ def check(
     wrong: set[Aspect],
     level: FeatureLevel,
 ) -> None:
-    """Check every record that applies at a feature level, and add what is wrong to `expect`.
+    """Check every record that applies at a feature level, and add the faults to `expect`.
 
     Args:
         records: the records of the operator.

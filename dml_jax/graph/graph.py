@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
+import numpy as np
 
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
@@ -18,6 +19,7 @@ from dml_jax.fields import Array, Count, Structure, Tensor, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
+    LITERAL_BYTES,
     ConstantNode,
     InputEdge,
     IntermediateEdge,
@@ -160,12 +162,29 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """The graph outputs that read bytes as another tensor than was written, as in `views`."""
         return self.__dict__["_wiring"].output_views
 
-    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Return all results of `arrays`, which are not checked, without a program of its own.
+    @functools.cached_property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """Return the arrays of large constants, in the order of their nodes."""
+        return tuple(self._large.values())
 
-        Arrays of bfloat16 may stand for FLOAT32 (`dml_jax.graph.bfloat16`).
+    @functools.cached_property
+    def _large(self) -> Mapping[int, np.ndarray]:
+        """Return the arrays by which a program would grow, by the index of the node."""
+        return {
+            index: node.array
+            for index, node in enumerate(self.nodes)
+            if isinstance(node, ConstantNode) and node.array.nbytes > LITERAL_BYTES
+        }
+
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Return all results, in their order, of arrays that are not checked; without `jax.jit`.
+
+        The arrays are the inputs, and after them the constants, which may be left out. Arrays of
+        bfloat16 may stand for FLOAT32 (`dml_jax.graph.bfloat16`).
         """
-        values: list[Sequence[Any]] = [*(() for _ in self.nodes), arrays]  # the last is node -1
+        inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
+        values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
+        given = dict(zip(self._large, constants or self.constants, strict=True))
         for index, node, sources in self.plan:
             inputs = [values[n][i] for n, i in sources]
             with jax.named_scope(node.name or str(index)):
@@ -173,7 +192,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     if (index, place) in self.views:
                         view = self.views[index, place]
                         inputs[place] = through_float32(reinterpreted, array, *view)
-                values[index] = computed(node, inputs)
+                values[index] = [given[index]] if index in given else computed(node, inputs)
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
             results[index] = through_float32(reinterpreted, results[index], *view)

@@ -30,6 +30,10 @@ Source = tuple[int, int]
 """A node, and the number of its output. The inputs of the graph are outputs of node -1."""
 
 
+LITERAL_BYTES = 1024
+"""The size up to which a constant is a part of the program, so that XLA computes with it."""
+
+
 class Name(Kind):
     """A name: a string that is not empty."""
 

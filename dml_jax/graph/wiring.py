@@ -80,8 +80,9 @@ class Wiring(Expect):
         self._wanted = self._declared("Output", output_tensors, output_count)
         self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
         self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
-        for name in self._by_name["graph input"].keys() & self._by_name["graph output"].keys():
-            self(False, "OutputNames", "differ from InputNames", name)
+        for name in self._by_name["graph output"]:
+            is_other = name not in self._by_name["graph input"]
+            self(is_other, "OutputNames", "differ from InputNames", name)
         self._counts = {
             "node": len(self.nodes),
             "graph input": input_count,

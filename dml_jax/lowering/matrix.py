@@ -87,7 +87,14 @@ def integer_product(
             left = left - of_a(lax.convert_element_type(a_zero, np.int64))
         if b_zero is not None:
             right = right - of_b(lax.convert_element_type(b_zero, np.int64))
-        return lax.convert_element_type(product(left, right, np.int64, (False, False)), dtype)
+        whole = functools.partial(product, dtype=np.int64, transposed=(False, False))
+        total = lax.platform_dependent(left, right, tpu=_product_by_elements, default=whole)
+        return lax.convert_element_type(total, dtype)
+
+
+def _product_by_elements(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT64, of which a TPU has no product of matrices."""
+    return jnp.sum(a[..., None] * b[..., None, :, :], -2)
 
 
 def _signed(x: jax.Array) -> jax.Array:

@@ -1,8 +1,8 @@
 """The base of all operators: from a declaration and its facts, the checks, and the call.
 
-The class is built in steps, a module each: `declaration` has what is declared, `checks` what is
-refused, `inference` the outputs that follow, `base` the call. `registry` finds operators by name,
-and `fused` has activations without tensors.
+The class `Operator` is built in steps, each a module: `declaration` reads the fields, `checks`
+finds faults, `inference` finds outputs that follow from the inputs, and `base` has the call.
+`registry` finds operators by name, and `fused` has activations without tensors.
 """
 
 from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, operator_type

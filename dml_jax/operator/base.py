@@ -26,7 +26,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class _Lowering(Protocol[Result]):
-    """What a call returns is what `lower` does: so type checkers know one output from several."""
+    """Gives a call the type of `lower`: type checkers tell one output from several."""
 
     def lower(self, *arrays: Any, **_: Any) -> Result: ...
     def _check_arrays(self, arrays: Sequence[Any]) -> None: ...
@@ -46,7 +46,7 @@ class Operator(Inferred):
     fields and gives `support`, and `constraints` in the form of `dml_jax.constraints`. Where they
     are needed, override or add
 
-    - methods marked with `rule`: what no constraint record can say;
+    - methods marked with `rule`: conditions that no constraint record can say;
     - `expected_sizes`: sizes that follow from the other fields by a rule that no record has;
     - `default_data_types`: types of outputs that the caller of `infer` may choose;
     - `lower`: the function of arrays. It is called with one array for each input field, None for an
@@ -93,7 +93,7 @@ class Operator(Inferred):
 
     @classmethod
     def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
-        """Infer a descriptor from the fields of each variant; leave out what is refused."""
+        """Infer a descriptor from the fields of each variant; leave out refused ones."""
         accepted: list[Operator] = []
         for fields in variants:
             with suppress(DmlError):

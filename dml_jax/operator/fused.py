@@ -73,7 +73,7 @@ class FusedActivation:
 
     @property
     def Type(self) -> str:  # noqa: N802
-        """The name of the activation, as in constraint constraints."""
+        """The name of the activation, as in constraint records."""
         return self.operator.short_name
 
     InputTensor = OutputTensor = None

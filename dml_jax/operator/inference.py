@@ -22,7 +22,7 @@ class Inferred(Checked):
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what `infer` takes, from the arguments of the function by field.
+        """Return the arguments of `infer`, from the arguments of the function by field.
 
         Raises `DmlError` where this version of the operator does not express them.
         """
@@ -49,6 +49,18 @@ class Inferred(Checked):
         single = {f.name for f in cls.fields if f.tensor and not (f.tensor.output or f.is_array)}
         groups = (tuple(n for n in group if n in single) for group in cls.alike("Sizes"))
         return tuple(group for group in groups if len(group) > 1)
+
+    @classmethod
+    def broadcast_sizes(
+        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the sizes to which functions broadcast inputs, beside inputs of equal sizes.
+
+        Args:
+            sizes: the sizes of each array by field, None for a number.
+            attributes: the other arguments of the function by field.
+        """
+        return {}
 
     @classmethod
     @functools.cache
@@ -117,7 +129,7 @@ class Inferred(Checked):
         faults: list[Fault],
         part: str = "DataType",
     ) -> dict[str, Any]:
-        """Return what the caller of `infer` says of each output, by field."""
+        """Return the sizes or types that the caller of `infer` gives, by output."""
         by_field = (
             value if isinstance(value, Mapping) else dict.fromkeys((f.name for f in made), value)
         )

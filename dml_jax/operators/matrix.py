@@ -1,6 +1,7 @@
 """Operators that multiply matrices: GEMM, and the products of integers."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jax import lax
@@ -11,6 +12,8 @@ from dml_jax.lowering import matrix, quantization
 from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
+
+_TRANSPOSE = (MatrixTransform.TRANSPOSE, "TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE")
 
 
 class _Product(Operator):
@@ -60,7 +63,8 @@ class Gemm(_Product, op="GEMM"):
     Fields:
         a_tensor: the left matrices, {.., M, K}, or {.., K, M} with TRANSPOSE.
         b_tensor: the right matrices, {.., K, N}, or {.., N, K} with TRANSPOSE.
-        c_tensor: what is added, of the output's sizes; strides of 0 broadcast. None is 0.
+        c_tensor: what is added, of the output's sizes; strides of 0 broadcast, and the function
+            broadcasts it. None is 0.
         trans_a, trans_b: TRANSPOSE exchanges the last two dimensions of the matrices, NONE leaves
             them.
         alpha: the factor of the product.
@@ -73,6 +77,17 @@ class Gemm(_Product, op="GEMM"):
         {"trans_a": "NONE", "trans_b": trans_b, "alpha": 1, "beta": 1}
         for trans_b in ("NONE", "TRANSPOSE")
     )
+
+    @classmethod
+    def broadcast_sizes(
+        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the output's sizes for `c_tensor`."""
+        a, b = sizes["a_tensor"] or (), sizes["b_tensor"] or ()
+        if "c_tensor" not in sizes or len(a) < 2 or len(b) < 2:
+            return {}
+        is_turned = [attributes.get(name) in _TRANSPOSE for name in ("trans_a", "trans_b")]
+        return {"c_tensor": (*a[:-2], a[-1 if is_turned[0] else -2], b[-2 if is_turned[1] else -1])}
 
     @rule("output_tensor", "fused_activation")
     def axes_are_of_the_output(self, expect: Expect) -> None:
