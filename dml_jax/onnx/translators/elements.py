@@ -186,7 +186,7 @@ def _clip_by_attributes(node: Node) -> Expression:
 
 @translates("Clip", since=11)
 def _clip(node: Node) -> Expression:
-    dtype, is_floating = node.type().dtype, node.type().is_floating
+    dtype, is_floating = node.type().inner.dtype, node.type().is_floating
     limits = np.finfo(dtype) if is_floating else np.iinfo(dtype)
     bounds = [node.known(1), node.known(2)]
     if all(bound is not None or not node.has(k) for k, bound in enumerate(bounds, 1)):
