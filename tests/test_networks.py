@@ -143,6 +143,21 @@ def test_sizes_of_free_dimensions(fields: Json, options: list[str], rows: int, t
     assert f"FLOAT32[{rows},2]" in command("check", path, *options).stdout
 
 
+def test_sizes_are_for_the_networks_that_know_them(tmp_path: Path):
+    network(tmp_path, LAYER)
+    network(tmp_path, CONCAT, "c.onnx")
+    files = {"layer": "n.onnx", "concat": "c.onnx"}
+    model = {
+        "resources": {},
+        "dispatchables": {n: {"type": "onnx", "sourcePath": f} for n, f in files.items()},
+        "commands": [dispatch(name, {}) for name in files],
+    }
+    path = saved(tmp_path, model)
+    shown = command("check", path, "-f", "batch:3", "-f", "N:4", "-b", "x1:5,2").stdout
+    assert "FLOAT32[3,2]" in shown
+    assert "FLOAT32[9,2]" in shown
+
+
 REFUSED: Mapping[str, tuple[Json, Json, str]] = {
     "output": ({}, {"y": {"shape": [9, 2]}}, "the output 'y' to have shape [1, 2], as its"),
     "input": ({}, {"x": {"shape": [1, 3]}}, "the input 'x' to have size 2 in dimension 1"),

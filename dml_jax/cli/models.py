@@ -1,6 +1,7 @@
 """Models and graphs for the commands: read from a file or standard input, and shown as a table."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def load(
     from dml_jax.dispatch.model import load_model, parse_model
     from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS
 
-    sizes = overrides or AS_THE_MODEL_SAYS
+    sizes = replace(overrides or AS_THE_MODEL_SAYS, is_shared=True)
     if path == STDIN:
         model = parse_model(read_stdin(), folder or Path(), str(path), sizes)
     else:

@@ -23,6 +23,7 @@ from dml_jax.cli.terminal import (
     say_json,
     show_table,
 )
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
     type=FILE,
     help="Draw it too, to a .svg or .png file.",
 )
+@click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
 @size_options
 @json_option
 def show(
     file: Path,
     output: Path | None,
+    as_python: bool,
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -50,12 +53,14 @@ def show(
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 
-    With -o, draw it too.
+    With -o, draw it too. With --python, print a Python program instead of the table: it builds
+    the graph, or runs the model.
 
     \b
     dml-jax show model.json
     dml-jax show graph.json -o graph.svg
     dml-jax show network.onnx -f batch:8
+    dml-jax show model.json --python > model.py
     """  # noqa: D301
     from dml_jax.graph import Graph
 
@@ -64,7 +69,13 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = _shown(file, overrides_of(names, denotations, shapes), as_json)
+        overrides = overrides_of(names, denotations, shapes)
+        if as_python:
+            loaded = _loaded(file, overrides)
+            text = _program(loaded, file)
+            say_json({"python": text}) if as_json else click.echo(text, nl=False)
+        else:
+            loaded = _shown(file, overrides, as_json)
         if output is not None:
             from dml_jax.diagrams import draw, graph_picture, network_picture
             from dml_jax.dispatch.pictures import model_picture
@@ -76,7 +87,33 @@ def show(
                 draw(network_picture(network.graphs, network.weights), output)
             else:
                 draw(model_picture(loaded), output)
-            click.echo(f"Drawn to '{output}'", err=as_json)
+            click.echo(f"Drawn to '{output}'", err=as_json or as_python)
+
+
+def _loaded(file: Path, overrides: "Overrides") -> "Model | Graph":
+    """Return the model or graph of a file, a network within its model."""
+    return network_model(file, overrides) if is_network(file) else load_model_or_graph(file)
+
+
+def _program(loaded: "Model | Graph", file: Path) -> str:
+    """Return the program that makes a model or a graph. Raises `DmlError` where there is none."""
+    from dml_jax.code import program
+    from dml_jax.dispatch.code import model_program
+    from dml_jax.graph import Graph
+
+    if isinstance(loaded, Graph):
+        return program(loaded)
+    if not is_network(file):
+        if loaded.hidden:
+            rule = "have operators and graphs alone, to become a program (load_onnx takes networks)"
+            value = Unquoted("networks or serialized graphs")
+            raise DmlError([Fault("", "the dispatchables", rule, value)])
+        return model_program(loaded)
+    graph = function_of(loaded).network.graph
+    if graph is None:
+        rule = "have an operator (its outputs are known without one)"
+        raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
+    return program(graph)
 
 
 def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph":

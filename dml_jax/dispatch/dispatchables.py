@@ -203,7 +203,7 @@ def _parse_network(
             except DmlError as error:
                 fields.faults += error.faults
     return NetworkDispatchable(
-        name, NetworkFile(path, overrides.over(names, denotations)), bindings
+        name, NetworkFile(path, Overrides(names, denotations), overrides), bindings
     )
 
 

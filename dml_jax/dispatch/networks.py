@@ -26,11 +26,26 @@ class Overrides:
         names: the sizes that stand for the names of free dimensions.
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs, by their names.
+        is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
     names: Sizes = field(default_factory=dict)
     denotations: Sizes = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    is_shared: bool = False
+
+    def known_to(self, path: Path) -> "Overrides":
+        """Return those that the network in a file knows; all of them if these are for one."""
+        if not self.is_shared:
+            return self
+        from dml_jax.onnx.model import sizes_of
+
+        names, denotations, tensors = sizes_of(path)
+        return Overrides(
+            {name: size for name, size in self.names.items() if name in names},
+            {name: size for name, size in self.denotations.items() if name in denotations},
+            {name: sizes for name, sizes in self.shapes.items() if name in tensors},
+        )
 
     def over(self, names: Sizes, denotations: Sizes) -> "Overrides":
         """Return these sizes, and those of `names` and `denotations` that these leave out."""
@@ -150,11 +165,13 @@ class NetworkFile:
 
     Attributes:
         path: the file.
-        overrides: the sizes of free dimensions. Those without a size have size 1.
+        own: the sizes of free dimensions that the model gives. Those without a size have size 1.
+        given: the sizes that come first.
     """
 
     path: Path
-    overrides: Overrides
+    own: Overrides
+    given: Overrides
     _loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def at(
@@ -164,23 +181,22 @@ class NetworkFile:
 
         Args:
             name: how the names of that memory begin.
-            shapes: the sizes of inputs and outputs. Those of the overrides come first.
+            shapes: the sizes of inputs and outputs. Those of `given` come first.
 
         Raises `DmlError` with everything that is in the way.
         """
-        shapes = {**shapes, **self.overrides.shapes}
+        overrides = self.given.known_to(self.path).over(self.own.names, self.own.denotations)
+        shapes = {**shapes, **overrides.shapes}
         key = tuple((tensor, tuple(sizes)) for tensor, sizes in sorted(shapes.items()))
         if key not in self._loaded:
-            function = NetworkFunction(self._network(shapes))
+            function = NetworkFunction(self._network(overrides, shapes))
             self._loaded[key] = function, _memory(name, function)
         return self._loaded[key]
 
-    def _network(self, shapes: Mapping[str, Sequence[int]]) -> Any:
+    def _network(self, overrides: Overrides, shapes: Mapping[str, Sequence[int]]) -> Any:
         from dml_jax.onnx import free_sizes, load_onnx
 
-        inputs, names = free_sizes(
-            self.path, self.overrides.names, self.overrides.denotations, shapes
-        )
+        inputs, names = free_sizes(self.path, overrides.names, overrides.denotations, shapes)
         network = load_onnx(self.path, inputs, names)
         faults = []
         for output, kind in network.output_types.items():

@@ -121,6 +121,17 @@ def free_sizes(
     return found, {**names, **free_dimensions}
 
 
+def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
+    """Return the names of what has sizes: free dimensions, their denotations, inputs and outputs.
+
+    `model` is a path, the bytes of a file, or an onnx.ModelProto.
+    """
+    graph = _parsed(model)[0].graph
+    dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
+    tensors = {value.name for value in (*graph.input, *graph.output)}
+    return {d.dim_param for d in dims}, {d.denotation for d in dims}, tensors
+
+
 def is_fixed(dim: Any) -> bool:
     """Return whether a dimension has a size; some exporters write -1 for one that has none."""
     return dim.HasField("dim_value") and dim.dim_value >= 0

@@ -141,7 +141,7 @@ class Declared(Descriptor, Bindable):
     def _half_declared(cls) -> Iterator[str]:
         """Yield each part that the declaration lacks, or that cannot be."""
         names, (package, _, family) = facts.catalogue(), cls.__module__.rpartition(".")
-        if cls.short_name not in names and not inspect.get_annotations(cls):
+        if cls.short_name not in names and not cls.fields:
             yield f"the facts have no {cls.short_name}{nearest(cls.short_name, names)}"
             return
         if package == "dml_jax.operators" and family != names[cls.short_name]["family"]:
