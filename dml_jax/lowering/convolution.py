@@ -11,15 +11,13 @@ from jax import lax
 
 from dml_jax.lowering import quantization
 from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
 from dml_jax.lowering.windows import Window, unfold
 
 # An output element of a group that adds at most so many products is a chain of multiply-adds.
 FEW_PRODUCTS = 80
 # From so many windows on, a CPU convolves faster with the channels last.
 MANY_WINDOWS = 8192
-# So many products of two numbers of 9 bits have a sum that FLOAT32 holds exactly.
-EXACT_PRODUCTS = 256
 
 
 def convolution(

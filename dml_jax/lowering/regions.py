@@ -18,7 +18,9 @@ from jax import lax
 from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.resampling import nearest
 
-_MOST_STEPS = 64  # of a loop of static length; a longer one ends where the data say
+# A loop of up to so many steps goes on past the samples, and has every derivative; a longer one
+# ends where the data say.
+_MOST_STEPS = 64
 _FAR = 2.0**20  # beyond every picture
 
 
