@@ -240,6 +240,8 @@ def _say_summary(network: "Network") -> None:
         f"{len(_nodes(network))} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
+    for label, reason in network.fallbacks.items():
+        click.echo(printable(f"By JAX: {label}: {reason}"))
 
 
 def memory_of(function: "NetworkFunction") -> list[tuple[str, int]]:

@@ -251,12 +251,15 @@ class GraphBuilder:
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
         only_read: bool = False,
+        taken: Mapping[str, Expression] | None = None,
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
         Args:
             outputs: the outputs; the keys of a mapping become their names.
             only_read: whether inputs that no output needs are left out; else they are refused.
+            taken: expressions that the graph takes as further inputs of these names, instead of
+                computing them.
 
         Raises `DmlError` with all faults.
         """
@@ -283,11 +286,19 @@ class GraphBuilder:
             not same_layout(self.written(source), view)
             for source, view in zip(sources, views, strict=True)
         )
-        places = {node: place for place, node in enumerate(sorted(self._needed(sources)))}
-        edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
+        taken = taken or {}
+        inputs = {**self._inputs, **{n: self.written(x.source) for n, x in taken.items()}}
+        cuts = {x.source: (-1, i) for i, x in enumerate(taken.values(), len(self._inputs))}
+        needed = sorted(self._needed(sources, cuts))
+        places = {node: place for place, node in enumerate(needed)}
+        edges = [
+            (cuts.get(source, source), places[n], slot)
+            for source, n, slot in self._edges
+            if n in places
+        ]
         read = {i for (source, i), _, _ in edges if source < 0}
-        kept = [i for i in range(len(self._inputs)) if i in read or not only_read]
-        names_kept = [list(self._inputs)[i] for i in kept]
+        kept = [i for i in range(len(inputs)) if i in read or not only_read]
+        names_kept = [list(inputs)[i] for i in kept]
         return Graph(
             len(kept),
             len(outputs),
@@ -301,7 +312,7 @@ class GraphBuilder:
             [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
             names_kept,
             names,
-            self._declared(places, edges, kept),
+            self._declared([*inputs.values()], places, edges, kept),
             views if is_viewed else None,
         )
 
@@ -313,10 +324,13 @@ class GraphBuilder:
         return tensor
 
     def _declared(
-        self, places: Mapping[int, int], edges: Any, kept: Sequence[int]
+        self,
+        tensors: Sequence[TensorDesc],
+        places: Mapping[int, int],
+        edges: Any,
+        kept: Sequence[int],
     ) -> Sequence[TensorDesc] | None:
         """Return the tensors of the graph inputs, if a node reads one as another tensor."""
-        tensors = list(self._inputs.values())
         nodes = {place: self._nodes[node] for node, place in places.items()}
         for (source, index), node, slot in edges:
             read = nodes[node].slots(output=False)[slot][1]
@@ -324,12 +338,50 @@ class GraphBuilder:
                 return [tensors[i] for i in kept]
         return None
 
-    def _needed(self, sources: Sequence[Source]) -> set[int]:
-        """Return the nodes that the sources depend on."""
+    def build_parts(self, parts: Sequence[Mapping[str, Expression]]) -> list[Graph | None]:
+        """Return a graph for each part of a program that runs them one after the other.
+
+        A graph takes what earlier ones computed as inputs. These tensors are further outputs of
+        the earlier graphs; their names are made of the numbers of node and output. An output is
+        one of the first graph that computes it. A part without outputs of its own is None.
+
+        Args:
+            parts: the outputs of each part by name; no name twice.
+        """
+        first: dict[int, int] = {}  # the part that computes each node; constants are in each part
+        for part, outputs in enumerate(parts):
+            for node in self._needed([x.source for x in outputs.values()], {}):
+                if node >= 0 and isinstance(self._nodes[node], OperatorNode):
+                    first.setdefault(node, part)
+        made: list[dict[str, Expression]] = [{} for _ in parts]
+        for part, outputs in enumerate(parts):
+            for name, x in outputs.items():
+                made[first.get(x.source[0], part)][name] = x
+        passed: dict[Source, tuple[str, Expression]] = {}
+        for source, node, _ in self._edges:
+            if first.get(source[0], len(parts)) < first.get(node, -1) and source not in passed:
+                name = "node {} output {}".format(*source)
+                passed[source] = name, Expression(self.written(source), self, source)
+        graphs: list[Graph | None] = []
+        for part, outputs in enumerate(made):
+            outputs |= dict(p for source, p in passed.items() if first[source[0]] == part)
+            taken = dict(p for source, p in passed.items() if first[source[0]] < part)
+            graphs.append(self.build(outputs, True, taken) if outputs else None)
+        return graphs
+
+    def read(self, outputs: Iterable[Expression]) -> set[int]:
+        """Return the numbers of the inputs that `outputs` are computed from."""
+        sources = [x.source for x in outputs]
+        needed = self._needed(sources, {})
+        inputs = {source[1] for source, node, _ in self._edges if source[0] < 0 and node in needed}
+        return inputs | {source[1] for source in sources if source[0] < 0}
+
+    def _needed(self, sources: Sequence[Source], cuts: Mapping[Source, Source]) -> set[int]:
+        """Return the nodes that the sources depend on, without those behind `cuts`."""
         needed = {node for node, _ in sources}
-        for (source, _), node, _ in reversed(self._edges):  # a reader comes after its sources
-            if node in needed and source >= 0:
-                needed.add(source)
+        for source, node, _ in reversed(self._edges):  # a reader comes after its sources
+            if node in needed and source[0] >= 0 and source not in cuts:
+                needed.add(source[0])
         return needed
 
     def _check_memory(

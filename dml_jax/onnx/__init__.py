@@ -17,6 +17,7 @@ def load_onnx(
     model: Any,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     free_dimensions: Mapping[str, int] | None = None,
+    fallback: bool = False,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -24,13 +25,15 @@ def load_onnx(
         model: a path, the bytes of a file, or an onnx.ModelProto.
         input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
         free_dimensions: the sizes that stand for the names of free dimensions.
+        fallback: whether a plain JAX function computes a node that DirectML has no operator for,
+            or not for its types, where there is such a function. `network.report()` names them.
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
     _need_onnx()
     from dml_jax.onnx import network
 
-    return network.load(model, input_shapes, free_dimensions)
+    return network.load(model, input_shapes, free_dimensions, fallback)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,22 +12,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax import facts
-from dml_jax import functional as dml
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import Graph, OperatorNode
-from dml_jax.graph.bfloat16 import BFLOAT16, held
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
-from dml_jax.onnx import translators
-from dml_jax.onnx.tensors import Tensor, Type, has_x64
-from dml_jax.onnx.translate import Scope, Translation
+from dml_jax.onnx import plain, translators
+from dml_jax.onnx.program import Program
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.translate import Translation
 from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
 
+FALLBACK = "load_onnx(..., fallback=True) computes by a plain function:"
+
 
 class Network:
     """A network in ONNX's format, as a graph of DirectML operators.
+
+    Functions that are no operators split the network into several graphs, which one pure function
+    runs in their order: `apply`. Such functions are If, Loop and Scan that are decided while the
+    program runs, and with `fallback=True` the nodes that DirectML has no operator for.
 
     A call takes a mapping of arrays by input name, or arrays in the order of `inputs`. It returns
     a dictionary of arrays by output name.
@@ -36,41 +42,57 @@ class Network:
         inputs: the type of each input, by name.
         outputs: the names of the outputs.
         weights: the floating and quantized weights, by name. They are arguments of the program.
-        graph: the operators; None where no output depends on the inputs.
-        graphs: the graph, if there is one.
+        graphs: the graphs of operators in the order in which they run; none where no output
+            depends on the inputs. A graph takes what earlier ones and the functions between them
+            give. The graphs within an If, a Loop or a Scan follow the graph before it.
     """
 
     def __init__(
         self,
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
-        weights: Mapping[str, np.ndarray],
         translation: Translation,
     ):
         self.inputs = dict(inputs)
+        self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
+        counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
+        outputs = {**outputs, **counts}
         self._results = {name: tensor.type for name, tensor in outputs.items()}
-        self._known: dict[str, np.ndarray] = {}
-        self._passed: dict[str, str] = {}  # outputs that are an input, or a weight
-        computed = {}
-        for name, tensor in outputs.items():
-            if tensor.is_known and not tensor.is_weight:
-                self._known[name] = tensor.array
-                continue
-            x = tensor.expression
-            if x.source[0] < 0:  # an input or a weight, as it is
-                self._passed[name] = translation.names[x.source[1]]
-            else:
-                computed[name] = x if x.is_written else dml.identity(x)
-        if translation.faults:  # outputs may be made of weights that are read here first
-            raise DmlError(translation.faults)
-        build = translation.builder.build
-        self.graph: Graph | None = build(computed, only_read=True) if computed else None
-        self.graphs = [] if self.graph is None else [self.graph]
-        self._computed = list(computed)
-        read = {*self._read, *self._passed.values()}
+        self._main = Program(
+            translation.builder,
+            translation.names,
+            translation.unique,
+            translation.steps,
+            outputs.values(),
+            translation.faults,
+        )
+        self.graphs = list(self._main.graphs)
         self.weights: dict[str, jax.Array] = {
-            name: jnp.asarray(array) for name, array in weights.items() if name in read
+            name: jnp.asarray(array)
+            for name, array in translation.weights.items()
+            if name in self._main.reads
         }
+
+    @property
+    def padded(self) -> dict[str, int]:
+        """Return the outputs whose size depends on data: the dimension that is padded, by name.
+
+        The output 'NAME.count' says how many elements along it are there. The rest is 0 where it
+        comes from the node itself, and whatever follows from 0 where it was computed on.
+        """
+        return dict(self._padded)
+
+    @property
+    def graph(self) -> Graph | None:
+        """Return the graph of operators, None where no output depends on the inputs.
+
+        Raises `DmlError` where there are several (`graphs`).
+        """
+        if len(self.graphs) > 1:
+            rule = "be one graph (network.graphs has all of them)"
+            value = Unquoted(f"{len(self.graphs)} graphs")
+            raise DmlError([Fault("", "network.graph", rule, value)])
+        return next(iter(self.graphs), None)
 
     @property
     def outputs(self) -> list[str]:
@@ -81,6 +103,11 @@ class Network:
     def output_types(self) -> dict[str, Type]:
         """Return the type of each output, by name."""
         return dict(self._results)
+
+    @property
+    def fallbacks(self) -> dict[str, str]:
+        """Return the nodes that functions of JAX compute, and why they are no operators."""
+        return {step.label: step.reason for step in self._main.all_steps}
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
@@ -98,32 +125,38 @@ class Network:
     @property
     def minimum_feature_level(self) -> FeatureLevel:
         """Return the lowest feature level that accepts all of the operators."""
-        return self.graph.minimum_feature_level if self.graph else min(FeatureLevel)
-
-    @functools.cached_property
-    def _read(self) -> list[str]:
-        """Return the names of the graph's inputs."""
-        if self.graph is None:
-            return []
-        return [point.name for point in self.graph.bind_points() if not point.output]
+        levels = (graph.minimum_feature_level for graph in self.graphs)
+        return max(levels, default=min(FeatureLevel))
 
     def report(self) -> str:
-        """Return what the network is made of: operators, weights, and narrowed integers."""
-        nodes = self.graph.nodes if self.graph else ()
+        """Return what the network is made of: operators, weights, and narrowed integers.
+
+        It names each node that is no operator of DirectML, and says why.
+        """
+        nodes = [node for graph in self.graphs for node in graph.nodes]
         names = [n.operator.c_name for n in nodes if isinstance(n, OperatorNode)]
         counts = collections.Counter(n.removeprefix(facts.PREFIX) for n in names)
         size = sum(w.nbytes for w in self.weights.values())
         lines = [f"{len(names)} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        for name, axis in self._padded.items():
+            size = (self._results[name].shape or ())[axis]
+            lines.append(
+                f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
+            )
+        steps = list(self._main.all_steps)
+        if steps:
+            lines.append(f"{len(steps)} nodes by JAX, between {len(self.graphs)} graphs")
+            lines += [f"  {step.label}: {step.reason}" for step in steps]
         for place, kinds in (("input", self.inputs), ("output", self._results)):
             for name, kind in kinds.items():
-                if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
+                if kind.array_dtype.itemsize < kind.dtype.itemsize:
                     lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        nodes = len(self.graph.nodes) if self.graph else 0
+        nodes = sum(len(graph.nodes) for graph in self.graphs)
         return f"<Network: {nodes} operators, {len(self.weights)} weights>"
 
     def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]:
@@ -135,16 +168,8 @@ class Network:
 
         Raises `DmlError` where a shape or a type is another.
         """
-        values = self._arrays(weights, inputs)
-        results: dict[str, Any] = {name: jnp.asarray(array) for name, array in self._known.items()}
-        results |= {name: jnp.asarray(values[own]) for name, own in self._passed.items()}
-        if self.graph is not None:
-            arrays = [
-                held(values[name], tensor).reshape(tensor.sizes)
-                for name, tensor in zip(self._read, self.graph.inputs, strict=True)
-            ]
-            results |= zip(self._computed, self.graph.compute(*arrays), strict=True)
-        return {name: _outer(results[name], kind) for name, kind in self._results.items()}
+        results = self._main.compute(self._arrays(weights, inputs))
+        return dict(zip(self._results, results, strict=True))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -213,10 +238,11 @@ def _type_of(array: Any) -> Type:
 
 def _accepted(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
-    if kind.shape is None:
-        return []
-    known = [kind.dtype, kind.inner.dtype]
-    return [*known, BFLOAT16] if kind.inner.dtype == np.float32 else known
+    if kind.dtype == bool:
+        return [kind.dtype, np.dtype(np.uint8)]
+    known = [kind.dtype, kind.array_dtype]
+    is_float32 = kind.has_inner and kind.inner.dtype == np.float32
+    return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
 def _checked(name: str, array: Any) -> Any:
@@ -234,30 +260,25 @@ def _checked(name: str, array: Any) -> Any:
     return narrow
 
 
-def _outer(array: Any, kind: Type) -> jax.Array:
-    """Return an output as ONNX has it; bfloat16 stays so."""
-    array = array.reshape(kind.shape)
-    is_other = kind.dtype in (bool, BFLOAT16) and array.dtype != kind.dtype
-    return array.astype(kind.dtype) if is_other else array
-
-
 @functools.cache
 def load_translators() -> None:
-    """Import the modules that register the translators."""
-    for module in pkgutil.iter_modules(translators.__path__, f"{translators.__name__}."):
-        importlib.import_module(module.name)
+    """Import the modules that register the translators and the plain functions."""
+    for package in (translators, plain):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def load(
     model: Any,
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
+    fallback: bool = False,
 ) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
     read = models.read(model, input_shapes, free_dimensions)
     graph = read.proto.graph
-    translation = Translation(read.opsets, read.functions, read.proto.ir_version)
+    translation = Translation(read.opsets, read.functions, read.proto.ir_version, fallback)
     scope: Scope = {}
     names = [output.name for output in graph.output]
     for tensor in graph.initializer:
@@ -279,11 +300,18 @@ def load(
         if name not in scope:
             rule = "be an output of a node"
             translation.faults.append(Fault("", "the output", rule, name))
+        elif isinstance(tensor, TensorList):
+            rule = "be a tensor (SequenceAt and ConcatFromSequence make tensors of a sequence)"
+            value = Unquoted("a sequence")
+            translation.faults.append(Fault("", f"the output '{name}'", rule, value))
         elif tensor is not None:
             outputs[name] = tensor
         elif not translation.faults:
             rule = "be given by its node"
             translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
+    if translation.faults and translation.curable:
+        shown = Unquoted(", ".join(translation.curable))
+        translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
     if translation.faults:
         raise DmlError(translation.faults)
-    return Network(read.inputs, outputs, translation.weights, translation)
+    return Network(read.inputs, outputs, translation)

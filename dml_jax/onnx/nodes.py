@@ -69,7 +69,7 @@ class Node:
     ):
         self.op_type, self.version, self.schema = proto.op_type, version, schema
         self.inputs, self.types, self.builder = inputs, types, builder
-        self.outputs = list(proto.output)  # "" is left out
+        self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
 
     def __len__(self) -> int:
@@ -170,6 +170,12 @@ class Node:
     def refusal(self, field: str, rule: str, value: object) -> DmlError:
         """Return the error that `field` of the node breaks a rule."""
         return DmlError([Fault("", field, rule, value)])
+
+
+def label_of(proto: onnx.NodeProto) -> str:
+    """Return how messages name a node."""
+    name = proto.name or next(filter(None, proto.output), "")
+    return f"Node '{name}' ({proto.op_type})"
 
 
 def attribute_value(proto: onnx.AttributeProto) -> Any:

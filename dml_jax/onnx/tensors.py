@@ -2,8 +2,9 @@
 
 import functools
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -38,9 +39,21 @@ _QUANTIZED = {
 }
 
 
+ELEMENTS_MAX = 2**32 - 1
+"""The elements that a tensor of DirectML has at most."""
+
+_NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
+
+
 def has_x64() -> bool:
     """Return whether JAX computes with 64-bit types."""
     return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _without_x64(kind: "Type") -> DmlError:
+    rule = "have another type while 64-bit types are off in JAX"
+    rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+    return DmlError([Fault("", "", rule, Unquoted(kind.name))])
 
 
 class Type(NamedTuple):
@@ -81,7 +94,27 @@ class Type(NamedTuple):
         name = _TYPES.get(self.element)
         if name is None:
             raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        if name == "FLOAT64" and not has_x64():
+            raise _without_x64(self)
         return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
+
+    @property
+    def has_inner(self) -> bool:
+        """Return whether DirectML has the type of the elements."""
+        return self.element in _TYPES
+
+    @property
+    def array_dtype(self) -> np.dtype:
+        """Return the type of the elements of JAX's arrays: as ONNX's, 64 bits are 32 without x64.
+
+        Raises `DmlError` where JAX lacks it.
+        """
+        if self.element in _NO_ARRAYS or self.element not in TensorProto.DataType.values():
+            raise DmlError([Fault("", "", "have a type of JAX", Unquoted(self.name))])
+        if self.element == TensorProto.DOUBLE and not has_x64():
+            raise _without_x64(self)
+        is_narrowed = self.name in _NARROWED and not has_x64()
+        return np.dtype(_NARROWED[self.name].lower()) if is_narrowed else self.dtype
 
     @property
     def is_floating(self) -> bool:
@@ -99,9 +132,59 @@ class Type(NamedTuple):
         return self.shape is not None and 0 in self.shape
 
     @property
+    def element_count(self) -> int:
+        """Return the number of elements; that of a scalar where the shape is not known."""
+        return math.prod(self.shape or ())
+
+    @property
     def size_in_bytes(self) -> int:
         """Return the bytes that the elements take."""
-        return math.prod(self.shape or ()) * self.dtype.itemsize
+        return self.element_count * self.dtype.itemsize
+
+
+@dataclass
+class TensorList:
+    """A sequence of tensors that is taken apart at load.
+
+    Attributes:
+        tensors: what it holds.
+    """
+
+    tensors: "list[Tensor]"
+
+
+Scope = MutableMapping[str, Any]
+"""The tensors and sequences of a graph by name; None for one that cannot be had."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How a tensor is padded whose size depends on data.
+
+    Attributes:
+        axis: the dimension along which its elements are followed by the padding.
+        count: how many elements along it are there, a scalar.
+        origin: the node that decides it, as messages name it.
+    """
+
+    axis: int
+    count: "Tensor"
+    origin: str
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A result that is padded.
+
+    Attributes:
+        value: an expression, or an array.
+        axis: the dimension along which its elements are followed by the padding.
+        count: how many elements along it are there: an expression or an array.
+    """
+
+    value: Any
+    axis: int
+    count: Any
 
 
 class Tensor:
@@ -115,6 +198,10 @@ class Tensor:
         is_weight: whether the elements follow from floating or quantized weights. These are
             arguments of the program, so the graph computes what follows from them.
         bounds: the least and the largest element that 64-bit integers may have, where known.
+        source: the name of its array among the program's values, where no operator computes it.
+
+    Attributes:
+        padding: how it is padded, where its size depends on data.
     """
 
     def __init__(
@@ -125,8 +212,11 @@ class Tensor:
         make_array: Callable[[], np.ndarray] | None = None,
         is_weight: bool = False,
         bounds: tuple[int, int] | None = None,
+        source: str = "",
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
+        self.source = source
+        self.padding: Padding | None = None
         self._make_expression, self._make_array = make_expression, make_array
 
     @property
@@ -137,14 +227,17 @@ class Tensor:
 
     def renamed(self, name: str) -> "Tensor":
         """Return the tensor under another name."""
-        return Tensor(
+        tensor = Tensor(
             name,
             self.type,
             lambda: self.expression,
             self._make_array,
             self.is_weight,
             self.bounds,
+            self.source,
         )
+        tensor.padding = self.padding
+        return tensor
 
     @property
     def is_known(self) -> bool:

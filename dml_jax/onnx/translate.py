@@ -4,28 +4,46 @@ What is known at load (sizes, axes, constants) is computed there, by ONNX's own 
 implementation.
 """
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import defs, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from dml_jax.enums import TensorDataType, TensorFlags
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
-from dml_jax.onnx.integers import checked
-from dml_jax.onnx.nodes import TRANSLATORS, Node, Translator, attribute_value, translator_of
-from dml_jax.onnx.tensors import Shape, Tensor, Type
+from dml_jax.onnx.integers import Bounds, checked
+from dml_jax.onnx.nodes import (
+    Node,
+    Translator,
+    attribute_value,
+    label_of,
+    translator_of,
+)
+from dml_jax.onnx.padded import passed
+from dml_jax.onnx.plain import has_plain, in_order, plain_of, plain_types
+from dml_jax.onnx.program import Function, Program, Step, Values
+from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
+from dml_jax.onnx.sequences import unpacking_of
+from dml_jax.onnx.tensors import (
+    ELEMENTS_MAX,
+    Padded,
+    Padding,
+    Scope,
+    Shape,
+    Tensor,
+    TensorList,
+    Type,
+)
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
 
-Scope = MutableMapping[str, Tensor | None]
-
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
-_READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
 _CALLS_MAX = 64  # functions and branches within each other
 
 
@@ -35,43 +53,152 @@ class Translation:
     Args:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain and name.
+        ir: the version of the format.
+        fallback: whether plain functions compute what DirectML has no operator for.
 
     Attributes:
         builder: makes the graph of DirectML operators.
         faults: what cannot be had, each within its node.
         weights: the arrays that the program takes as arguments, by name.
         names: the names of the builder's inputs, in their order.
+        steps: the functions between the graphs of operators, each one after its sources.
+        curable: the nodes among the faults that a plain function could compute.
     """
 
     def __init__(
-        self, opsets: Opsets, functions: Mapping[tuple[str, str], onnx.FunctionProto], ir: int
+        self,
+        opsets: Opsets,
+        functions: Mapping[tuple[str, str], onnx.FunctionProto],
+        ir: int,
+        fallback: bool = False,
     ):
         self.builder, self.faults = GraphBuilder(), list[Fault]()
         self.weights: dict[str, np.ndarray] = {}
         self.names: list[str] = []
+        self.steps: list[Step] = []
+        self.curable: list[str] = []
+        self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
+        self._taken: set[str] = set()
+        self._made: dict[str, Tensor] = {}  # weights
 
-    def input(self, name: str, kind: Type) -> Tensor:
-        """Return an input of the graph. Raises `DmlError` where DirectML lacks its type."""
-        data_type = kind.inner
+    def inner(self) -> "Translation":
+        """Return a translation of a graph within the graph, which a step of this one runs."""
+        inner = Translation(self._opsets, self._functions, self._ir, self.fallback)
+        inner._taken |= self._taken
+        inner._calls = self._calls
+        return inner
+
+    def adopt(self, inner: "Translation") -> None:
+        """Take over the names and weights of the translation of a graph within the graph."""
+        self._taken |= inner._taken
+        self.weights |= inner.weights
+
+    def unique(self, name: str) -> str:
+        """Return `name`, or one like it where an array of the program has the name."""
+        numbered = (f"{name} ({k})" for k in itertools.count(2))
+        found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
+        self._taken.add(found)
+        return found
+
+    def input(self, name: str, kind: Type, bounds: Bounds | None = None) -> Tensor:
+        """Return an input of the graph.
+
+        Raises `DmlError` where DirectML lacks its type, and no fallback is asked for.
+        """
+        _ = kind.array_dtype if self.fallback else kind.inner
         if kind.is_empty:
-            return self.constant(name, np.zeros(kind.shape or (), kind.dtype))
-        return Tensor(name, kind, lambda: self._expression(name, data_type, kind.shape or (1,)))
+            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        source = self.unique(name)
+
+        def expression() -> Expression:
+            return self._expression(source, kind.inner, kind.shape or (1,))
+
+        return Tensor(name, kind, expression, bounds=bounds, source=source)
 
     def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
         """Return an initializer: floating and quantized ones are arguments of the program."""
         kind = Type(element, array.shape)
         if kind.is_empty or not (kind.is_floating or kind.is_quantized):
             return self.constant(name, array, element)
+        made = self._made.get(name)
+        if made is not None and made.type == kind and np.array_equal(made.array, array):
+            return made  # the same graph, translated again
+        source = self.unique(name)
 
         def expression() -> Expression:
             data_type = kind.inner
-            self.weights[name] = array
             owned = TensorFlags.OWNED_BY_DML
-            return self._expression(name, data_type, array.shape or (1,), owned)
+            return self._expression(source, data_type, array.shape or (1,), owned)
 
-        return Tensor(name, kind, expression, lambda: array, is_weight=True)
+        self.weights[source] = array
+        tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
+        return self._made.setdefault(name, tensor)
+
+    def captured(self, value: Any, outer: dict[str, Tensor]) -> Any:
+        """Return a tensor, or a sequence of tensors, of the graph around this one.
+
+        `outer` receives each tensor by its name here.
+        """
+        if isinstance(value, TensorList):
+            return TensorList([self._captured(tensor, outer) for tensor in value.tensors])
+        return self._captured(value, outer)
+
+    def _captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        if tensor.padding is not None:
+            rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
+            raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
+        if tensor.is_known and not tensor.is_weight:
+            return self.constant(tensor.name, tensor.array, tensor.type.element)
+        made = self.input(tensor.name, tensor.type, tensor.bounds)
+        outer[made.source] = tensor
+        if not tensor.is_known:
+            return made
+        array, expression = (lambda: tensor.array), (lambda: made.expression)
+        return Tensor(tensor.name, tensor.type, expression, array, True, source=made.source)
+
+    def step(
+        self,
+        proto: onnx.NodeProto,
+        reason: str,
+        inputs: Sequence[Tensor | None],
+        kinds: Sequence[Type | None],
+        function: Function,
+        programs: Sequence[Program] = (),
+        names: Sequence[str] | None = None,
+    ) -> list[Tensor | None]:
+        """Add a function between graphs; return its outputs, None where the node asks for none.
+
+        Args:
+            proto: the node that it computes.
+            reason: why this is no operator of DirectML.
+            inputs: what the function takes.
+            kinds: the type of each output; None where the node does not ask for it.
+            function: takes all values by name, and the arrays of `inputs`.
+            programs: what the function runs.
+            names: the names of the outputs, by default those of the node's.
+        """
+        for tensor in inputs:  # what it needs in turn comes first
+            if (
+                tensor is not None
+                and not tensor.source
+                and (tensor.is_weight or not tensor.is_known)
+            ):
+                _ = tensor.expression
+        tensors: list[Tensor | None] = []
+        outputs: list[tuple[str, Type]] = []
+        for name, kind in itertools.zip_longest(names or proto.output, kinds):
+            if kind is not None and kind.element_count > ELEMENTS_MAX:
+                rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+                raise DmlError([Fault("", f"the output '{name}'", rule, kind.element_count)])
+            wanted = self.input(name, kind) if name and kind is not None else None
+            source = wanted.source if wanted else ""
+            if kind is not None:
+                outputs.append((source or self.unique(name or "unread"), kind))
+            tensors.append(wanted)
+        self.steps.append(Step(label_of(proto), reason, inputs, outputs, function, programs))
+        return tensors
 
     def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
         """Return a tensor whose elements are known, and stand in the graph where it is read."""
@@ -92,7 +219,7 @@ class Translation:
             try:
                 self._node(node, scope, opsets)
             except (DmlError, *_BROKEN) as error:
-                self.faults += _refusal(error).within(_label(node)).faults
+                self.faults += _refusal(error).within(label_of(node)).faults
                 for name in node.output:
                     scope.setdefault(name, None)
         return [scope.get(name) for name in outputs]
@@ -113,21 +240,32 @@ class Translation:
         function = self._functions.get((domain, proto.op_type))
         if function is not None:
             return self._call(function, proto, inputs, scope)
-        if proto.op_type == "If" and not domain:
-            return self._branch(proto, inputs, scope, opsets)
+        if proto.op_type in CONTROLS and not domain:
+            results = CONTROLS[proto.op_type](self, proto, inputs, scope, opsets)
+            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
+            return None
+        unpack = None if domain else unpacking_of(proto, inputs)
+        if unpack is not None:
+            results = unpack(self, proto, inputs, scope, opsets)
+            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
+            return None
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
-        version, schema = self._schema(domain, proto.op_type, opsets)
+        version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
-            _check_attributes(proto, schema)
-        types = self._types(proto, schema, inputs, opsets)
+            check_attributes(proto, schema)
+        types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
         translator = translator_of(domain, proto.op_type, version)
         if translator is None and schema is not None:
             body = body_of(schema, proto, inputs, opsets)
             if body is not None:
                 return self._call(body, proto, inputs, scope)
+        padding = passed(node)
         results = self._outputs(proto, node, translator, opsets)
+        for result in results:
+            if padding and result is not None:
+                result.padding = padding
         scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
         return None
 
@@ -139,7 +277,7 @@ class Translation:
 
         def translated() -> list[Tensor | None]:
             if not made:
-                made.append(self._translated(proto, node, translator))
+                made.append(self._translated(proto, node, translator, opsets))
             return made[0]
 
         is_known = all(t is None or t.is_known for t in node.inputs)
@@ -179,15 +317,20 @@ class Translation:
                 assert tensor is not None
                 return tensor.expression
 
-            return Tensor(name, kind, expression, lambda: fold()[index], is_weight)
+            source = ""
+            if self.fallback and not kind.has_inner:  # a plain function gives it, no operator
+                made = translated()[index]
+                source = made.source if made else ""
+            return Tensor(name, kind, expression, lambda: fold()[index], is_weight, source=source)
 
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
     def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
     ) -> list[Tensor | None]:
         """Return what the translator gives, or tensors of these types where it refuses."""
+        faults: Sequence[Fault]
         try:
             for name, kind in zip(proto.output, node.types, strict=True):
                 if name and kind is not None and not kind.is_empty:
@@ -204,11 +347,61 @@ class Translation:
             made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
             return [*made, *[None] * (len(proto.output) - len(made))]
         except (DmlError, *_BROKEN) as error:
-            self.faults += _refusal(error).within(_label(proto)).faults
+            faults = _refusal(error).faults
+        if self.fallback:
+            try:
+                results = self._plain(proto, node, str(faults[0]), opsets)
+                if results:
+                    return results
+            except DmlError as error:
+                faults = [*faults, *error.faults]
+        elif has_plain(node, domain_of(proto.domain)):
+            self.curable.append(label_of(proto))
+        self.faults += DmlError(faults).within(label_of(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, node.types, strict=True)
         ]
+
+    def _plain(
+        self, proto: onnx.NodeProto, node: Node, reason: str, opsets: Opsets
+    ) -> list[Tensor | None]:
+        """Return the outputs of a node that a plain function computes; none where there is none."""
+        function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+        if function is None:
+            return self._by_body(proto, node, opsets)
+        kinds, axes = plain_types(node, function)
+        bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
+        padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
+        names = [*proto.output, *(f"{proto.output[k]}.count" for k in padded)]
+        counts = [Type(onnx.TensorProto.INT64, ())] * len(padded)
+
+        def run(_: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+            return in_order(node, function, arrays)
+
+        made = self.step(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
+        for tensor, pair in zip(made, bounds, strict=False):
+            if tensor is not None and pair:
+                tensor.bounds = pair
+        for k, count in zip(padded, made[len(kinds) :], strict=True):
+            tensor, axis = made[k], axes[k]
+            if tensor is not None and count is not None and axis is not None:
+                tensor.padding = Padding(axis, count, label_of(proto))
+        return made[: len(kinds)]
+
+    def _by_body(self, proto: onnx.NodeProto, node: Node, opsets: Opsets) -> list[Tensor | None]:
+        """Return the outputs of the function that ONNX defines an op type by; none without one."""
+        body = node.schema and body_of(node.schema, proto, node.inputs, opsets)
+        if body is None:
+            return []
+        scope: Scope = {}
+        faults = len(self.faults)
+        self._call(body, proto, node.inputs, scope)
+        found = self.faults[faults:]
+        if found:
+            del self.faults[faults:]
+            raise DmlError(found)
+        return [scope.get(name) for name in proto.output]
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by."""
@@ -234,6 +427,13 @@ class Translation:
             return None
         if kind is not None and kind.is_empty:
             return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        if isinstance(result, Padded):
+            tensor = self._tensor(name, result.value, node, index)
+            number = Type(onnx.TensorProto.INT64, ())
+            if tensor is not None:
+                count = Tensor(f"{name}.count", number, lambda: result.count, bounds=(0, 2**31 - 1))
+                tensor.padding = Padding(result.axis, count, node.label)
+            return tensor
         if isinstance(result, Tensor):
             return result.renamed(name)
         if isinstance(result, np.ndarray):
@@ -266,28 +466,6 @@ class Translation:
         else:
             dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
             scope[name] = self.constant(name, np.asarray(value, dtype))
-
-    def _branch(
-        self,
-        proto: onnx.NodeProto,
-        inputs: Sequence[Tensor | None],
-        scope: Scope,
-        opsets: Opsets,
-    ) -> None:
-        """Translate the branch of an If whose condition is known."""
-        condition = inputs[0]
-        if condition is None or not condition.is_known:
-            rule = "be known at load (the branch is chosen there)"
-            raise DmlError([Fault("", "cond", rule, Unquoted("a computed tensor"))])
-        name = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
-        body = next(a.g for a in proto.attribute if a.name == name)
-        inner = self._within(scope)
-        self.initializers(body, inner)
-        results = self.graph(body, inner, [o.name for o in body.output], opsets)
-        scope.update(zip(proto.output, results, strict=True))
-
-    def _within(self, scope: Scope) -> Scope:
-        return ChainMap({}, scope)
 
     def initializers(self, proto: onnx.GraphProto, scope: Scope, folder: str = "") -> None:
         """Add the initializers of a graph to its scope."""
@@ -323,65 +501,6 @@ class Translation:
             self._calls -= 1
         scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
 
-    def _schema(
-        self, domain: str, op_type: str, opsets: Opsets
-    ) -> tuple[int, defs.OpSchema | None]:
-        """Return the version of an op type that a model means, and its schema."""
-        if domain not in opsets:
-            rule = "be imported (opset_import)"
-            raise DmlError([Fault("", "domain", rule, domain or "ai.onnx")])
-        version = opsets[domain]
-        try:
-            schema = defs.get_schema(op_type, version, domain)
-        except (defs.SchemaError, TypeError):  # a name that is no text is none
-            if (domain, op_type) in TRANSLATORS:
-                return version, None
-            name = f"{domain}.{op_type}" if domain else op_type
-            shown = Unquoted(f"'{name}' (opset {version})")
-            rule = f"be known{_nearest_op_type(domain, str(op_type))}"
-            raise DmlError([Fault("", "op type", rule, shown)]) from None
-        return schema.since_version, schema
-
-    def _types(
-        self,
-        proto: onnx.NodeProto,
-        schema: defs.OpSchema | None,
-        inputs: Sequence[Tensor | None],
-        opsets: Opsets,
-    ) -> list[Type | None]:
-        """Return the types of a node's outputs, as ONNX infers them."""
-        if schema is None:
-            return [None] * len(proto.output)
-        kinds, data = {}, {}
-        for name, tensor in zip(proto.input, inputs, strict=True):
-            if tensor is None:
-                continue
-            kinds[name] = helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
-            if tensor.is_known and np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX:
-                try:
-                    data[name] = numpy_helper.from_array(tensor.array, name)
-                except DmlError:
-                    continue  # it cannot be folded; sizes that depend on it stay unknown
-        imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, proto, kinds, data, opset_imports=imports, ir_version=self._ir
-            )
-        except (*_REFUSALS, ValueError, RuntimeError) as error:
-            if all(tensor is None or tensor.is_known for tensor in inputs):
-                return [None] * len(proto.output)  # the reference implementation has the last word
-            text = str(error).strip().splitlines()
-            raise DmlError(
-                [Fault("", "", Sentence(f"ONNX refuses it: {text[0] if text else error}"), "")]
-            ) from None
-        types = [Type.of(found.get(name)) for name in proto.output]
-        for name, kind in zip(proto.output, types, strict=True):
-            if name in found and kind is None:
-                what = found[name].WhichOneof("value") or "no type"
-                rule = "be a tensor"
-                raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
-        return types
-
     def _expression(
         self, name: str, data_type: TensorDataType, sizes: Shape, flags: TensorFlags | str = "NONE"
     ) -> Expression:
@@ -398,7 +517,6 @@ class Translation:
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
 
 
-_REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 # What a node raises that is none of those that ONNX allows.
 _BROKEN = (
     ArithmeticError,
@@ -421,6 +539,8 @@ _RANDOM = {
 
 
 def _listed(results: Any) -> Sequence[Any]:
+    if isinstance(results, Padded):
+        return [results]
     return results if isinstance(results, (tuple, list)) else [results]
 
 
@@ -430,35 +550,6 @@ def _refusal(error: Exception) -> DmlError:
         return error
     text = str(error).partition("\n")[0] or type(error).__name__
     return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "")])
-
-
-def _label(proto: onnx.NodeProto) -> str:
-    """Return how messages name a node."""
-    name = proto.name or next(filter(None, proto.output), "")
-    return f"Node '{name}' ({proto.op_type})"
-
-
-def _check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
-    """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
-    given, faults = {str(a.name): a for a in proto.attribute}, []
-    schemas: dict[str, Any] = dict(schema.attributes)
-    for name, attribute in given.items():
-        if name not in schema.attributes:
-            hint = nearest(name, schema.attributes)
-            rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
-            faults.append(Fault("", name, rule, attribute_value(attribute)))
-        elif attribute.type != schemas[name].type.value:
-            rule = f"have type {schemas[name].type.name}"
-            faults.append(Fault("", name, rule, attribute_value(attribute)))
-    for name, known in schema.attributes.items():
-        if known.required and name not in given:
-            faults.append(Fault("", name, "be given", Unquoted("nothing")))
-    if faults:
-        raise DmlError(faults)
-
-
-def _nearest_op_type(domain: str, op_type: str) -> str:
-    return nearest(op_type, [name for known, name in TRANSLATORS if known == domain])
 
 
 def _read_by(node: onnx.NodeProto) -> Iterable[str]:

@@ -61,7 +61,7 @@ def _bias(
     node: Node, past: int, shape: tuple[int, ...]
 ) -> tuple[Expression | None, Expression | None]:
     """Return what all masks add to the scores, and which queries see a key: None for all."""
-    lowest = float(np.finfo(node.type().dtype).min)
+    lowest = float(np.finfo(node.type().inner.dtype).min)
     mask = _mask(node, shape[3], lowest)
     seen = _seen(node, past, shape)
     if mask is not None and mask.dtype == np.uint8:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Tensor
@@ -185,7 +186,7 @@ def _clip_by_attributes(node: Node) -> Expression:
 
 @translates("Clip", since=11)
 def _clip(node: Node) -> Expression:
-    dtype, is_floating = node.type().dtype, node.type().is_floating
+    dtype, is_floating = node.type().inner.dtype, node.type().is_floating
     limits = np.finfo(dtype) if is_floating else np.iinfo(dtype)
     bounds = [node.known(1), node.known(2)]
     if all(bound is not None or not node.has(k) for k, bound in enumerate(bounds, 1)):
@@ -210,6 +211,15 @@ def _cast(node: Node) -> Expression | Tensor:
     x = node[0]
     is_widened = node.type().name == "BFLOAT16" and kind.name == "FLOAT"
     return dml.cast(x, kind.inner) if is_widened or x.desc.data_type != kind.inner else x
+
+
+@translates("BitCast")
+def _bit_cast(node: Node) -> Expression:
+    x, kind = node[0], node.output_type()
+    if node.type().dtype.itemsize != node.made().dtype.itemsize:
+        rule = f"have elements of {node.type().dtype.itemsize} bytes, as the input has"
+        raise node.refusal("to", rule, Unquoted(node.made().name))
+    return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
 @translates("Identity", "Dropout")

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
+from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import reshaped, spread
+from dml_jax.onnx.tensors import Padded, has_x64
+from dml_jax.onnx.views import reshaped, spread, transposed
 
 
 @translates("Gather")
@@ -114,5 +117,12 @@ def _cumulative(node: Node) -> Expression:
 
 @translates("NonZero")
 def _non_zero(node: Node) -> Any:
-    node.output_shape()
-    return None  # its sizes depend on its elements
+    if not node.rank():
+        raise node.refusal("X", "have a dimension", Unquoted("a scalar"))
+    if node.type().is_empty:
+        return np.zeros((node.rank(), 0), np.int64)
+    x, kind = node[0], TensorDataType.of("INT64" if has_x64() else "INT32")
+    x = dml.logical_not(dml.equals(x, 0)) if node.type().dtype.itemsize == 8 else x
+    count, places = dml.non_zero_coordinates(x)
+    places = dml.cast(dml.identity(transposed(places, (1, 0))), kind)
+    return Padded(places, 1, dml.cast(count, kind))

@@ -1,13 +1,18 @@
 """Op types of ONNX Runtime's own domain, com.microsoft, which has no schemas here."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.products import product
-from dml_jax.onnx.views import packed, reshaped, transposed
+from dml_jax.onnx.translators.windows import conv_transposed, planes, window_of, with_planes
+from dml_jax.onnx.views import on_axis, packed, reshaped, spread, transposed
 
 DOMAIN = "com.microsoft"
 
@@ -38,6 +43,184 @@ def _bias_split_gelu(node: Node) -> Expression:
     half = x.sizes[-1] // 2
     value, gate = dml.split(x, len(x.sizes) - 1, (half, half))
     return value * dml.activation_gelu(gate)
+
+
+ACTIVATIONS: dict[str, tuple[str, tuple[float, ...]]] = {  # the function, its parameters' defaults
+    "Elu": ("activation_elu", (1.0,)),
+    "HardSigmoid": ("activation_hard_sigmoid", (0.2, 0.5)),
+    "LeakyRelu": ("activation_leaky_relu", (0.01,)),
+    "Relu": ("activation_relu", ()),
+    "Sigmoid": ("activation_sigmoid", ()),
+    "Softplus": ("activation_softplus", ()),
+    "Softsign": ("activation_softsign", ()),
+    "Tanh": ("activation_tanh", ()),
+}
+
+
+def activated(node: Node, x: Expression, given: Sequence[float]) -> Expression:
+    """Return `x` behind the activation that is an attribute of the node.
+
+    Args:
+        node: the node.
+        x: the expression.
+        given: the parameters of the activation, as far as the node has them.
+    """
+    name = node.attribute("activation", "")
+    if not name:
+        return x
+    if name == "Clip":
+        return dml.clip(x, given[0], given[1])
+    if name not in ACTIVATIONS:
+        raise node.refusal("activation", f"be one of {', '.join([*ACTIVATIONS, 'Clip'])}", name)
+    function, defaults = ACTIVATIONS[name]
+    return getattr(dml, function)(x, *(*given, *defaults[len(given) :])[: len(defaults)])
+
+
+def _parameters(node: Node) -> list[float]:
+    """Return the attributes that are parameters of an activation, as far as they are there."""
+    values = [node.attribute(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
+    return [value for value in values if value is not None]
+
+
+@translates("FusedMatMulActivation", domain=DOMAIN)
+def _matmul_activation(node: Node) -> Expression:
+    return activated(node, _matmul(node), _parameters(node))
+
+
+@translates("FusedGemm", domain=DOMAIN)
+def _gemm(node: Node) -> Expression:
+    a, b = node[0], node[1]
+    is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
+    c, sizes = None, (a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]])
+    if node.has(2):
+        c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), sizes)
+    ways = ["TRANSPOSE" if turned else "NONE" for turned in is_turned]
+    alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
+    made = dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
+    return activated(node, made, _parameters(node))
+
+
+def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
+    """Return the convolution of `x`, with its channels in dimension 1."""
+    window = with_planes(window_of(node, weights.sizes[2:], x.sizes[2:]))
+    spatial, x, weights = len(x.sizes) - 2, planes(x), planes(weights)
+    bias = on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None
+    group = node.attribute("group", 1)
+    made = dml.convolution(x, weights, bias, group_count=group, **window.moves)
+    return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+
+
+@translates("FusedConv", domain=DOMAIN)
+def _conv(node: Node) -> Expression:
+    made = _convolved(node, node[0], node[1])
+    made = made + node[3] if node.has(3) else made
+    return activated(node, made, node.attribute("activation_params") or [])
+
+
+@translates("NhwcConv", domain=DOMAIN)
+def _conv_of_last_channels(node: Node) -> Expression:
+    if node.rank() != 4:
+        raise node.refusal("X", "have 4 dimensions", node.rank())
+    x, weights = (packed(transposed(node[k], (0, 3, 1, 2))) for k in (0, 1))
+    return packed(transposed(_convolved(node, x, weights), (0, 2, 3, 1)))
+
+
+@translates("ConvTransposeWithDynamicPads", domain=DOMAIN)
+def _conv_transpose(node: Node) -> Expression:
+    pads = node.constant(2)
+    return conv_transposed(node, None if pads is None else [int(p) for p in pads], 3)
+
+
+@translates("GroupNorm", domain=DOMAIN)
+def _group_normalization(node: Node) -> Expression:
+    if node.rank() != 4:
+        raise node.refusal("X", "have 4 dimensions", node.rank())
+    is_last, groups = bool(node.attribute("channels_last", 1)), node.attribute("groups")
+    x = packed(transposed(node[0], (0, 3, 1, 2))) if is_last else node[0]
+    n, c, height, width = x.sizes
+    rows = reshaped(x, (n, groups, c // groups, height * width))
+    scale, bias = (_as_type(reshaped(node[k], (1, groups, c // groups, 1)), x) for k in (1, 2))
+    epsilon = node.attribute("epsilon", 1e-5)
+    made: Any = dml.mean_variance_normalization(rows, scale, bias, [2, 3], True, True, epsilon)
+    made = dml.activation_swish(made, 1.0) if node.attribute("activation", 0) else made
+    made = reshaped(made, (n, c, height, width))
+    return packed(transposed(made, (0, 2, 3, 1))) if is_last else made
+
+
+def _as_type(x: Expression, other: Expression) -> Expression:
+    kind = other.desc.data_type
+    return x if x.desc.data_type == kind else dml.cast(x, kind)
+
+
+@translates("EmbedLayerNormalization", domain=DOMAIN)
+def _embedding(node: Node) -> Any:
+    batch, sequence = node.shape()
+    places = node.given(8)
+    if places is None:
+        size = (1, sequence)
+        places = dml.fill_value_sequence(size, "INT32", 0, 1, graph=node.builder)
+    total = _rows_of(node[2], node[0]) + _rows_of(node[3], places)
+    if node.has(4):
+        total = total + _rows_of(node[4], node[1])
+    gamma, beta = (reshaped(node[k], (1, 1, *node.shape(k))) for k in (5, 6))
+    epsilon = node.attribute("epsilon", 1e-12)
+    y: Any = dml.mean_variance_normalization(total, gamma, beta, [2], True, True, epsilon)
+    if node.has(7):
+        lengths = reshaped(dml.reduce(dml.cast(node[7], "INT32"), "SUM", [1]), (batch,))
+    else:
+        lengths = dml.fill_value_constant((batch,), "INT32", 0, graph=node.builder)
+    return (y, lengths, total)[: len(node.types)]
+
+
+def _rows_of(table: Expression, indices: Expression) -> Expression:
+    """Return the row of a table for each of the indices, [batch, sequence]."""
+    count = indices.sizes[0] * indices.sizes[1]
+    found = dml.gather(table, reshaped(indices, (1, count)), 0, 1)
+    return reshaped(found, (*indices.sizes, table.sizes[1]))
+
+
+# Op types that ONNX had before its version 1, and that ONNX Runtime keeps.
+
+
+@translates("Affine")
+def _affine(node: Node) -> Expression:
+    return dml.activation_linear(node[0], node.attribute("alpha", 1.0), node.attribute("beta", 0.0))
+
+
+@translates("Crop")
+def _crop(node: Node) -> Expression:
+    *outer, height, width = node.shape()
+    left, top, right, bottom = node.attribute("border")
+    sizes = node.attribute("scale") or [height - top - bottom, width - left - right]
+    ones = [1] * node.rank()
+    return dml.slice(node[0], [0] * len(outer) + [top, left], [*outer, *sizes], ones)
+
+
+@translates("ImageScaler")
+def _image_scaler(node: Node) -> Expression:
+    bias = np.array(node.attribute("bias"), node[0].dtype)
+    constant = on_axis(node.builder.constant(bias), 1, node.rank())
+    return node[0] * node.attribute("scale", 1.0) + constant
+
+
+@translates("ParametricSoftplus", "ScaledTanh")
+def _of_two_parameters(node: Node) -> Expression:
+    is_tanh = node.op_type == "ScaledTanh"
+    function = dml.activation_scaled_tanh if is_tanh else dml.activation_parametric_softplus
+    alpha, beta = (node.attribute(name) for name in ("alpha", "beta"))
+    if alpha is None or beta is None:
+        raise node.refusal("alpha and beta", "be given", Unquoted("nothing"))
+    return function(node[0], alpha, beta)
+
+
+@translates("SimplifiedLayerNormalization")
+def _simplified_normalization(node: Node) -> Any:
+    if len(node.types) > 1:
+        raise node.refusal("output 1", "be left out", node.outputs[1])
+    axis = node.from_start(node.attribute("axis", -1), node.rank())
+    axes, epsilon = [*range(axis, node.rank())], node.attribute("epsilon", 1e-5)
+    scale = reshaped(node[1], (1,) * (node.rank() - node.rank(1)) + node.shape(1))
+    return dml.mean_variance_normalization(node[0], scale, None, axes, True, False, epsilon)
 
 
 @translates("FusedMatMul", "TransposeMatMul", domain=DOMAIN)

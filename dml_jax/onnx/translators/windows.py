@@ -77,7 +77,7 @@ def planes(x: Expression) -> Expression:
     return reshaped(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
 
 
-def _flat(window: Window) -> Window:
+def with_planes(window: Window) -> Window:
     """Return a window over two dimensions, the first of size 1, for a window over one."""
     if len(window.sizes) != 1:
         return window
@@ -89,19 +89,30 @@ def _flat(window: Window) -> Window:
 @translates("Conv")
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
-    window = _flat(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
     bias = on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None
     return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
 
 
 @translates("ConvTranspose")
 def _conv_transpose(node: Node) -> Expression:
+    return conv_transposed(node, node.attribute("pads"), 2)
+
+
+def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
+    """Return a transposed convolution of the first two inputs.
+
+    Args:
+        node: the node.
+        given: the padding; None where there is none.
+        at_bias: the number of the input that is the bias.
+    """
     shape, weights = node.shape(), node.shape(1)
     n, auto = len(shape) - 2, node.attribute("auto_pad", "NOTSET")
     strides = node.attribute("strides") or [1] * n
     dilations = node.attribute("dilations") or [1] * n
     more = node.attribute("output_padding") or [0] * n
-    pads = node.attribute("pads") or [0] * 2 * n
+    pads = given or [0] * 2 * n
     asked = node.attribute("output_shape")
     start, end, sizes = [0] * n, [0] * n, [0] * n
     for d in range(n):
@@ -115,13 +126,13 @@ def _conv_transpose(node: Node) -> Expression:
             low, high = (pads[d], pads[d + n]) if auto in ("NOTSET", "") else (0, 0)
             start[d], sizes[d] = low, natural + more[d] - low - high
         end[d] = max(0, natural - start[d] - sizes[d])
-    window = _flat(Window(list(weights[2:]), strides, dilations, start, end, end))
-    x, group = planes(node[0]), node.attribute("group")
+    window = with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
+    x, group = planes(node[0]), node.attribute("group", 1)
     spatial = [1, *sizes] if n == 1 else sizes
     return dml.convolution(
         x,
         planes(node[1]),
-        on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None,
+        on_axis(node[at_bias], 1, len(x.sizes)) if node.has(at_bias) else None,
         direction="BACKWARD",
         group_count=group,
         output_sizes=(shape[0], weights[1] * group, *spatial),
@@ -132,7 +143,7 @@ def _conv_transpose(node: Node) -> Expression:
 @translates("ConvInteger")
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
-    window = _flat(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
     return dml.convolution_integer(
         x,
         _channel(node, 2, len(x.sizes)),
@@ -147,7 +158,7 @@ def _conv_integer(node: Node) -> Expression:
 def _quantized_conv(node: Node) -> Expression:
     x = planes(node[0])
     rank = len(x.sizes)
-    window = _flat(window_of(node, node.shape(3)[2:], node.shape()[2:]))
+    window = with_planes(window_of(node, node.shape(3)[2:], node.shape()[2:]))
     return dml.quantized_linear_convolution(
         x,
         _channel(node, 1, rank),
@@ -172,7 +183,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
 @translates("AveragePool")
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
-    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     is_counted = bool(node.attribute("count_include_pad", 0))
     if is_counted and window.end != window.declared:  # cells beyond the padding never count
         low, high = [0, 0, *window.start], [0, 0, *window.declared]
@@ -193,7 +204,7 @@ def _average_pool(node: Node) -> Expression:
 
 @translates("LpPool")
 def _lp_pool(node: Node) -> Expression:
-    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     return dml.lp_pooling(
         planes(node[0]),
         window.strides,
@@ -207,7 +218,7 @@ def _lp_pool(node: Node) -> Expression:
 
 @translates("MaxPool")
 def _max_pool(node: Node) -> Any:
-    window = _flat(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None
     values, indices = dml.max_pooling(
         planes(node[0]), window.sizes, output_indices=has_indices, **window.moves

@@ -1,0 +1,480 @@
+"""If, Loop and Scan: decided at load where that is possible, else while the program runs.
+
+The graphs within them are programs of DirectML operators, as the graph around them is.
+"""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from jax import lax
+
+from dml_jax import functional as dml
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.onnx.functions import Opsets
+from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.program import Program, Values
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.views import reshaped
+
+if TYPE_CHECKING:
+    from dml_jax.onnx.translate import Translation
+
+Results = list[Tensor | None]
+Control = Callable[["Translation", onnx.NodeProto, Sequence[Tensor | None], Scope, Opsets], Results]
+
+_UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
+_SHORT = 128  # nodes of all turns of a loop that is short
+_REASON = "it is decided while the program runs"
+_INT64 = onnx.TensorProto.INT64
+
+
+def _refusal(field: str, rule: str, value: object) -> DmlError:
+    return DmlError([Fault("", field, rule, value)])
+
+
+@dataclass
+class _Body:
+    """A graph within a node, translated.
+
+    Attributes:
+        program: computes its outputs.
+        names: the name of each input among the values; "" where the input has no elements.
+        captured: tensors of the graph around it, by their names among its values.
+        results: its outputs.
+    """
+
+    program: Program
+    names: list[str]
+    captured: dict[str, Tensor]
+    results: list[Tensor]
+
+    @property
+    def types(self) -> list[Type]:
+        """Return the types of the outputs."""
+        return [tensor.type for tensor in self.results]
+
+    def compute(
+        self, around: Values, captured: Iterable[Any], inputs: Iterable[Any]
+    ) -> list[jax.Array]:
+        """Return the outputs, in ONNX's types.
+
+        Args:
+            around: the values of the program around it, weights among them.
+            captured: the arrays of `captured`.
+            inputs: the arrays of the inputs.
+        """
+        given = dict(zip(self.names, inputs, strict=True))
+        values = {**around, **dict(zip(self.captured, captured, strict=True)), **given}
+        results = self.program.compute(values)
+        return [x.astype(t.array_dtype) for x, t in zip(results, self.types, strict=True)]
+
+
+def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    found = [a.g for a in proto.attribute if a.name == name]
+    if not found:
+        raise _refusal(name, "be given", Unquoted("nothing"))
+    return found[0]
+
+
+def _body(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    name: str,
+    scope: Scope,
+    opsets: Opsets,
+    inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
+) -> _Body:
+    """Return the graph that is the attribute `name` of a node.
+
+    Args:
+        translation: of the graph around it.
+        proto: the node.
+        name: the attribute.
+        scope: the tensors of the graph around it.
+        opsets: the version of each domain.
+        inputs: the type of each input, with its bounds where they are known, or its elements.
+
+    Raises `DmlError` where something of it cannot be had.
+    """
+    graph, inner = _graph_of(proto, name), translation.inner()
+    if len(graph.input) != len(inputs):
+        raise _refusal(name, f"have {len(inputs)} inputs", len(graph.input))
+    around: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor | None] = {}
+    own = {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    for read in dict.fromkeys(_read_by(graph)):
+        if read in scope and read not in own:
+            tensor = scope[read]
+            made = None if tensor is None else inner.captured(tensor, around)
+            tensors[read] = made
+    names = []
+    for value, given in zip(graph.input, inputs, strict=True):
+        if isinstance(given, np.ndarray):
+            made = inner.constant(value.name, given)
+        elif isinstance(given, Type):
+            made = inner.input(value.name, given)
+        else:
+            made = inner.input(value.name, *given)
+        tensors[value.name] = made
+        names.append(made.source)
+    inner.initializers(graph, tensors)
+    results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
+    pairs = zip(graph.output, results, strict=True)
+    missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
+    if inner.faults:
+        raise DmlError(inner.faults).within(name)
+    if missing:
+        raise _refusal(name, "have outputs that are tensors", missing)
+    made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
+    try:
+        program = Program(
+            inner.builder, inner.names, inner.unique, inner.steps, made_of, inner.faults
+        )
+    except DmlError as error:
+        raise error.within(name) from None
+    translation.adopt(inner)
+    captured = {n: t for n, t in around.items() if n in program.reads}
+    return _Body(program, names, captured, made_of)
+
+
+def _read_by(graph: onnx.GraphProto) -> Iterable[str]:
+    """Yield the tensors that a graph reads, those of the graphs within it included."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _read_by(inner)
+    yield from (output.name for output in graph.output)
+
+
+def _single(tensor: Tensor | None) -> Any:
+    """Return the only element of a tensor that is known at load; None for another one."""
+    if not isinstance(tensor, Tensor) or not tensor.is_known:
+        return None
+    return tensor.array.reshape(-1)[0].item() if tensor.array.size == 1 else None
+
+
+def branch(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    scope: Scope,
+    opsets: Opsets,
+) -> Results:
+    """Translate an If: one branch where its condition is known at load, else both."""
+    condition = inputs[0] if inputs else None
+    if condition is None:
+        raise _refusal("cond", "be given", Unquoted("nothing"))
+    known = _single(condition)
+    if known is not None:
+        body, own = _graph_of(proto, "then_branch" if known else "else_branch"), ChainMap({}, scope)
+        translation.initializers(body, own)
+        return translation.graph(body, own, [o.name for o in body.output], opsets)
+    bodies = [
+        _body(translation, proto, name, scope, opsets) for name in ("then_branch", "else_branch")
+    ]
+    kinds = bodies[0].types
+    if kinds != bodies[1].types:
+        rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
+        shown = [[_shown(t) for t in body.types] for body in bodies]
+        raise _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
+    tensors = [tensor for body in bodies for tensor in body.captured.values()]
+    count = len(bodies[0].captured)
+
+    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+        chosen, *captured = arrays
+        pairs = zip(bodies, (captured[:count], captured[count:]), strict=True)
+        cases = [lambda b=body, a=own: b.compute(values, a, ()) for body, own in pairs]
+        return lax.cond(chosen.reshape(()), *cases)
+
+    programs = [body.program for body in bodies]
+    return translation.step(proto, _REASON, [condition, *tensors], kinds, run, programs)
+
+
+def _shown(kind: Type) -> str:
+    return f"{kind.name}{list(kind.shape or ())}"
+
+
+def loop(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    scope: Scope,
+    opsets: Opsets,
+) -> Results:
+    """Translate a Loop.
+
+    One whose number of turns is known at load is a scan, or written out: where that is short, or
+    where sizes change from turn to turn. Another one is a while_loop.
+    """
+    trips, condition = (inputs[k] if k < len(inputs) else None for k in (0, 1))
+    carried: list[Tensor] = []
+    for index, tensor in enumerate(inputs[2:]):
+        if tensor is None:
+            raise _refusal(f"v_initial {index}", "be given", Unquoted("nothing"))
+        carried.append(tensor)
+    most = None if trips is None else _single(trips)
+    is_counted = trips is None or most is not None
+    starts = True if condition is None else _single(condition)
+    graph = _graph_of(proto, "body")
+    error: DmlError | None = None
+    if most is not None and starts is not None:
+        count = max(0, most) if starts else 0
+        is_short = count * len(graph.node) <= _SHORT or any(
+            isinstance(value, TensorList) for value in carried
+        )
+        is_short = is_short and count <= _UNROLLED_MAX
+        if is_short:
+            found, error = _unrolled(translation, graph, scope, opsets, carried, count)
+            if found is not None:
+                return found
+    if any(isinstance(value, TensorList) for value in carried):
+        if error is not None:
+            raise error
+        rule = f"be at most {_UNROLLED_MAX}, known at load, since a sequence changes at each turn"
+        raise _refusal("M", rule, Unquoted("another") if most is None else most)
+    try:
+        return _looped(
+            translation, proto, scope, opsets, carried, trips, most, is_counted, condition, starts
+        )
+    except DmlError as refused:
+        if most is None or not starts or most > _UNROLLED_MAX or error is not None:
+            raise error or refused from None
+        found, error = _unrolled(translation, graph, scope, opsets, carried, max(0, most))
+        if found is None:
+            raise refused from None
+        return found
+
+
+def _unrolled(
+    translation: "Translation",
+    graph: onnx.GraphProto,
+    scope: Scope,
+    opsets: Opsets,
+    carried: Sequence[Tensor],
+    count: int,
+) -> tuple[Results | None, DmlError | None]:
+    """Return the outputs of a loop whose body is translated for each turn, or why it cannot be."""
+    faults, state = len(translation.faults), [*carried]
+    shared: Scope = ChainMap({}, scope)
+    translation.initializers(graph, shared)
+    scanned: list[list[Tensor]] = []
+    names = [value.name for value in graph.input]
+    going: Any = True
+    if len(names) != len(state) + 2:
+        raise _refusal("body", f"have {len(state) + 2} inputs", len(names))
+    for turn in range(count):
+        own: Scope = ChainMap({}, shared)
+        own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
+        own[names[1]] = translation.constant(names[1], np.array(True))
+        own.update(zip(names[2:], state, strict=True))
+        results = translation.graph(graph, own, [o.name for o in graph.output], opsets)
+        made = [tensor for tensor in results if tensor is not None]
+        if len(translation.faults) > faults or len(made) < len(results):
+            found = translation.faults[faults:]
+            del translation.faults[faults:]
+            return None, DmlError(found).within("body") if found else None
+        going, state = _single(made[0]), made[1 : 1 + len(state)]
+        scanned.append(made[1 + len(state) :])
+        if going is None:
+            return None, None
+        if not going:
+            break
+    if not scanned and len(graph.output) > 1 + len(state):
+        return None, None
+    stacks = [_stacked(translation, turns) for turns in zip(*scanned, strict=True)]
+    if any(stack is None for stack in stacks):
+        return None, None
+    return [*state, *stacks], None
+
+
+def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | None:
+    """Return the outputs of all turns as one tensor; None where their sizes differ."""
+    first = turns[0]
+    if any(not isinstance(tensor, Tensor) for tensor in turns):
+        return None
+    kind = Type(first.type.element, (len(turns), *first.shape))
+    if any(tensor.type != first.type for tensor in turns):
+        return None
+    if all(tensor.is_known and not tensor.is_weight for tensor in turns):
+        array = np.stack([tensor.array for tensor in turns])
+        return translation.constant(first.name, array, first.type.element)
+    rows = [reshaped(tensor.expression, (1, *first.shape)) for tensor in turns]
+    x = dml.join(rows, 0) if len(rows) > 1 else rows[0]
+    return Tensor(first.name, kind, lambda: x)
+
+
+def _looped(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    scope: Scope,
+    opsets: Opsets,
+    carried: Sequence[Tensor],
+    trips: Tensor | None,
+    most: int | None,
+    is_counted: bool,
+    condition: Tensor | None,
+    starts: bool | None,
+) -> Results:
+    """Return the outputs of a loop whose body is translated once."""
+    last = (most if most is not None and most > 0 else 2**31) - 1
+    turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
+    kinds = [tensor.type for tensor in carried]
+    given: list[Any] = [turn, np.array(True), *kinds]
+    body = _body(translation, proto, "body", scope, opsets, given)
+    going = _single(body.results[0])
+    if body.types[0].name != "BOOL":
+        raise _refusal("body", "give whether to go on as BOOL", _shown(body.types[0]))
+    after = body.types[1 : 1 + len(kinds)]
+    if after != kinds:
+        k = next(k for k, (a, b) in enumerate(zip(after, kinds, strict=False)) if a != b)
+        rule = f"keep v_initial {k} as {_shown(kinds[k])} (or M to be a small number that is "
+        rule += "known at load: then sizes may change)"
+        raise _refusal("body", rule, Unquoted(_shown(after[k])))
+    scanned = body.types[1 + len(kinds) :]
+    if starts and going is False:  # one turn, at most
+        most = None if most is None else min(most, 1)
+    is_fixed = most is not None and starts is not None and (going is not None or not starts)
+    if scanned and not is_fixed:
+        field = "M" if most is None else "cond" if starts is None else "the condition of body"
+        rule = "be known at load, since the outputs of all turns are joined"
+        raise _refusal(field, rule, Unquoted("a computed tensor"))
+    count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
+    tensors = [*carried, *body.captured.values()]
+    dtypes = [kind.array_dtype for kind in kinds]
+
+    def next_of(values: Values, captured: Any, index: Any, state: Any) -> list[jax.Array]:
+        return body.compute(values, captured, (index, True, *state))
+
+    number = np.dtype(np.int64 if has_x64() else np.int32)
+
+    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+        begins, limit, *rest = arrays
+        state = tuple(x.astype(t) for x, t in zip(rest, dtypes, strict=False))
+        captured = rest[len(kinds) :]
+        if count is not None:
+
+            def turn(state: Any, index: Any) -> tuple[Any, Any]:
+                made = next_of(values, captured, index, state)
+                return tuple(made[1 : 1 + len(state)]), made[1 + len(state) :]
+
+            state, stacks = lax.scan(turn, state, jnp.arange(count, dtype=number), count)
+            return *state, *stacks
+
+        def proceeds(carry: Any) -> Any:
+            index, goes, _ = carry
+            return goes if limit is None else goes & (index < limit)
+
+        def advance(carry: Any) -> Any:
+            index, _, state = carry
+            made = next_of(values, captured, index, state)
+            return index + number.type(1), made[0].reshape(()), tuple(made[1:])
+
+        begins = jnp.array(True) if begins is None else begins.reshape(())
+        start = number.type(0), begins, state
+        return lax.while_loop(proceeds, advance, start)[2]
+
+    limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
+    kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
+    inputs = [condition, limit, *tensors]
+    return translation.step(proto, _REASON, inputs, kinds_out, run, [body.program])
+
+
+def _limit(translation: "Translation", trips: Tensor) -> Tensor:
+    """Return the number of turns; one that is known as a number that JAX takes."""
+    if not trips.is_known:
+        return trips
+    largest = np.iinfo(np.int64 if has_x64() else np.int32).max
+    number = np.minimum(trips.array.reshape(()), largest)
+    return translation.constant(trips.name, np.asarray(number, np.int64), _INT64)
+
+
+def scan(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    scope: Scope,
+    opsets: Opsets,
+) -> Results:
+    """Translate a Scan as lax.scan."""
+    is_batched = opsets[""] < 9  # with lengths first, and a batch as the first dimension
+    if is_batched:
+        if inputs[0] is not None:
+            rule = "be left out (sequences of one length)"
+            raise _refusal("sequence_lens", rule, Unquoted("a tensor"))
+        inputs = inputs[1:]
+    attributes = {a.name: attribute_value(a) for a in proto.attribute if a.name != "body"}
+    tensors: list[Tensor] = [tensor for tensor in inputs if tensor is not None]
+    count = attributes.get("num_scan_inputs", 0)
+    if not 0 < count <= len(tensors) == len(inputs):
+        raise _refusal("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
+    states, streams = tensors[:-count], tensors[-count:]
+    skipped = int(is_batched)
+    axes = attributes.get("scan_input_axes") or [0] * count
+    axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
+    axes = [a + skipped for a in axes]
+    lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
+    if len(lengths) > 1:
+        raise _refusal("the inputs", "have one length along their axes", sorted(lengths))
+    length = lengths.pop()
+    kinds = [_without(t.type, range(skipped)) for t in states]
+    kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]
+    body = _body(translation, proto, "body", scope, opsets, kinds)
+    after = body.types[: len(states)]
+    if after != kinds[: len(states)]:
+        k = next(k for k, kind in enumerate(after) if kind != kinds[k])
+        raise _refusal("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+    scanned = body.types[len(states) :]
+    ways_in = attributes.get("directions" if is_batched else "scan_input_directions")
+    ways_in = ways_in or [0] * count
+    ways_out = attributes.get("scan_output_directions") or [0] * len(scanned)
+    axes_out = attributes.get("scan_output_axes") or [0] * len(scanned)
+    axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
+    dtypes = [kind.array_dtype for kind in kinds]
+
+    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+        captured = arrays[len(tensors) :]
+
+        def one(*own: Any) -> Any:
+            first = tuple(x.astype(t) for x, t in zip(own, dtypes, strict=False))
+            state, rows = first[: len(states)], []
+            for x, axis, way in zip(first[len(states) :], axes, ways_in, strict=True):
+                row = jnp.moveaxis(x, axis - skipped, 0)
+                rows.append(row[::-1] if way else row)
+
+            def turn(state: Any, elements: Any) -> tuple[Any, Any]:
+                made = body.compute(values, captured, (*state, *elements))
+                return tuple(made[: len(states)]), made[len(states) :]
+
+            state, stacks = lax.scan(turn, state, tuple(rows), length)
+            turned = [s[::-1] if way else s for s, way in zip(stacks, ways_out, strict=True)]
+            moved = [jnp.moveaxis(s, 0, axis) for s, axis in zip(turned, axes_out, strict=True)]
+            return *state, *moved
+
+        own = arrays[: len(tensors)]
+        return jax.vmap(one)(*own) if is_batched else one(*own)
+
+    leading = streams[0].shape[:skipped]
+    results = [Type(k.element, (*leading, *(k.shape or ()))) for k in after]
+    for kind, axis in zip(scanned, axes_out, strict=True):
+        sizes = [*(kind.shape or ())]
+        sizes.insert(axis, length)
+        results.append(Type(kind.element, (*leading, *sizes)))
+    everything = [*tensors, *body.captured.values()]
+    return translation.step(proto, _REASON, everything, results, run, [body.program])
+
+
+def _without(kind: Type, axes: Iterable[int]) -> Type:
+    dropped = set(axes)
+    sizes = tuple(n for d, n in enumerate(kind.shape or ()) if d not in dropped)
+    return Type(kind.element, sizes)
+
+
+CONTROLS: Mapping[str, Control] = {"If": branch, "Loop": loop, "Scan": scan}
+"""How each op type with graphs within it is translated."""

@@ -1,0 +1,125 @@
+"""Plain functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
+
+A plain function takes its `Node`, for attributes, and an array for each input, None for one that is
+left out. It returns an array for each output. Arrays are as ONNX has them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from onnx.helper import np_dtype_to_tensor_dtype
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
+
+Plain = Callable[..., Any]
+
+_PLAIN: dict[tuple[str, str], dict[int, Plain]] = {}
+"""The plain functions of each domain and op type, by the first version that each one knows."""
+
+
+def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
+    """Register the plain function of `op_types`, from version `since` of these on."""
+
+    def register(function: Plain) -> Plain:
+        for op_type in op_types:
+            _PLAIN.setdefault((domain, op_type), {})[since] = function
+        return function
+
+    return register
+
+
+def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
+    """Return the plain function of a version of an op type; None where there is none."""
+    known = _PLAIN.get((domain, op_type), {})
+    first = max((since for since in known if since <= version), default=None)
+    return None if first is None else known[first]
+
+
+def has_plain(node: Node, domain: str) -> bool:
+    """Return whether a plain function computes a node."""
+    function = plain_of(domain, node.op_type, node.version)
+    if function is None:
+        return False
+    try:
+        return bool(plain_types(node, function))
+    except DmlError:
+        return False
+
+
+def listed(results: Any) -> Sequence[Any]:
+    """Return the results of a plain function as a sequence."""
+    if isinstance(results, Padded):
+        return [results]
+    return results if isinstance(results, (tuple, list)) else [results]
+
+
+def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of a plain function, which broadcasts arrays of different ranks."""
+    with jax.numpy_rank_promotion("allow"):
+        return listed(function(node, *arrays))
+
+
+def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:
+    """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
+    results = computed(node, function, arrays)
+    asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
+    counts = [r.count for r in asked if isinstance(r, Padded)]
+    return [r.value if isinstance(r, Padded) else r for r in asked] + counts
+
+
+def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[int | None]]:
+    """Return the types of the outputs of a plain function; None for one that is not asked for.
+
+    The second list has the dimension that is padded, for an output whose size depends on data.
+
+    Raises `DmlError` where JAX cannot compute it, or where ONNX says other types.
+    """
+    given = [None if t is None else _described(t) for t in node.inputs]
+    try:
+        axes: list[int | None] = []
+
+        def traced() -> list[Any]:
+            results = computed(node, function, [_empty(described) for described in given])
+            axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
+            return [r.value if isinstance(r, Padded) else r for r in results]
+
+        results = jax.eval_shape(traced)
+    except DmlError:
+        raise
+    except Exception as error:  # whatever JAX says of the node
+        text = str(error).strip().splitlines()
+        rule = Sentence(f"cannot be computed by JAX: {text[0] if text else type(error).__name__}")
+        raise DmlError([Fault("", "", rule, "")]) from None
+    kinds: list[Type | None] = []
+    for index, name in enumerate(node.outputs):
+        if not name:
+            kinds.append(None)
+            continue
+        if index >= len(results) or results[index] is None:
+            raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
+        made, known = results[index], node.types[index]
+        element = np_dtype_to_tensor_dtype(made.dtype) if known is None else known.element
+        kind = Type(element, tuple(made.shape))
+        if known is not None and known.shape not in (None, kind.shape):
+            rule = f"have shape {list(known.shape or ())}"
+            raise node.refusal(f"output {index}", rule, list(made.shape))
+        if kind.element_count > ELEMENTS_MAX:
+            rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+            raise node.refusal(f"output {index}", rule, kind.element_count)
+        if made.dtype != kind.array_dtype:
+            rule = f"be {kind.array_dtype.name}"
+            raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
+        kinds.append(kind)
+    return kinds, axes
+
+
+def _described(tensor: Tensor) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(tensor.shape, tensor.type.array_dtype)
+
+
+def _empty(described: jax.ShapeDtypeStruct | None) -> Any:
+    """Return an array of a shape and type, within a function that is not run."""
+    return None if described is None else jax.lax.empty(described.shape, described.dtype)

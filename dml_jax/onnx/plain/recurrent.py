@@ -1,0 +1,153 @@
+"""Recurrent networks of types, and with clipping, that DirectML's operators do not take."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.plain import plain
+from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
+
+Activation = Callable[[jax.Array], jax.Array]
+
+_STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
+_SIMPLE: dict[str, Activation] = {
+    "relu": lambda x: jnp.maximum(x, 0),
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+    "softsign": jax.nn.soft_sign,
+    "tanh": jnp.tanh,
+}
+
+
+def _activations(node: Node, directions: int) -> list[Activation]:
+    default = DEFAULTS[node.op_type]
+    names = (node.attribute("activations") or default * directions)[: len(default) * directions]
+    for name in names:
+        if name.lower() not in _SIMPLE:
+            raise node.refusal("activations", f"be of {', '.join(_SIMPLE)}", name)
+    return [_SIMPLE[name.lower()] for name in names]
+
+
+def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+
+
+def _rnn(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+        (h,) = states
+        return (functions[0](clip(x + _product(h, r) + bias[1])),)
+
+    return turn
+
+
+def _gru(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+    is_before = bool(node.attribute("linear_before_reset", 0))
+    f, g = functions
+
+    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+        (h,) = states
+        xz, xr, xh = jnp.split(x, 3, 1)
+        rz, rr, rh = jnp.split(r, 3)
+        bz, br, bh = jnp.split(bias[1], 3)
+        update = f(clip(xz + _product(h, rz) + bz))
+        reset = f(clip(xr + _product(h, rr) + br))
+        if is_before:
+            hidden = xh + reset * (_product(h, rh) + bh)
+        else:
+            hidden = xh + _product(reset * h, rh) + bh
+        return ((1 - update) * g(clip(hidden)) + update * h,)
+
+    return turn
+
+
+def _lstm(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+    f, g, h = functions
+    is_coupled = bool(node.attribute("input_forget", 0))
+
+    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+        hidden, cell = states
+        gates = jnp.split(x + _product(hidden, r) + bias[1], 4, 1)
+        pi, po, pf = jnp.split(peephole, 3)
+        add = f(clip(gates[0] + pi * cell))
+        keep = 1 - add if is_coupled else f(clip(gates[2] + pf * cell))
+        cell = keep * cell + add * g(clip(gates[3]))
+        out = f(clip(gates[1] + po * cell))
+        return out * h(cell), cell
+
+    return turn
+
+
+_TURNS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+
+
+@plain("RNN", "GRU", "LSTM")
+def _recurrent(
+    node: Node,
+    x: jax.Array,
+    w: jax.Array,
+    r: jax.Array,
+    b: Any = None,
+    lengths: Any = None,
+    *rest: Any,
+) -> Any:
+    count, is_batch_first = _STATES[node.op_type], bool(node.attribute("layout", 0))
+    x = jnp.moveaxis(x, 1, 0) if is_batch_first else x
+    steps, batch, _ = x.shape
+    directions, hidden = r.shape[0], r.shape[2]
+    way, most = DIRECTIONS[node.attribute("direction")], node.attribute("clip")
+    functions = _activations(node, directions)
+    states = [*rest, *[None] * 3][:count]
+    peepholes = rest[2] if len(rest) > 2 and rest[2] is not None else None
+    zeros = jnp.zeros((directions, batch, hidden), x.dtype)
+    if is_batch_first:
+        states = [None if s is None else jnp.moveaxis(s, 1, 0) for s in states]
+    states = [zeros if s is None else s for s in states]
+    ends = jnp.full(batch, steps, np.int32) if lengths is None else lengths.astype(np.int32)
+
+    def clip(value: jax.Array) -> jax.Array:
+        return value if most is None else jnp.clip(value, -most, most)
+
+    outputs, finals = [], []
+    for d in range(directions):
+        bias = jnp.zeros(2 * w.shape[1], x.dtype) if b is None else b[d]
+        halves = jnp.split(bias, 2)
+        peephole = jnp.zeros(3 * hidden, x.dtype) if peepholes is None else peepholes[d]
+        own = functions[d * len(DEFAULTS[node.op_type]) :][: len(DEFAULTS[node.op_type])]
+        turn = _TURNS[node.op_type](node, own, clip)
+        is_backward = way == "BACKWARD" or d == 1
+        places = jnp.arange(steps, dtype=np.int32)[:, None]
+        order = jnp.where(is_backward, jnp.maximum(ends[None] - 1 - places, 0), places)
+        rows = jnp.take_along_axis(x, order[:, :, None], 0)
+        fed = _product(rows, w[d]) + halves[0]
+
+        def advance(
+            state: Any,
+            step: Any,
+            turn: Any = turn,
+            d: int = d,
+            halves: Any = halves,
+            peephole: Any = peephole,
+        ) -> Any:
+            number, row = step
+            made = turn(row, state, r[d], halves, peephole)
+            is_there = (number < ends)[:, None]
+            state = tuple(jnp.where(is_there, a, s) for a, s in zip(made, state, strict=True))
+            return state, jnp.where(is_there, made[0], 0)
+
+        numbers = jnp.arange(steps, dtype=np.int32)
+        final, made = lax.scan(advance, tuple(s[d] for s in states), (numbers, fed))
+        if is_backward:
+            is_there = (places < ends[None])[:, :, None]
+            made = jnp.where(is_there, jnp.take_along_axis(made, order[:, :, None], 0), 0)
+        outputs.append(made)
+        finals.append(final)
+    y = jnp.stack(outputs, 1)
+    last = [jnp.stack(kind) for kind in zip(*finals, strict=True)]
+    if is_batch_first:
+        y, last = jnp.transpose(y, (2, 0, 1, 3)), [jnp.moveaxis(s, 0, 1) for s in last]
+    return y, *last

@@ -1,0 +1,88 @@
+"""Fourier transforms, and counts of sequences of numbers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.plain import plain
+from dml_jax.onnx.translators.signals import transform
+
+
+def _complex(x: jax.Array) -> jax.Array:
+    """Return [..., 1] or [..., 2] as complex numbers."""
+    return x[..., 0] if x.shape[-1] == 1 else lax.complex(x[..., 0], x[..., 1])
+
+
+def _parts(x: jax.Array) -> jax.Array:
+    return jnp.stack([jnp.real(x), jnp.imag(x)], -1)
+
+
+@plain("DFT")
+def _transform(node: Node, x: jax.Array, *_: Any) -> jax.Array:
+    axis, count = transform(node)[:2]
+    numbers, kind = _complex(x), x.dtype
+    if node.attribute("inverse"):
+        if node.attribute("onesided"):
+            return jnp.fft.irfft(numbers, count, axis)[..., None].astype(kind)
+        return _parts(jnp.fft.ifft(numbers, count, axis)).astype(kind)
+    if node.attribute("onesided"):
+        return _parts(jnp.fft.rfft(numbers, count, axis)).astype(kind)
+    return _parts(jnp.fft.fft(numbers, count, axis)).astype(kind)
+
+
+@plain("STFT")
+def _short_transforms(
+    node: Node, x: jax.Array, step: Any, window: Any = None, length: Any = None
+) -> jax.Array:
+    numbers = _complex(x) if x.ndim == 3 else x
+    given = node.constant(3)
+    count = window.shape[0] if given is None else int(np.reshape(given, -1)[0])
+    stride = int(np.reshape(node.constant(1), -1)[0])
+    starts = np.arange((numbers.shape[1] - count) // stride + 1) * stride
+    frames = numbers[:, starts[:, None] + np.arange(count)[None]]
+    frames = frames if window is None else frames * window.reshape(1, 1, count)
+    is_half = bool(node.attribute("onesided")) and not jnp.iscomplexobj(numbers)
+    return _parts((jnp.fft.rfft if is_half else jnp.fft.fft)(frames, axis=2)).astype(x.dtype)
+
+
+@plain("TfIdfVectorizer")
+def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
+    rows = x.reshape((1, -1)) if x.ndim == 1 else x
+    pool, starts = node.attribute("pool_int64s"), node.attribute("ngram_counts")
+    low, high = (node.attribute(f"{end}_gram_length") for end in ("min", "max"))
+    places, most = node.attribute("ngram_indexes"), node.attribute("max_skip_count")
+    counts = jnp.zeros((rows.shape[0], max(places) + 1), np.float32)
+    number = 0
+    for length, start in enumerate(starts, 1):
+        end = starts[length] if length < len(starts) else len(pool)
+        for first in range(start, end, length):
+            place, wanted = places[number], pool[first : first + length]
+            number += 1
+            if low <= length <= high:
+                found = _occurrences(rows, wanted, most if length > 1 else 0)
+                counts = counts.at[:, place].add(found)
+    weights, mode = node.attribute("weights"), node.attribute("mode")
+    if mode in ("IDF", "TFIDF"):
+        if mode == "IDF":
+            counts = (counts > 0).astype(np.float32)
+        if weights is not None:
+            scale = np.ones(counts.shape[1], np.float32)
+            scale[places] = weights
+            counts = counts * scale[None]
+    return counts.reshape(counts.shape[1:]) if x.ndim == 1 else counts
+
+
+def _occurrences(rows: jax.Array, wanted: list[int], skips: int) -> jax.Array:
+    """Return how often each row has numbers one after the other, with gaps up to `skips`."""
+    total = jnp.zeros(rows.shape[0], np.float32)
+    for gap in range(1, skips + 2):
+        count = rows.shape[1] - gap * (len(wanted) - 1)
+        if count > 0:
+            parts = [rows[:, k * gap : k * gap + count] == w for k, w in enumerate(wanted)]
+            equal = jnp.all(jnp.stack(parts), 0)
+            total = total + jnp.sum(equal, 1, dtype=np.float32)
+    return total

@@ -1,0 +1,124 @@
+"""What ONNX says of a node: the schema of its op type, its attributes, the types of its outputs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.onnx.functions import Opsets
+from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
+from dml_jax.onnx.tensors import Tensor, Type
+
+_READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
+_REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
+
+
+def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSchema | None]:
+    """Return the version of an op type that a model means, and its schema."""
+    if domain not in opsets:
+        rule = "be imported (opset_import)"
+        raise DmlError([Fault("", "domain", rule, domain or "ai.onnx")])
+    version = opsets[domain]
+    try:
+        schema = defs.get_schema(op_type, version, domain)
+    except (defs.SchemaError, TypeError):  # a name that is no text is none
+        if (domain, op_type) in TRANSLATORS:
+            return version, None
+        name = f"{domain}.{op_type}" if domain else op_type
+        shown = Unquoted(f"'{name}' (opset {version})")
+        rule = f"be known{_nearest_op_type(domain, str(op_type))}"
+        raise DmlError([Fault("", "op type", rule, shown)]) from None
+    return schema.since_version, schema
+
+
+def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
+    """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
+    given, faults = {str(a.name): a for a in proto.attribute}, []
+    schemas: dict[str, Any] = dict(schema.attributes)
+    for name, attribute in given.items():
+        if name not in schema.attributes:
+            hint = nearest(name, schema.attributes)
+            rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
+            faults.append(Fault("", name, rule, attribute_value(attribute)))
+        elif attribute.type != schemas[name].type.value:
+            rule = f"have type {schemas[name].type.name}"
+            faults.append(Fault("", name, rule, attribute_value(attribute)))
+    for name, known in schema.attributes.items():
+        if known.required and name not in given:
+            faults.append(Fault("", name, "be given", Unquoted("nothing")))
+    if faults:
+        raise DmlError(faults)
+
+
+def output_types(
+    proto: onnx.NodeProto,
+    schema: defs.OpSchema | None,
+    inputs: Sequence[Tensor | None],
+    opsets: Opsets,
+    ir: int,
+) -> list[Type | None]:
+    """Return the types of a node's outputs, as ONNX infers them; None where it does not.
+
+    Args:
+        proto: the node.
+        schema: the schema of its version; None for an op type that ONNX does not define.
+        inputs: its inputs; None for one that is left out.
+        opsets: the version of each domain.
+        ir: the version of the format.
+
+    Raises `DmlError` where ONNX refuses the node.
+    """
+    if schema is None:
+        return [None] * len(proto.output)
+    kinds, data = {}, {}
+    for name, tensor in zip(proto.input, inputs, strict=True):
+        if tensor is None:
+            continue
+        kinds[name] = helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
+        if tensor.is_known and np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX:
+            try:
+                data[name] = numpy_helper.from_array(tensor.array, name)
+            except DmlError:
+                continue  # it cannot be folded; sizes that depend on it stay unknown
+    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+    if proto.op_type == "STFT":
+        proto = _with_default(proto, schema, "onesided")  # inference takes another default
+    if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
+        schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            schema, proto, kinds, data, opset_imports=imports, ir_version=ir
+        )
+    except (*_REFUSALS, ValueError, RuntimeError) as error:
+        if all(tensor is None or tensor.is_known for tensor in inputs):
+            return [None] * len(proto.output)  # the reference implementation has the last word
+        text = str(error).strip().splitlines()
+        raise DmlError(
+            [Fault("", "", Sentence(f"ONNX refuses it: {text[0] if text else error}"), "")]
+        ) from None
+    types = [Type.of(found.get(name)) for name in proto.output]
+    for name, kind in zip(proto.output, types, strict=True):
+        if name in found and kind is None:
+            what = found[name].WhichOneof("value") or "no type"
+            rule = "be a tensor"
+            raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
+    return types
+
+
+def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> onnx.NodeProto:
+    """Return a node whose attribute is written out."""
+    if any(a.name == name for a in proto.attribute):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    copy.attribute.append(schema.attributes[name].default_value)
+    return copy
+
+
+def _nearest_op_type(domain: str, op_type: str) -> str:
+    return nearest(op_type, [name for known, name in TRANSLATORS if known == domain])

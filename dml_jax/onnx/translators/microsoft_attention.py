@@ -1,0 +1,342 @@
+"""Attention, as ONNX Runtime's own domain has it."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.translators.microsoft import DOMAIN
+from dml_jax.onnx.translators.products import product
+from dml_jax.onnx.views import packed, reshaped, spread, transposed
+
+_HIDDEN = -10000.0  # what a mask adds
+
+
+def _refuse(node: Node, **values: Any) -> None:
+    """Raise `DmlError` where an attribute has another value than the one that is computed."""
+    for name, value in values.items():
+        if node.attribute(name, value) != value:
+            raise node.refusal(name, f"be {value}", node.attribute(name))
+
+
+def _refuse_inputs(node: Node, *indices: int) -> None:
+    for index in indices:
+        if node.has(index):
+            raise node.refusal(f"input {index}", "be left out", Unquoted("a tensor"))
+
+
+def _hidden(node: Node, is_seen: Expression, kind: Any) -> Expression:
+    """Return 0 where a mask is set, and else what hides a key."""
+    hidden = node.attribute("mask_filter_value", _HIDDEN)
+    zero = dml.fill_value_constant((1, 1, 1, 1), kind, 0.0, graph=node.builder)
+    return dml.if_(is_seen, zero, hidden)
+
+
+def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expression | None:
+    """Return what a mask adds to the scores, [batch, 1 or heads, 1 or queries, keys]."""
+    if not node.has(index):
+        return None
+    batch, _, queries, keys = shape
+    mask, sizes = node[index], node.shape(index)
+    if len(sizes) == 1:
+        if sizes[0] not in (batch, 2 * batch):
+            rule = f"have {batch} or {2 * batch} elements, or more dimensions"
+            raise node.refusal("the mask", rule, list(sizes))
+        ranks = np.arange(keys, dtype=mask.dtype)
+        places = reshaped(node.builder.constant(ranks), (1, 1, 1, keys))
+        ends = reshaped(mask, (sizes[0] // batch, batch, 1, 1, 1))
+        parts = dml.split(ends, 0, (1, 1)) if sizes[0] > batch else [ends]
+        is_seen = dml.less_than(places, reshaped(parts[0], (batch, 1, 1, 1)))
+        if len(parts) > 1:
+            start = reshaped(parts[1], (batch, 1, 1, 1))
+            is_seen = dml.logical_and(is_seen, dml.greater_than_or_equal(places, start))
+        return _hidden(node, is_seen, kind)
+    if len(sizes) == 4:  # [batch, 1, most, most]: the queries come last
+        first = sizes[3] - queries if sizes[2] == sizes[3] else 0
+        window = ([0, 0, keys - queries if first else 0, 0], (batch, 1, queries, keys))
+        mask = dml.slice(mask, *window, [1] * 4) if mask.sizes != window[1] else mask
+    else:
+        mask = reshaped(mask, (batch, 1, *((1,) if len(sizes) == 2 else ()), *sizes[1:]))
+    return _hidden(node, dml.greater_than(mask, 0), kind)
+
+
+def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
+    """Return what hides the keys behind each query's own."""
+    _, _, queries, keys = shape
+    is_seen = np.tri(queries, keys, keys - queries, dtype=np.uint8)[None, None]
+    return _hidden(node, node.builder.constant(is_seen), kind)
+
+
+def _attend(
+    node: Node,
+    heads: int,
+    parts: dict[str, Any],
+    masks: list[Expression | None],
+    shape: tuple[int, ...],
+) -> Any:
+    """Return the attention of some queries, keys and values."""
+    bias: Expression | None = None
+    for mask in masks:
+        if mask is not None:
+            bias = mask if bias is None else bias + mask
+    size = parts["query"].sizes[2] // heads
+    return dml.multihead_attention(
+        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
+        node.attribute("mask_filter_value", _HIDDEN),
+        heads,
+        heads,
+        "NONE",
+        relative_position_bias=None if bias is None else spread(bias, shape),
+        **parts,
+    )
+
+
+@translates("Attention", domain=DOMAIN)
+def _attention(node: Node) -> Any:
+    _refuse(node, do_rotary=0, past_present_share_buffer=0)
+    _refuse_inputs(node, 6)
+    return _from_input(node, node[0], node[1], node.given(2), (3, 4, 5))
+
+
+@translates("QAttention", domain=DOMAIN)
+def _quantized_attention(node: Node) -> Any:
+    _refuse(node, do_rotary=0, past_present_share_buffer=0)
+
+    def real(index: int, scale: int, zero: int) -> Expression:
+        parameters = [node.given(k) for k in (scale, zero)]
+        placed = [x if x is None else reshaped(x, _aligned(node, index, x)) for x in parameters]
+        assert placed[0] is not None
+        return dml.dequantize_linear(node[index], placed[0], placed[1])
+
+    return _from_input(node, real(0, 3, 6), real(1, 4, 7), node[2], (5, 8, 9))
+
+
+def _aligned(node: Node, index: int, x: Expression) -> tuple[int, ...]:
+    return (1,) * (node.rank(index) - len(x.sizes)) + tuple(x.sizes)
+
+
+def _from_input(
+    node: Node, x: Expression, weights: Expression, bias: Any, places: tuple[int, int, int]
+) -> Any:
+    """Return the attention of queries, keys and values that are products of one input.
+
+    Args:
+        node: the node.
+        x: the input.
+        weights: the matrices of queries, keys and values, side by side.
+        bias: is added to the product.
+        places: which inputs are the mask, the past, and a bias of the scores.
+    """
+    at_mask, at_past, at_bias = places
+    heads, kind = node.attribute("num_heads"), x.desc.data_type
+    batch, sequence, _ = x.sizes
+    widths = node.attribute("qkv_hidden_sizes") or [weights.sizes[1] // 3] * 3
+    made = product(x, weights)
+    made = made if bias is None else made + reshaped(bias, (1, 1, *bias.sizes))
+    parts: dict[str, Any] = dict(
+        zip(("query", "key", "value"), dml.split(made, 2, widths), strict=True)
+    )
+    keys = sequence
+    if node.has(at_past):
+        past = node[at_past]  # [keys and values, batch, heads, keys, size]
+        keys += past.sizes[3]
+        pair = dml.split(past, 0, (1, 1))
+        parts["past_key"], parts["past_value"] = (reshaped(p, p.sizes[1:]) for p in pair)
+    shape = (batch, heads, sequence, keys)
+    masks = [_mask(node, at_mask, shape, kind), node.given(at_bias)]
+    if node.attribute("unidirectional", 0):
+        masks.append(_causal(node, shape, kind))
+    output, key, value = _attend(node, heads, parts, masks, shape)
+    if len(node.types) == 1:
+        return output
+    stacked = [reshaped(packed(p), (1, *p.sizes)) for p in (key, value)]
+    return output, dml.join(stacked, 0)
+
+
+@translates("MultiHeadAttention", domain=DOMAIN)
+def _multi_head(node: Node) -> Any:
+    _refuse_inputs(node, 8, 9)
+    heads, rank = node.attribute("num_heads"), node.rank()
+    x = node[0]
+    batch, sequence, kind = x.sizes[0], x.sizes[1], x.desc.data_type
+    parts: dict[str, Any] = {}
+    if rank == 5:  # [batch, sequence, heads, 3, size]
+        names = ("query", "key", "value")
+        pieces = dml.split(x, 3, (1, 1, 1))
+        parts |= {
+            n: reshaped(p, (batch, sequence, x.sizes[2] * x.sizes[4]))
+            for n, p in zip(names, pieces, strict=True)
+        }
+    else:
+        parts["query"] = x
+        key = node[1]
+        if len(key.sizes) == 5:
+            pair = [
+                reshaped(p, (batch, key.sizes[1], key.sizes[2] * key.sizes[4]))
+                for p in dml.split(key, 3, (1, 1))
+            ]
+        else:
+            pair = [_flat(node[k]) for k in (1, 2)]
+        parts["key"], parts["value"] = pair
+    if node.has(3):
+        if not node.has(1) or len(node.shape(1)) != 4:
+            parts["bias"] = node[3]
+        else:
+            raise node.refusal("bias", "be left out where keys have 4 dimensions", Unquoted("one"))
+    keys = parts["key"].sizes[1]
+    if node.has(6):
+        parts["past_key"], parts["past_value"] = node[6], node[7]
+        keys += node.shape(6)[2]
+    shape = (batch, heads, sequence, keys)
+    masks = [_mask(node, 4, shape, kind), node.given(5)]
+    if node.attribute("unidirectional", 0):
+        masks.append(_causal(node, shape, kind))
+    made = _attend(node, heads, parts, masks, shape)
+    if len(node.types) > 3 and node.outputs[3]:
+        raise node.refusal("output 3", "be left out", node.outputs[3])
+    return tuple(made)[: len(node.types)]
+
+
+def _flat(x: Expression) -> Expression:
+    """Return [batch, heads, sequence, size] as [batch, sequence, heads * size]."""
+    if len(x.sizes) == 3:
+        return x
+    batch, heads, sequence, size = x.sizes
+    return reshaped(packed(transposed(x, (0, 2, 1, 3))), (batch, sequence, heads * size))
+
+
+def rotated(
+    node: Node, x: Expression, cosines: Expression, sines: Expression, is_interleaved: bool
+) -> Expression:
+    """Return [batch, sequence, heads, size] with pairs of elements turned by an angle.
+
+    Args:
+        node: the node.
+        x: the tensor.
+        cosines: of the angles, [batch, sequence, 1, half of the elements that turn].
+        sines: of the same angles.
+        is_interleaved: whether a pair is two neighbours, and not one of each half.
+    """
+    batch, sequence, heads, size = x.sizes
+    half = cosines.sizes[3]
+    if 2 * half < size:
+        turned, rest = dml.split(x, 3, (2 * half, size - 2 * half))
+        return dml.join([rotated(node, turned, cosines, sines, is_interleaved), rest], 3)
+    pair = (half, 2) if is_interleaved else (2, half)
+    axis = 4 if is_interleaved else 3
+    halves = dml.split(reshaped(x, (batch, sequence, heads, *pair)), axis, (1, 1))
+    a, b = (reshaped(part, (batch, sequence, heads, half)) for part in halves)
+    made = [a * cosines - b * sines, b * cosines + a * sines]
+    shape = (
+        (batch, sequence, heads, half, 1) if is_interleaved else (batch, sequence, heads, 1, half)
+    )
+    return reshaped(dml.join([reshaped(part, shape) for part in made], axis), x.sizes)
+
+
+def _angles(node: Node, index: int, places: Expression) -> Expression:
+    """Return the rows of a table of cosines or sines, [batch, sequence, 1, half]."""
+    table = node[index]
+    batch, sequence = places.sizes
+    rows = dml.gather(table, reshaped(places, (1, batch * sequence)), 0, 1)
+    return reshaped(rows, (batch, sequence, 1, table.sizes[1]))
+
+
+def _sequence(node: Node, count: int, kind: Any) -> Expression:
+    return dml.fill_value_sequence((1, count), kind, 0, 1, graph=node.builder)
+
+
+@translates("RotaryEmbedding", domain=DOMAIN)
+def _rotary(node: Node) -> Expression:
+    _refuse(node, is_packed_batching=0)
+    x, shape = node[0], node.shape()
+    is_split = len(shape) == 4  # [batch, heads, sequence, size]
+    sequence = shape[2] if is_split else shape[1]
+    half = node.shape(2)[1]
+    size = shape[3] if is_split else shape[2] // (node.attribute("num_heads", 0) or 1)
+    if not is_split and not node.attribute("num_heads", 0):
+        size = 2 * half
+    places = node[1]
+    if node.rank(1) == 1:
+        start = reshaped(places, (1, 1))
+        steps = _sequence(node, sequence, places.desc.data_type) + start
+        places = packed(spread(steps, (shape[0], sequence)))
+    cosines, sines = (_angles(node, k, places) for k in (2, 3))
+    flat = _flat(x)
+    made = rotated(
+        node, of_heads(flat, size), cosines, sines, bool(node.attribute("interleaved", 0))
+    )
+    scale = node.attribute("scale", 1.0)
+    made = made if scale == 1 else made * scale
+    return packed(transposed(made, (0, 2, 1, 3))) if is_split else reshaped(made, shape)
+
+
+def of_heads(x: Expression, size: int) -> Expression:
+    """Return [batch, sequence, heads * size] as [batch, sequence, heads, size]."""
+    return reshaped(x, (*x.sizes[:2], x.sizes[2] // size, size))
+
+
+@translates("GroupQueryAttention", domain=DOMAIN)
+def _grouped(node: Node) -> Any:
+    _refuse(node, causal=1, local_window_size=-1, qk_output=0, sliding_window_cache=0)
+    _refuse(node, k_quant_type="NONE", v_quant_type="NONE")
+    for name in ("softcap", "smooth_softmax"):
+        if node.attribute(name, 0) not in (0, -1):
+            raise node.refusal(name, "be left out", node.attribute(name))
+    _refuse_inputs(node, *range(9, 17))
+    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    batch, sequence, width = node.shape()
+    if node.has(1):
+        query, key, value = (node[k] for k in range(3))
+    else:  # one tensor of all
+        size = width // (heads + 2 * groups)
+        query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
+    size = query.sizes[2] // heads
+    kind = node[5].desc.data_type
+    lengths = reshaped(node[5], (batch,))
+    past = lengths + (1 - sequence)  # valid keys of the past
+    if node.attribute("do_rotary", 0):
+        places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
+        places = places + reshaped(past, (batch, 1))
+        cosines, sines = (_angles(node, k, places) for k in (7, 8))
+        pairs = bool(node.attribute("rotary_interleaved", 0))
+        query, key = (
+            reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
+            for x in (query, key)
+        )
+    before = node.shape(3)[2] if node.has(3) else 0
+    total = node.known(6)
+    if total is None and not node.has(3):
+        raise node.refusal("total_sequence_length", "be known at load", Unquoted("a tensor"))
+    keys = max(before, 0 if total is None else int(total.reshape(-1)[0]))
+    buffers = []
+    for index in (3, 4):
+        if before:
+            x, missing = node[index], [0, 0, keys - before, 0]
+            buffers.append(
+                dml.padding(x, "CONSTANT", 0.0, [0] * 4, missing) if keys > before else x
+            )
+        else:
+            empty = (batch, groups, keys, size)
+            data_type = query.desc.data_type
+            buffers.append(dml.fill_value_constant(empty, data_type, 0.0, graph=node.builder))
+    whole = (batch, groups, keys, size)
+    sizes: Any = {f"output_present_{name}_tensor": whole for name in ("key", "value")}
+    made = dml.multihead_attention(
+        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
+        float(np.finfo(np.float32).min),
+        heads,
+        groups,
+        "NONE",
+        query=query,
+        key=key,
+        value=value,
+        past_key=buffers[0],
+        past_value=buffers[1],
+        past_sequence_lengths=past,
+        output_sizes=sizes,
+    )
+    return tuple(made)[: len(node.types)]

@@ -1,0 +1,100 @@
+"""Fourier transforms: products with matrices of cosines and sines.
+
+An operator of DirectML has no transform of its own. Long ones are left to a plain function.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import packed, reshaped, transposed
+
+_LENGTH_MAX = 1024  # a matrix of a longer transform would be large
+
+
+def transform(node: Node) -> tuple[int, int, int]:
+    """Return the axis of a DFT, its length, and the number of elements that it reads."""
+    rank = node.rank()
+    given = node.constant(2) if node.version >= 20 else node.attribute("axis")
+    axis = -2 if given is None else int(np.reshape(given, -1)[0])
+    axis = node.from_start(axis, rank)
+    size, length = node.shape()[axis], node.constant(1)
+    is_inverse = bool(node.attribute("inverse") and node.attribute("onesided"))
+    natural = 2 * (size - 1) if is_inverse else size
+    count = natural if length is None else int(np.reshape(length, -1)[0])
+    return axis, count, count // 2 + 1 if is_inverse else count
+
+
+def _matrix(count: int, parts: int, is_inverse: bool, is_one_sided: bool) -> np.ndarray:
+    """Return the matrix that transforms `count` numbers of one or two parts, part by part."""
+    bins = count // 2 + 1 if is_one_sided else count
+    turns = np.outer(np.arange(count), np.arange(bins)) % count
+    angles = 2 * np.pi * turns / count * (-1 if is_inverse else 1)
+    cosines, sines = np.cos(angles), np.sin(angles)
+    rows = [[cosines, -sines], [sines, cosines]][:parts]  # of real and imaginary parts
+    matrix = np.stack([np.stack(row, -1) for row in rows], 1)  # [count, parts, bins, 2]
+    matrix = matrix.reshape(count * parts, bins * 2)
+    return matrix / count if is_inverse else matrix
+
+
+def _matrix_of_reals(count: int) -> np.ndarray:
+    """Return the matrix that transforms half of a spectrum back to real numbers."""
+    bins = count // 2 + 1
+    angles = 2 * np.pi * (np.outer(np.arange(bins), np.arange(count)) % count) / count
+    twice = np.full((bins, 1), 2.0)
+    twice[0] = 1
+    if count % 2 == 0:
+        twice[-1] = 1
+    pair = np.stack([twice * np.cos(angles), -twice * np.sin(angles)], 1)
+    return pair.reshape(bins * 2, count) / count
+
+
+def _times(node: Node, x: Expression, matrix: np.ndarray) -> Expression:
+    return dml.gemm(x, node.builder.constant(matrix.astype(x.dtype)))
+
+
+@translates("DFT")
+def _transform(node: Node) -> Expression:
+    axis, count, read = transform(node)
+    if count > _LENGTH_MAX:
+        raise node.refusal("dft_length", f"be at most {_LENGTH_MAX}", count)
+    order = [d for d in range(node.rank() - 1) if d != axis] + [axis, node.rank() - 1]
+    x = node[0]
+    sizes = [read if d == axis else size for d, size in enumerate(x.sizes)]
+    if read > x.sizes[axis]:
+        ends = [a - b for a, b in zip(sizes, x.sizes, strict=True)]
+        x = dml.padding(x, "CONSTANT", 0.0, [0] * len(ends), ends)
+    elif read < x.sizes[axis]:
+        x = dml.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
+    parts = sizes[-1]
+    outer = [sizes[d] for d in order[:-2]]
+    rows = reshaped(packed(transposed(x, order)), (int(np.prod(outer)), read * parts))
+    is_inverse, is_one_sided = (bool(node.attribute(n)) for n in ("inverse", "onesided"))
+    if is_inverse and is_one_sided:
+        made = reshaped(_times(node, rows, _matrix_of_reals(count)), (*outer, count, 1))
+    else:
+        made = _times(node, rows, _matrix(count, parts, is_inverse, is_one_sided))
+        made = reshaped(made, (*outer, made.sizes[1] // 2, 2))
+    back = [order.index(d) for d in range(len(order))]
+    return packed(transposed(made, back))
+
+
+@translates("STFT")
+def _short_transforms(node: Node) -> Any:
+    if node.rank() == 3 and node.shape()[2] != 1:
+        raise node.refusal("signal", "be real", list(node.shape()))
+    batch, length = node.shape()[:2]
+    step, window = int(np.reshape(node.constant(1), -1)[0]), node.given(2)
+    given = node.constant(3)
+    count = node.shape(2)[0] if given is None else int(np.reshape(given, -1)[0])
+    if count > _LENGTH_MAX:
+        raise node.refusal("frame_length", f"be at most {_LENGTH_MAX}", count)
+    frames = (length - count) // step + 1
+    x = packed(node[0]).reinterpret((batch, frames, count), (length, step, 1))
+    x = dml.identity(x) if window is None else x * reshaped(window, (1, 1, count))
+    matrix = _matrix(count, 1, False, bool(node.attribute("onesided")))
+    made = _times(node, reshaped(x, (batch * frames, count)), matrix)
+    return reshaped(made, (batch, frames, made.sizes[1] // 2, 2))

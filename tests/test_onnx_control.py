@@ -1,0 +1,259 @@
+"""If, Loop and Scan of ONNX networks, decided at load or while the program runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import parser
+from onnx_models import refusal, runtime
+
+from dml_jax import DmlError, load_onnx
+from dml_jax.cli import cli
+
+X = np.array([0.5, -1, 2, 3], np.float32)
+XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
+HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
+
+BRANCHES = """g (bool c, float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
+    z = Mul(x, w)
+    r = If (c) <
+        then_branch = t () => (float[4] a) { q = Relu(z) a = Add(q, w) },
+        else_branch = e () => (float[4] b) { q = Neg(z) b = Sub(q, x) }>
+    y = Add(r, z)
+}"""
+WHILE = """g (int64 M, float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}, bool t = {1}> {
+    y = Loop (M, t, x) <body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r) {
+        most = Constant<value_float = 50.0>()
+        number = Cast<to = 1>(i)
+        sum = Add(s, w)
+        r = Add(sum, number)
+        top = ReduceMax<keepdims = 0>(r)
+        go = Less(top, most)
+    }>
+}"""
+COUNTED = """g (float[4] x) => (float[4] y, float[n, 4] ys)
+<float[4] w = {1, 2, 3, 4}, bool t = {1}, int64 M = {COUNT}> {
+    y, ys = Loop (M, t, x) <
+        body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r, float[4] e) {
+            number = Cast<to = 1>(i)
+            product = Mul(s, w)
+            sum = Add(product, number)
+            r = Tanh(sum)
+            e = Identity(r)
+            go = Identity(c)
+        }>
+}"""
+GROWING = """g (float[4] x) => (float[20] y) <bool t = {1}, int64 M = {4}> {
+    y = Loop (M, t, x) <body = b (int64 i, bool c, float[n] s) => (bool go, float[m] r) {
+        r = Concat<axis = 0>(s, x)
+        go = Identity(c)
+    }>
+}"""
+NESTED = """g (int64 M, float[4] x) => (float[4] y) <bool t = {1}, float[4] w = {1, 2, 3, 4}> {
+    y = Loop (M, t, x) <body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r) {
+        two = Constant<value_int = 2>()
+        zero = Constant<value_int = 0>()
+        rest = Mod(i, two)
+        is_even = Equal(rest, zero)
+        r = If (is_even) <
+            then_branch = t1 () => (float[4] a) { a = Add(s, w) },
+            else_branch = e1 () => (float[4] b) { b = Neg(s) }>
+        go = Identity(c)
+    }>
+}"""
+FUNCTION = """g (float[4] x, float[3, 4] xs) => (float[4] y, float[3, 4] ys) {
+    y, ys = Scan <num_scan_inputs = 1, scan_input_directions = [1],
+        body = b (float[4] s, float[4] e) => (float[4] r, float[4] o) {
+            r = Add(s, e)
+            o = Mul(r, x)
+        }>(x, xs)
+}"""
+UNTIL = """g (float[4] x) => (float[4] y) <bool t = {1}> {
+    y = Loop ("", t, x) <body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r) {
+        r = Add(s, s)
+        top = ReduceMax<keepdims = 0>(r)
+        most = Constant<value_float = 50.0>()
+        go = Less(top, most)
+    }>
+}"""
+ONCE = """g (float[4] x) => (float[4] y, float[n, 4] ys) <bool t = {1}, int64 M = {1000}> {
+    y, ys = Loop (M, t, x) <
+        body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r, float[4] e) {
+            r = Add(s, s)
+            e = Neg(r)
+            go = Constant<value = bool {0}>()
+        }>
+}"""
+NEVER = COUNTED.replace("t = {1}", "t = {0}").replace("COUNT", "1000")
+
+Inputs = Mapping[str, np.ndarray]
+CASES: dict[str, tuple[str, Inputs]] = {
+    "the first branch": (BRANCHES, {"c": np.array(True), "x": X}),
+    "the second branch": (BRANCHES, {"c": np.array(False), "x": X}),
+    "a loop that its number ends": (WHILE, {"M": np.array(3), "x": X}),
+    "a loop that its condition ends": (WHILE, {"M": np.array(1000), "x": X}),
+    "a loop without a number": (UNTIL, {"x": X}),
+    "a short loop": (COUNTED.replace("COUNT", "3"), {"x": X}),
+    "a long loop": (COUNTED.replace("COUNT", "100"), {"x": X}),
+    "a loop that grows": (GROWING, {"x": X}),
+    "a loop that ends itself": (ONCE, {"x": X}),
+    "a branch in a loop": (NESTED, {"M": np.array(5), "x": X}),
+    "a scan": (FUNCTION, {"x": X, "xs": XS}),
+}
+
+
+def parsed(text: str) -> Any:
+    return parser.parse_model(HEAD + text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_are_those_of_onnx_runtime(name: str):
+    text, inputs = CASES[name]
+    model = parsed(text)
+    results = load_onnx(model)(inputs)
+    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_of_no_turns_gives_its_initial_value():
+    results = load_onnx(parsed(NEVER))(X)
+    np.testing.assert_array_equal(results["y"], X)
+    assert results["ys"].shape == (0, 4)
+
+
+def test_a_loop_is_written_out_where_it_is_short():
+    assert not load_onnx(parsed(COUNTED.replace("COUNT", "3"))).report().count("Loop")
+    report = load_onnx(parsed(COUNTED.replace("COUNT", "100"))).report()
+    assert "Node 'y' (Loop): it is decided while the program runs" in report
+    assert "4 operators" in report
+
+
+SEQUENCES = {
+    "parts": """g (float[6, 4] x) => (float[n, m] y, int64 k)
+    <int64 two = {2}, int64 one = {1}, int64 zero = {0}> {
+        s = SplitToSequence<axis = 0>(x, two)
+        a = SequenceAt(s, one)
+        r = Relu(a)
+        t = SequenceInsert(s, r, zero)
+        u = SequenceErase(t)
+        k = SequenceLength(u)
+        y = ConcatFromSequence<axis = 1>(u)
+    }""",
+    "a loop": """g (float[6, 4] x) => (float[n, m, l] y) <bool t = {1}, int64 M = {3}> {
+        e = SequenceEmpty()
+        q = Loop(M, t, e) <
+            body = b (int64 i, bool c, seq(float[6, 4]) s) => (bool go, seq(float[6, 4]) r) {
+                number = Cast<to = 1>(i)
+                product = Mul(x, number)
+                r = SequenceInsert(s, product)
+                go = Identity(c)
+            }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+    }""",
+    "each part": """g (float[6, 4] x) => (float[n, m] y) {
+        s = SplitToSequence<axis = 0, keepdims = 0>(x)
+        q = SequenceMap(s) <body = b (float[4] a) => (float[4] r) { r = Exp(a) }>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
+    }""",
+    "an optional": """g (float[6, 4] x) => (float[n, m] y, bool z) {
+        o = Optional(x)
+        z = OptionalHasElement(o)
+        e = OptionalGetElement(o)
+        y = Neg(e)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_are_taken_apart_at_load(name: str):
+    model = parsed(SEQUENCES[name])
+    x = np.random.RandomState(3).randn(6, 4).astype(np.float32)
+    results = load_onnx(model)(x)
+    for result, expected in zip(results.values(), runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_sequences_that_are_no_tensors_are_refused():
+    split = SEQUENCES["parts"].replace("two = {2}", "two = {9}")
+    assert "'a' (SequenceAt): expected position to be in [-1, 0], got 1" in refusal(parsed(split))
+    kept = """g (float[6, 4] x) => (seq(float[1, 4]) y) { y = SplitToSequence<axis = 0>(x) }"""
+    assert "the output 'y' to be a tensor (SequenceAt and ConcatFromSequence" in refusal(
+        parsed(kept)
+    )
+
+
+def test_graphs_are_the_parts_between_decisions():
+    network = load_onnx(parsed(BRANCHES))
+    assert len(network.graphs) == 4  # before the If, its branches, and behind it
+    assert [len(graph.nodes) for graph in network.graphs] == [1, 2, 2, 1]
+    with pytest.raises(DmlError, match=r"network\.graph to be one graph .* got 4 graphs"):
+        _ = network.graph
+    assert set(network.weights) == {"w"}
+
+
+def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):
+    (tmp_path / "m.onnx").write_bytes(parsed(BRANCHES).SerializeToString())
+    path = str(tmp_path / "m.onnx")
+    for name in ("show", "check"):
+        told = CliRunner().invoke(cli, [name, path])
+        assert told.exit_code == 0
+        assert "6 nodes" in told.stdout
+        assert "By JAX: Node 'r' (If): it is decided while the program runs" in told.stdout
+    assert CliRunner().invoke(cli, ["run", path]).exit_code == 0
+    told = CliRunner().invoke(cli, ["show", path, "-o", str(tmp_path / "m.svg")])
+    assert told.exit_code == 0
+    assert "ACTIVATION_RELU" in (tmp_path / "m.svg").read_text()
+
+
+def test_a_decision_is_differentiated_and_mapped():
+    network = load_onnx(parsed(BRANCHES))
+
+    def total(weights: Any, x: jax.Array, condition: jax.Array) -> jax.Array:
+        return network.apply(weights, {"x": x, "c": condition})["y"].sum()
+
+    x, w, gradient = jnp.asarray(X), network.weights["w"], jax.jit(jax.grad(total))
+    found = gradient(network.weights, x, jnp.array(True))["w"]
+    # y = relu(x * w) + w + x * w
+    np.testing.assert_allclose(found, np.where(X * w > 0, 2 * X, X) + 1, rtol=1e-5)
+    found = gradient(network.weights, x, jnp.array(False))["w"]
+    np.testing.assert_allclose(found, np.zeros(4), atol=1e-6)  # y = -x * w - x + x * w
+    mapped, alone = jax.jit(jax.vmap(total, (None, None, 0))), jax.jit(total)
+    both = mapped(network.weights, x, jnp.array([True, False]))
+    single = [alone(network.weights, x, jnp.array(flag)) for flag in (True, False)]
+    np.testing.assert_allclose(both, single, rtol=1e-5)
+
+
+def test_a_loop_of_a_known_number_of_turns_is_differentiated():
+    network = load_onnx(parsed(COUNTED.replace("COUNT", "40")))
+
+    def last(x: jax.Array) -> jax.Array:
+        return network.apply(network.weights, {"x": x})["ys"][1].sum()
+
+    w, step = np.array([1, 2, 3, 4]), 1e-3
+    first = np.tanh(X * w)
+    expected = (1 - np.tanh(first * w + 1) ** 2) * w * (1 - first**2) * w
+    np.testing.assert_allclose(jax.grad(last)(jnp.asarray(X)), expected, rtol=1e-3, atol=step**2)
+
+
+def test_what_cannot_be_decided_later_is_refused():
+    other = BRANCHES.replace("b = Sub(q, x)", "b = Concat<axis = 0>(q, x)")
+    assert "expected else_branch to give what then_branch gives" in refusal(parsed(other))
+    late = COUNTED.replace(", int64 M = {COUNT}", "").replace(
+        "(float[4] x) =>", "(float[4] x, int64 M) =>"
+    )
+    assert "expected M to be known at load, since the outputs of all turns" in refusal(parsed(late))
+    growing = GROWING.replace(", int64 M = {4}", "").replace(
+        "(float[4] x) =>", "(float[4] x, int64 M) =>"
+    )
+    assert "keep v_initial 0 as FLOAT[4]" in refusal(parsed(growing))
+    unknown = WHILE.replace("Add(s, w)", "Foo(s, w)")
+    assert "Node 'y' (Loop): body: Node 'sum' (Foo): expected op type" in refusal(parsed(unknown))

@@ -1,0 +1,299 @@
+"""Nodes that plain functions compute (`load_onnx(fallback=True)`), and outputs that are padded."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import TensorProto, parser
+from onnx.reference import ReferenceEvaluator
+from onnx_models import floats, model_of, node, operators_of, refusal, runtime, single
+
+from dml_jax import load_onnx
+
+HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
+RANDOM = np.random.RandomState(2)
+X = RANDOM.rand(2, 3, 4) * 0.8 + 0.1
+Y = RANDOM.rand(2, 3, 4) * 0.8 + 0.1
+
+# Nodes of FLOAT64: the op type, its inputs, and its attributes
+UNARY = "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Reciprocal Relu"
+UNARY += " Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh IsNaN Elu Selu HardSwish"
+UNARY += " LeakyRelu HardSigmoid ReduceMax ReduceMean ReduceSum ReduceL1 ReduceL2 ReduceProd"
+UNARY += " ReduceSumSquare ReduceLogSum ReduceMin ArgMax ArgMin Softmax LogSoftmax Mish"
+BINARY = (
+    "Add Sub Mul Div Pow Max Min Equal Less Greater LessOrEqual GreaterOrEqual MatMul Mean PRelu"
+)
+
+
+def parsed(text: str) -> Any:
+    return parser.parse_model(HEAD + text)
+
+
+@pytest.mark.parametrize("op_type", [*UNARY.split(), *BINARY.split()])
+def test_float64_is_computed(op_type: str):
+    """Compare all op types with ONNX's own implementation, in FLOAT64."""
+    arrays = {"x": X + (1 if op_type == "Acosh" else 0)}
+    if op_type in BINARY.split():
+        arrays["y"] = np.swapaxes(Y, 1, 2).copy() if op_type == "MatMul" else Y
+    model = single(op_type, arrays, outputs="z")
+    expected = ReferenceEvaluator(model).run(None, arrays)[0]  # pyright: ignore
+    if op_type == "Erf":  # its own is no better than FLOAT32
+        expected = np.vectorize(math.erf)(X)
+    with jax.enable_x64(True):
+        network = load_onnx(model, fallback=True)
+        result = np.asarray(network(arrays)["z"])
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return RANDOM.randn(*sizes).astype(np.float32)
+
+
+def recurrent(op_type: str, gates: int, direction: str, **more: Any) -> Any:
+    """Return the arguments of `single` for a recurrent network with all inputs, clipped."""
+    count = 2 if direction == "bidirectional" else 1
+    arrays = {
+        "x": normal(5, 3, 2),
+        "w": normal(count, 4 * gates, 2),
+        "r": normal(count, 4 * gates, 4),
+        "b": normal(count, 8 * gates),
+        "l": np.array([5, 2, 3], np.int32),
+        "h": normal(count, 3, 4),
+    }
+    outputs = "y yh"
+    if op_type == "LSTM":
+        arrays |= {"c": normal(count, 3, 4), "p": normal(count, 12)}
+        outputs = "y yh yc"
+    values = {"hidden_size": 4, "direction": direction, "clip": 0.7, **more}
+    return op_type, arrays, {"outputs": outputs, **values}
+
+
+IMAGE, CHANNELS = normal(1, 4, 7, 8), normal(4)
+POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}
+WIDE: dict[str, tuple[str, dict[str, np.ndarray], dict[str, Any]]] = {
+    "LSTM": recurrent("LSTM", 4, "bidirectional"),
+    "GRU": recurrent("GRU", 3, "reverse", linear_before_reset=1),
+    "RNN": recurrent("RNN", 1, "bidirectional"),
+    "Conv": (
+        "Conv",
+        {"x": IMAGE, "w": normal(6, 2, 3, 3), "b": normal(6)},
+        {"group": 2, "strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]},
+    ),
+    "MaxPool": ("MaxPool", {"x": IMAGE}, {**POOL, "ceil_mode": 1}),
+    "AveragePool": ("AveragePool", {"x": IMAGE}, {**POOL, "ceil_mode": 1}),
+    "AveragePool with its padding": ("AveragePool", {"x": IMAGE}, {**POOL, "count_include_pad": 1}),
+    "GlobalAveragePool": ("GlobalAveragePool", {"x": IMAGE}, {}),
+    "BatchNormalization": (
+        "BatchNormalization",
+        {"x": IMAGE, "s": CHANNELS, "b": CHANNELS, "m": CHANNELS, "v": np.abs(CHANNELS)},
+        {},
+    ),
+    "InstanceNormalization": (
+        "InstanceNormalization",
+        {"x": IMAGE, "s": CHANNELS, "b": CHANNELS},
+        {},
+    ),
+    "LayerNormalization": ("LayerNormalization", {"x": IMAGE, "s": normal(8), "b": normal(8)}, {}),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_float64_gives_what_onnx_runtime_gives_in_float32(name: str):
+    op_type, arrays, attributes = WIDE[name]
+    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in arrays.items()}
+    expected = runtime(single(op_type, arrays, **attributes), arrays)
+    with jax.enable_x64(True):
+        results = load_onnx(single(op_type, wide, **attributes), fallback=True)(wide)
+        found = [np.asarray(result) for result in results.values()]
+    for result, answer in zip(found, expected, strict=True):
+        assert result.dtype == np.float64
+        np.testing.assert_allclose(result, answer, rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_that_directml_lacks_is_computed():
+    op_type, arrays, attributes = recurrent("GRU", 3, "forward")
+    model = single(op_type, arrays, **attributes)
+    assert "expected clip to be left out (DirectML has it in LSTM)" in refusal(model)
+    results = load_onnx(model, fallback=True)(arrays)
+    for result, expected in zip(results.values(), runtime(model, arrays), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_float64_needs_jaxs():
+    model = single("Exp", {"x": X})
+    message = refusal(model, fallback=True)
+    assert "have another type while 64-bit types are off in JAX" in message
+    assert 'jax.config.update("jax_enable_x64", True)' in message
+
+
+def mixed() -> Any:
+    """Return a model whose second node has no operator."""
+    nodes = [
+        node("Mul", "x w", "a"),
+        node("Det", "a", "d"),
+        node("Mul", "d d", "e"),
+        node("Add", "e a", "y"),
+    ]
+    return model_of(nodes, {"x": (np.float32, [2, 2])}, ["y"], {"w": floats([[1, 2], [3, 4]])})
+
+
+def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
+    message = refusal(mixed())
+    assert "Node 'd' (Det): expected op type to have an operator of DirectML, got 'Det'" in message
+    cure = "load_onnx(..., fallback=True) computes by a plain function: Node 'd' (Det)"
+    assert message.splitlines()[1] == cure
+    network = load_onnx(mixed(), fallback=True)
+    x = RANDOM.randn(2, 2).astype(np.float32)
+    a = x * np.array([[1, 2], [3, 4]])
+    np.testing.assert_allclose(network(x)["y"], np.linalg.det(a) ** 2 + a, rtol=1e-4)
+    assert "1 nodes by JAX, between 2 graphs\n  Node 'd' (Det): " in network.report()
+    assert list(network.fallbacks) == ["Node 'd' (Det)"]
+    assert [len(graph.nodes) for graph in network.graphs] == [1, 2]
+
+
+def test_a_network_with_fallbacks_is_one_pure_function():
+    nodes = [
+        node("Mul", "x w", "a"),
+        node("ScatterElements", "a i a", "d", axis=1, reduction="add"),
+        node("Mul", "d x", "y"),
+    ]
+    arrays = {"w": floats([[1, 2], [3, 4]]), "i": np.array([[1, 1], [0, 0]])}
+    model = model_of(nodes, {"x": (np.float32, [2, 2])}, ["y"], arrays)
+    network = load_onnx(model, fallback=True)
+    x = jnp.array([[1.0, 2], [3, 4]], jnp.float32)
+
+    def total(weights: Any, x: jax.Array) -> jax.Array:
+        return network.apply(weights, {"x": x})["y"].sum()
+
+    gradient = jax.jit(jax.grad(total))(network.weights, x)["w"]
+    step = jnp.zeros((2, 2), jnp.float32).at[0, 1].set(0.01)
+    compiled = jax.jit(total)
+    ends = [compiled({"w": network.weights["w"] + s}, x) for s in (-step, step)]
+    np.testing.assert_allclose(gradient[0, 1], (ends[1] - ends[0]) / 0.02, rtol=1e-2)
+    many = jax.jit(jax.vmap(lambda x: network.apply(network.weights, {"x": x})["y"]))
+    np.testing.assert_allclose(many(jnp.stack([x, -x]))[0], network(x)["y"], rtol=1e-5)
+
+
+def test_operators_stay_operators():
+    """A fallback changes nothing where DirectML has the operators."""
+    model = model_of([node("Relu", "x", "y")], {"x": (np.float32, [2])}, ["y"])
+    network = load_onnx(model, fallback=True)
+    assert operators_of(network) == ["DML_OPERATOR_ACTIVATION_RELU"]
+    assert "by JAX" not in network.report()
+
+
+def test_functions_of_onnx_are_computed_by_their_bodies():
+    """A type that an operator lacks: the nodes of the function are computed one by one."""
+    x = np.array([-1.5, 0.25, 2.0])
+    with jax.enable_x64(True):
+        network = load_onnx(single("Elu", {"x": x}, alpha=2.0), fallback=True)
+        found = np.asarray(network(x)["y"])
+    np.testing.assert_allclose(found, np.where(x > 0, x, 2 * np.expm1(x)), rtol=1e-12)
+    assert "(Exp): " in network.report()
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT2"])
+def test_values_of_types_that_directml_lacks_are_converted(kind: str):
+    x = floats([0.3, -1.4, 3.0, 0.0, 1.6])
+    x = np.round(np.abs(x)) if "INT" in kind else x
+    nodes = [
+        node("Cast", "x", "n", to=TensorProto.DataType.Value(kind)),
+        node("Cast", "n", "y", to=TensorProto.FLOAT),
+    ]
+    model = model_of(nodes, {"x": (np.float32, [5])}, ["y"], opset=25)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]  # pyright: ignore
+    np.testing.assert_array_equal(load_onnx(model, fallback=True)(x)["y"], expected)
+
+
+# Outputs whose size depends on data
+
+
+def cut(network: Any, results: Any, name: str) -> np.ndarray:
+    """Return an output without its padding."""
+    count = np.arange(int(results[f"{name}.count"]))
+    return np.asarray(results[name]).take(count, network.padded[name])
+
+
+MASKED = """g (float[4, 5] x) => (float[n] y, int64[m, 2] z) {
+    zero = Constant<value_float = 0.0>()
+    mask = Greater(x, zero)
+    places = NonZero(mask)
+    z = Transpose(places)
+    picked = GatherND(x, z)
+    y = Exp(picked)
+}"""
+
+
+def test_places_are_padded_with_a_count():
+    model = parsed(MASKED)
+    network = load_onnx(model)
+    x = RANDOM.randn(4, 5).astype(np.float32)
+    results = network(x)
+    assert network.padded == {"y": 0, "z": 0}
+    assert results["y"].shape == (20,)
+    assert results["z"].shape == (20, 2)
+    assert int(results["y.count"]) == (x > 0).sum()
+    for name, expected in zip(("y", "z"), runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-5)
+    assert not np.asarray(results["z"])[int(results["z.count"]) :].any()
+    assert "output 'y': padded to 20 in dimension 0; 'y.count' counts" in network.report()
+    assert int(network(-np.abs(x))["y.count"]) == 0
+
+
+BOXES = """g (float[1, 50, 4] boxes, float[1, 3, 50] scores)
+=> (int64[n, 3] chosen, float[n, 4] kept, float[n] best)
+<int64 most = {6}, float overlap = {0.3}, float least = {0.2},
+ int64[1] two = {2}, int64[1] three = {3}, int64[1] one = {1}, int64[1] zero = {0}> {
+    chosen = NonMaxSuppression(boxes, scores, most, overlap, least)
+    column = Slice(chosen, two, three, one)
+    index = Squeeze(column, one)
+    plain = Squeeze(boxes, zero)
+    kept = Gather(plain, index)
+    per_class = Squeeze(scores, zero)
+    per_box = Transpose(per_class)
+    rows = Gather(per_box, index)
+    best = ReduceMax<keepdims = 0>(rows, one)
+}"""
+
+
+def test_boxes_are_padded_with_a_count():
+    """Compare far boxes, which are kept up to the limit, and near ones, which suppress others."""
+    model = parsed(BOXES)
+    network = load_onnx(model, fallback=True)
+    for spread in (1.0, 0.1):
+        corner = RANDOM.rand(1, 50, 2) * spread
+        boxes = np.concatenate([corner, corner + 0.1 + RANDOM.rand(1, 50, 2) * 0.1], 2)
+        inputs = {"boxes": floats(boxes), "scores": floats(RANDOM.rand(1, 3, 50))}
+        results = network(inputs)
+        assert results["chosen"].shape == (18, 3)
+        for name, expected in zip(("chosen", "kept", "best"), runtime(model, inputs), strict=True):
+            np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "y = Shape(i)",
+        "y = ReduceSum<keepdims = 0>(i)",
+        "y = Concat<axis = 1>(i, i)",
+        "y, k = TopK(i, n)",
+    ],
+)
+def test_padding_that_would_be_read_is_refused(last: str):
+    model = parsed(
+        "g (float[4, 5] x) => (int64[n] y) <int64[1] n = {1}> { i = NonZero(x) LAST }".replace(
+            "LAST", last
+        )
+    )
+    message = refusal(model, fallback=True)
+    assert "would read the padding (end the network at 'i': 'i.count' then says" in message
+    assert "Node 'i' (NonZero) decides the size of dimension 1" in message

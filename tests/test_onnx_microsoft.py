@@ -1,0 +1,396 @@
+"""Op types of ONNX Runtime's own domain, compared with ONNX Runtime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx_models import floats, refusal, runtime, single
+
+from dml_jax import load_onnx
+
+DOMAIN = "com.microsoft"
+RANDOM = np.random.RandomState(1)
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return RANDOM.randn(*sizes).astype(np.float32)
+
+
+def bytes_of(*sizes: int, dtype: Any = np.uint8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return RANDOM.randint(info.min, info.max + 1, sizes).astype(dtype)
+
+
+def scalar(value: float, dtype: Any = np.float32) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+ONE, TWO = scalar(0.02), scalar(0.05)
+A_ZERO, B_ZERO = scalar(120, np.uint8), scalar(7, np.uint8)
+U8, S8 = bytes_of(2, 3, 5, 6), bytes_of(4, 3, dtype=np.int8)
+HIDDEN = normal(2, 5, 8)  # batch, sequence, width
+MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)
+PAST = normal(2, 2, 2, 3, 4)  # keys and values, batch, heads, keys, size
+TABLE = normal(16, 2)  # cosines and sines need not be of angles
+
+
+def case(op_type: str, outputs: str = "y", constants: str = "", /, **given: Any) -> tuple:
+    """Return a model of one node, and its inputs; arrays are inputs, in their order."""
+    arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray)}
+    attributes = {n: a for n, a in given.items() if not isinstance(a, np.ndarray)}
+    domain = attributes.pop("domain", DOMAIN)
+    model = single(
+        op_type,
+        {n: a for n, a in arrays.items() if not n.startswith("_")},
+        outputs=outputs,
+        constants=constants.split(),
+        domain=domain,
+        **attributes,
+    )
+    proto = model.graph.node[0]
+    del proto.input[:]
+    proto.input.extend("" if n.startswith("_") else n for n in arrays)
+    return model, {n: a for n, a in arrays.items() if n[0] != "_" and n not in constants.split()}
+
+
+NONE = np.zeros(0, np.float32)
+CASES = {
+    "QuantizeLinear": case("QuantizeLinear", x=normal(2, 3), s=TWO, z=A_ZERO),
+    "QuantizeLinear of channels": case(
+        "QuantizeLinear", x=normal(2, 3), s=floats([0.1, 0.2, 0.3]), z=bytes_of(3), axis=1
+    ),
+    "DequantizeLinear": case("DequantizeLinear", x=U8, s=TWO, z=A_ZERO),
+    "QLinearAdd": case(
+        "QLinearAdd", a=U8, s=ONE, z=A_ZERO, b=U8[:, :1], t=TWO, w=B_ZERO, u=TWO, v=A_ZERO
+    ),
+    "QLinearMul": case(
+        "QLinearMul", a=U8, s=ONE, z=A_ZERO, b=U8[:, :1], t=TWO, w=B_ZERO, u=TWO, v=A_ZERO
+    ),
+    "QLinearSigmoid": case("QLinearSigmoid", x=U8, s=TWO, z=A_ZERO, t=scalar(1 / 256), w=B_ZERO),
+    "QLinearLeakyRelu": case("QLinearLeakyRelu", x=U8, s=TWO, z=A_ZERO, t=TWO, w=A_ZERO, alpha=0.2),
+    "QLinearConcat": case(
+        "QLinearConcat", s=TWO, z=A_ZERO, a=U8, t=ONE, w=B_ZERO, b=U8, u=TWO, v=A_ZERO, axis=1
+    ),
+    "QLinearAveragePool": case(
+        "QLinearAveragePool",
+        x=U8,
+        s=ONE,
+        z=A_ZERO,
+        t=TWO,
+        w=B_ZERO,
+        kernel_shape=[2, 3],
+        strides=[1, 2],
+        pads=[1, 0, 0, 1],
+    ),
+    "QLinearAveragePool, channels last": case(
+        "QLinearAveragePool",
+        x=U8,
+        s=ONE,
+        z=A_ZERO,
+        t=TWO,
+        w=B_ZERO,
+        kernel_shape=[2, 2],
+        channels_last=1,
+    ),
+    "QLinearGlobalAveragePool": case(
+        "QLinearGlobalAveragePool", x=U8, s=ONE, z=A_ZERO, t=ONE, w=B_ZERO
+    ),
+    "QLinearGlobalAveragePool, channels last": case(
+        "QLinearGlobalAveragePool", x=U8, s=ONE, z=A_ZERO, t=ONE, w=B_ZERO, channels_last=1
+    ),
+    "MatMulIntegerToFloat": case(
+        "MatMulIntegerToFloat",
+        a=bytes_of(5, 4),
+        b=S8,
+        s=ONE,
+        t=floats([0.1, 0.2, 0.3]),
+        z=A_ZERO,
+        w=scalar(3, np.int8),
+        c=normal(3),
+    ),
+    "DynamicQuantizeMatMul": case(
+        "DynamicQuantizeMatMul", a=normal(5, 4), b=S8, t=ONE, w=scalar(3, np.int8), c=normal(3)
+    ),
+    "MatMulNBits": case(
+        "MatMulNBits",
+        "y",
+        "b s z",
+        a=normal(2, 3, 64),
+        b=bytes_of(5, 2, 16),
+        s=normal(10),
+        z=bytes_of(5),
+        bits=4,
+        block_size=32,
+        N=5,
+        K=64,
+    ),
+    "MatMulNBits of part of a block": case(
+        "MatMulNBits",
+        "y",
+        "b s",
+        a=normal(2, 40),
+        b=bytes_of(5, 2, 16),
+        s=normal(10),
+        bits=4,
+        block_size=32,
+        N=5,
+        K=40,
+    ),
+    "FusedMatMulActivation": case(
+        "FusedMatMul", a=normal(3, 4), b=normal(5, 4), transB=1, alpha=0.5
+    ),
+    "FusedConv": case(
+        "FusedConv",
+        x=normal(1, 4, 5, 6),
+        w=normal(6, 2, 2, 3),
+        b=normal(6),
+        group=2,
+        pads=[1, 0, 0, 1],
+        activation="LeakyRelu",
+        activation_params=[0.3],
+    ),
+    "FusedConv with a sum": case(
+        "FusedConv",
+        x=normal(1, 2, 5, 5),
+        w=normal(3, 2, 3, 3),
+        b=normal(3),
+        z=normal(1, 3, 3, 3),
+        activation="Relu",
+    ),
+    "FusedGemm": case(
+        "FusedGemm",
+        a=normal(4, 3),
+        b=normal(5, 4),
+        c=normal(5),
+        transA=1,
+        transB=1,
+        alpha=0.5,
+        beta=2.0,
+        activation="LeakyRelu",
+        activation_alpha=0.2,
+    ),
+    "ConvTransposeWithDynamicPads": case(
+        "ConvTransposeWithDynamicPads",
+        "y",
+        "p",
+        x=normal(1, 2, 4, 5),
+        w=normal(2, 3, 3, 3),
+        p=np.array([1, 0, 1, 2]),
+        b=normal(3),
+        strides=[2, 1],
+    ),
+    "EmbedLayerNormalization": case(
+        "EmbedLayerNormalization",
+        "y n",
+        i=np.array([[1, 0, 4], [2, 2, 3]], np.int32),
+        s=np.array([[0, 0, 1], [1, 0, 1]], np.int32),
+        w=normal(5, 8),
+        p=normal(3, 8),
+        e=normal(2, 8),
+        g=normal(8),
+        b=normal(8),
+        m=np.array([[1, 1, 0], [1, 1, 1]], np.int32),
+    ),
+    "SimplifiedLayerNormalization": case(
+        "SimplifiedLayerNormalization", x=normal(2, 3, 8), s=normal(8), domain="", epsilon=1e-4
+    ),
+    "Affine": case("Affine", x=normal(2, 3), alpha=2.0, beta=-1.0, domain="", opset=9),
+    "Crop": case("Crop", x=normal(1, 2, 6, 7), border=[1, 2, 3, 1], domain="", opset=9),
+    "ImageScaler": case(
+        "ImageScaler", x=normal(2, 3, 4, 5), bias=[1.0, 2.0, 3.0], scale=2.0, domain="", opset=9
+    ),
+    "ParametricSoftplus": case(
+        "ParametricSoftplus", x=normal(2, 3), alpha=2.0, beta=0.5, domain="", opset=9
+    ),
+    "ScaledTanh": case("ScaledTanh", x=normal(2, 3), alpha=2.0, beta=0.5, domain="", opset=9),
+    "Attention": case("Attention", x=HIDDEN, w=normal(8, 24), b=normal(24), num_heads=2),
+    "Attention of other sizes": case(
+        "Attention",
+        x=HIDDEN,
+        w=normal(8, 22),
+        b=normal(22),
+        m=MASK,
+        num_heads=2,
+        qkv_hidden_sizes=[8, 8, 6],
+    ),
+    "Attention of lengths": case(
+        "Attention",
+        x=HIDDEN,
+        w=normal(8, 24),
+        b=normal(24),
+        m=np.array([3, 5], np.int32),
+        num_heads=2,
+    ),
+    "Attention of ends and starts": case(
+        "Attention",
+        x=HIDDEN,
+        w=normal(8, 24),
+        b=normal(24),
+        m=np.array([4, 5, 1, 0], np.int32),
+        num_heads=2,
+    ),
+    "Attention, causal, with a past": case(
+        "Attention",
+        "y p",
+        x=HIDDEN,
+        w=normal(8, 24),
+        b=normal(24),
+        _m=NONE,
+        past=PAST,
+        num_heads=2,
+        unidirectional=1,
+    ),
+    "Attention with a mask of pairs": case(
+        "Attention",
+        x=HIDDEN,
+        w=normal(8, 24),
+        b=normal(24),
+        m=np.tile(np.tril(np.ones((5, 5), np.int32))[None], (2, 1, 1)),
+        num_heads=2,
+    ),
+    "QAttention": case(
+        "QAttention",
+        x=bytes_of(2, 5, 8),
+        w=bytes_of(8, 24),
+        b=normal(24),
+        s=ONE,
+        t=scalar(0.01),
+        m=np.array([3, 5], np.int32),
+        z=A_ZERO,
+        v=A_ZERO,
+        num_heads=2,
+    ),
+    "MultiHeadAttention": case(
+        "MultiHeadAttention",
+        q=HIDDEN,
+        k=normal(2, 4, 8),
+        v=normal(2, 4, 8),
+        b=normal(24),
+        m=MASK[:, 1:],
+        e=normal(1, 2, 5, 4),
+        num_heads=2,
+    ),
+    "MultiHeadAttention with a past": case(
+        "MultiHeadAttention",
+        "y p v2",
+        q=HIDDEN,
+        k=HIDDEN[::-1].copy(),
+        v=normal(2, 5, 8),
+        _b=NONE,
+        _m=NONE,
+        _e=NONE,
+        pk=PAST[0],
+        pv=PAST[1],
+        num_heads=2,
+    ),
+    "MultiHeadAttention of caches": case(
+        "MultiHeadAttention", q=HIDDEN, k=normal(2, 2, 6, 4), v=normal(2, 2, 6, 4), num_heads=2
+    ),
+    "RotaryEmbedding": case(
+        "RotaryEmbedding", x=HIDDEN, p=np.array([3]), c=TABLE, s=TABLE[::-1].copy()
+    ),
+    "RotaryEmbedding of neighbours": case(
+        "RotaryEmbedding",
+        x=HIDDEN,
+        p=np.array([[0, 1, 2, 3, 4], [5, 4, 3, 2, 1]]),
+        c=TABLE,
+        s=TABLE[::-1].copy(),
+        interleaved=1,
+    ),
+    "RotaryEmbedding, heads first": case(
+        "RotaryEmbedding", x=normal(2, 3, 5, 4), p=np.array([1]), c=TABLE, s=TABLE[::-1].copy()
+    ),
+    "GroupQueryAttention of a prompt": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(2, 5, 32),
+        k=normal(2, 5, 16),
+        v=normal(2, 5, 16),
+        _a=NONE,
+        _b=NONE,
+        l=np.array([4, 4], np.int32),
+        n=np.array(5, np.int32),
+        num_heads=4,
+        kv_num_heads=2,
+    ),
+    "GroupQueryAttention of a token": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(2, 1, 128),
+        _k=NONE,
+        _v=NONE,
+        a=normal(2, 2, 6, 16),
+        b=normal(2, 2, 6, 16),
+        l=np.array([6, 6], np.int32),
+        n=np.array(7, np.int32),
+        c=normal(16, 8),
+        s=normal(16, 8),
+        num_heads=4,
+        kv_num_heads=2,
+        do_rotary=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_are_those_of_onnx_runtime(name: str):
+    model, inputs = CASES[name]
+    results = load_onnx(model)(inputs)
+    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
+        assert np.asarray(result).dtype == expected.dtype
+        is_quantized = expected.dtype.itemsize == 1
+        wide = [np.asarray(x).astype(np.float64) for x in (result, expected)]
+        np.testing.assert_allclose(*wide, rtol=1e-4, atol=1 if is_quantized else 2e-4)
+
+
+def test_queries_keys_and_values_may_be_one_tensor():
+    x = normal(2, 5, 2, 3, 4)
+    flat = [np.ascontiguousarray(x[:, :, :, k]).reshape(2, 5, 8) for k in range(3)]
+    plain = case("MultiHeadAttention", q=flat[0], k=flat[1], v=flat[2], num_heads=2)
+    (expected,) = runtime(*plain)
+    one = case("MultiHeadAttention", x=x, num_heads=2)
+    two = case("MultiHeadAttention", q=flat[0], k=np.ascontiguousarray(x[:, :, :, 1:]), num_heads=2)
+    for model, inputs in (one, two):
+        np.testing.assert_allclose(load_onnx(model)(inputs)["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_convolutions_of_last_channels_are_those_of_first_ones():
+    x, w, b = normal(1, 5, 6, 4), normal(6, 2, 3, 2), normal(6)
+    model, inputs = case("NhwcConv", x=x, w=w, b=b, group=2, pads=[1, 0, 0, 1], strides=[2, 1])
+    first = [np.ascontiguousarray(np.moveaxis(a, 3, 1)) for a in (x, w)]
+    same, others = case(
+        "Conv", x=first[0], w=first[1], b=b, group=2, pads=[1, 0, 0, 1], strides=[2, 1], domain=""
+    )
+    expected = np.moveaxis(runtime(same, others)[0], 1, 3)
+    np.testing.assert_allclose(load_onnx(model)(inputs)["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_groups_are_normalized_as_onnx_does(is_last: bool):
+    x, gamma, beta = normal(2, 6, 4, 5), normal(6), normal(6)
+    same, others = case(
+        "GroupNormalization", x=x, g=gamma, b=beta, num_groups=3, opset=21, domain=""
+    )
+    (expected,) = runtime(same, others)
+    expected = expected / (1 + np.exp(-expected))
+    x = np.ascontiguousarray(np.moveaxis(x, 1, 3)) if is_last else x
+    model, inputs = case(
+        "GroupNorm", x=x, g=gamma, b=beta, groups=3, activation=1, channels_last=int(is_last)
+    )
+    found = np.asarray(load_onnx(model)(inputs)["y"])
+    found = np.moveaxis(found, 3, 1) if is_last else found
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_not_computed_is_refused():
+    x, w, b = HIDDEN, normal(8, 24), normal(24)
+    model, _ = case("Attention", x=x, w=w, b=b, num_heads=2, do_rotary=1)
+    assert "'y' (Attention): expected do_rotary to be 0, got 1" in refusal(model)
+    model, _ = case("FusedConv", x=normal(1, 1, 3, 3), w=normal(1, 1, 1, 1), activation="Sin")
+    assert "expected activation to be one of Elu" in refusal(model)
