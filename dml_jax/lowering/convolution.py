@@ -13,7 +13,7 @@ from dml_jax.lowering import quantization
 from dml_jax.lowering.mapping import precision
 from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.placed import placed, reshaped
-from dml_jax.lowering.windows import Window, elements_of_windows, unfold
+from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 
 # An output element of a group that adds at most so many products is a chain of multiply-adds.
 FEW_PRODUCTS = 80
@@ -142,8 +142,12 @@ def on_cpu(
 
 
 def _has_few_channels(w: jax.Array, groups: int, inside: Sequence[int] | None) -> bool:
-    """Return whether a CPU convolves faster by products of matrices, since channels are few."""
-    return groups == 1 and inside is None and w.shape[1] <= FEW_CHANNELS
+    """Return whether a CPU convolves faster by products of matrices, since channels are few.
+
+    A program grows with the sizes of the window.
+    """
+    is_small = w.shape[1] <= FEW_CHANNELS and max(w.shape[2:]) <= FEW
+    return groups == 1 and inside is None and is_small
 
 
 def _gains_by_order(
