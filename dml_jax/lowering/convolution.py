@@ -19,7 +19,7 @@ from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 FEW_PRODUCTS = 80
 # From so many windows on, a CPU convolves faster with the channels last.
 MANY_WINDOWS = 8192
-# A CPU's convolution adds the products of so few channels slowly, and matrices fast.
+# A CPU's convolution sums over channels within a row, and is slow where these are so few.
 FEW_CHANNELS = 4
 # So many products of two numbers of 9 bits have a sum that FLOAT32 holds exactly.
 EXACT_PRODUCTS = 256
@@ -116,7 +116,7 @@ def _correlation(
         return by_product(x, w, window)
     if (
         len(window.sizes) < 3
-        and not _has_few_channels(w, groups, inside)
+        and not _gains_by_columns(x, w, groups, inside)
         and not _gains_by_order(x, window, groups, inside)
     ):
         return plain(x, w, window, groups, inside)
@@ -134,20 +134,22 @@ def on_cpu(
     """Return the correlation in the form that a CPU is fast at."""
     if len(window.sizes) == 3:
         return by_planes(x, w, window, groups, inside)
-    if _has_few_channels(w, groups, inside):
+    if _gains_by_columns(x, w, groups, inside):
         return by_columns(x, w, window)
     if _gains_by_order(x, window, groups, inside):
         return channels_last(x, w, window, inside)
     return plain(x, w, window, groups, inside)
 
 
-def _has_few_channels(w: jax.Array, groups: int, inside: Sequence[int] | None) -> bool:
-    """Return whether a CPU convolves faster by products of matrices, since channels are few.
+def _gains_by_columns(
+    x: jax.Array, w: jax.Array, groups: int, inside: Sequence[int] | None
+) -> bool:
+    """Return whether a CPU convolves faster by a product of matrices: channels or rows are short.
 
     A program grows with the sizes of the window.
     """
-    is_small = w.shape[1] <= FEW_CHANNELS and max(w.shape[2:]) <= FEW
-    return groups == 1 and inside is None and is_small
+    is_narrow = w.shape[1] <= FEW_CHANNELS or x.shape[-1] == w.shape[-1] == 1
+    return groups == 1 and inside is None and is_narrow and max(w.shape[2:]) <= FEW
 
 
 def _gains_by_order(
