@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -126,6 +126,7 @@ class Tensor:
         bounds: tuple[int, int] | None = None,
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
+        self.made_by: Any = None  # the `Node` that has it as an output
         self._make_expression, self._make_array = make_expression, make_array
 
     @property

@@ -125,6 +125,8 @@ class Translation:
             if body is not None:
                 return self._call(body, proto, inputs, scope)
         results = self._outputs(proto, node, translator, opsets)
+        for tensor in filter(None, results):
+            tensor.made_by = node
         scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
         return None
 
