@@ -34,6 +34,8 @@ def test_forms_of_a_convolution_are_the_plain_one(inside: Any):
     expected = convolution.plain(x, w, WINDOW, 3, inside)
     shifted = convolution.by_shifts(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
     np.testing.assert_array_equal(shifted, expected)
+    grouped = convolution.by_groups(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
+    np.testing.assert_array_equal(grouped, expected)
     dense = floats(5, 6, 3, 2, seed=2)
     expected = convolution.plain(x, dense, WINDOW, 1, inside)
     last = convolution.channels_last(jnp.asarray(x), jnp.asarray(dense), WINDOW, inside)

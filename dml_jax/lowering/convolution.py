@@ -21,6 +21,8 @@ FEW_PRODUCTS = 80
 MANY_WINDOWS = 8192
 # A CPU's convolution sums over channels within a row, and is slow where these are so few.
 FEW_CHANNELS = 4
+# So many groups are convolved one by one on a CPU, where a program grows with them.
+FEW_GROUPS = 16
 # So many products of two numbers of 9 bits have a sum that FLOAT32 holds exactly.
 EXACT_PRODUCTS = 256
 
@@ -116,6 +118,7 @@ def _correlation(
         return by_product(x, w, window)
     if (
         len(window.sizes) < 3
+        and not 1 < groups <= FEW_GROUPS
         and not _gains_by_columns(x, w, groups, inside)
         and not _gains_by_order(x, window, groups, inside)
     ):
@@ -134,6 +137,8 @@ def on_cpu(
     """Return the correlation in the form that a CPU is fast at."""
     if len(window.sizes) == 3:
         return by_planes(x, w, window, groups, inside)
+    if 1 < groups <= FEW_GROUPS:
+        return by_groups(x, w, window, groups, inside)
     if _gains_by_columns(x, w, groups, inside):
         return by_columns(x, w, window)
     if _gains_by_order(x, window, groups, inside):
@@ -210,6 +215,14 @@ def by_planes(
     planes = stacked.reshape(-1, x.shape[1] * deep.sizes[0], *x.shape[3:])
     y = on_cpu(planes, w.reshape(w.shape[0], -1, *w.shape[3:]), flat, groups, inside and inside[1:])
     return jnp.moveaxis(y.reshape(x.shape[0], counts[0], *y.shape[1:]), 1, 2)
+
+
+def by_groups(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` as a convolution for each group."""
+    parts = zip(jnp.split(x, groups, 1), jnp.split(w, groups), strict=True)
+    return lax.concatenate([on_cpu(a, b, window, 1, inside) for a, b in parts], 1)
 
 
 def by_shifts(
