@@ -65,9 +65,9 @@ class Network:
         self.graph: Graph | None = build(computed, only_read=True) if computed else None
         self._computed = list(computed)
         read = {*self._read, *self._passed.values()}
-        self.weights: dict[str, jax.Array] = {
-            name: jnp.asarray(array) for name, array in weights.items() if name in read
-        }
+        self.weights: dict[str, jax.Array] = jax.device_put(
+            {name: array for name, array in weights.items() if name in read}
+        )
 
     @property
     def outputs(self) -> list[str]:
