@@ -27,6 +27,7 @@ from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 ROUNDS, RUNS = 5, 5
+CLOCK = time.process_time if cores() == 1 else time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,13 @@ def _inputs(network: Any, source: Source) -> dict[str, np.ndarray]:
 
 def _milliseconds(*calls: Callable[[], Any]) -> list[float]:
     """Return the median time of each of `calls`, which take turns."""
-    clock = time.process_time if cores() == 1 else time.perf_counter
     samples: list[list[float]] = [[] for _ in calls]
     for _ in range(ROUNDS):
         for call, times in zip(calls, samples, strict=True):
             for _ in range(RUNS):
-                start = clock()
+                start = CLOCK()
                 call()
-                times.append(1e3 * (clock() - start))
+                times.append(1e3 * (CLOCK() - start))
     return [statistics.median(times) for times in samples]
 
 
@@ -136,11 +136,11 @@ def measured(source: Source) -> dict[str, Any]:
     graph = onnx.load(path).graph
     known = {tensor.name for tensor in graph.initializer}
     names = [value.name for value in graph.input if value.name not in known]
-    start = time.perf_counter()
+    start = CLOCK()
     network = load_onnx(path, dict(zip(names, source.shapes, strict=True)))
     inputs = _inputs(network, source)
     results = jax.block_until_ready(network(inputs))
-    first = time.perf_counter() - start
+    first = CLOCK() - start
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, cores()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -1471,10 +1471,10 @@ def test_a_cpu_computes_what_two_nodes_read_once():
     square = functional.multiply(x, x)
     padded = functional.padding(square, "CONSTANT", 0.0, [0, 0, 1, 1], [0, 0, 1, 1])
     graph = builder.build({"padded": padded, "sum": functional.add(square, x)})
-    one = jnp.ones((1, 1, 64, 64))
+    one = jnp.ones((1, 1, 64, 64), jnp.float32)
     program = jax.jit(lambda x: graph.compute(x)).lower(one).compile().as_text()
     if jax.default_backend() == "cpu":
-        assert program.count(" multiply(") == 1
+        assert str(program).count(" multiply(") == 1
     np.testing.assert_array_equal(graph(one)[1], one + 1)
     slope = jax.grad(lambda x: graph(x)[1].sum())(one)
     np.testing.assert_array_equal(slope, 3 * one)
