@@ -26,7 +26,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import jax.numpy as jnp
-from expressions import EXPRESSIONS
+from expressions import EXPRESSIONS, RANDOM
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Operator
@@ -134,7 +134,7 @@ def cells_of(cls: type[Operator], options: argparse.Namespace) -> list[Cell]:
     """Return the cells of an operator; none if it accepts none of the types."""
     sizes = options.mb or (8.0, 64.0, 1.0)
     try:
-        return cells([cls.short_name], options.dtype or TYPES, sizes, options.variants)
+        return cells([cls.short_name], options.dtype, sizes, options.variants)
     except DmlError:
         return []
 
@@ -147,7 +147,8 @@ def measure(cell: Cell, data: Data, seconds: float) -> dict[str, Any]:
     inputs = data.sets(op, sets_moving(cell.bytes, device))
     plain = jax.jit(expression).lower(*inputs[0]).compile()
     alone = dml_jax.compile(op, device=device)
-    differs = difference(as_tuple(alone(*inputs[0])), as_tuple(plain(*inputs[0])))
+    results = as_tuple(alone(*inputs[0])), as_tuple(plain(*inputs[0]))
+    differs = "" if op.short_name in RANDOM else difference(*results)
     calls = {
         "ours eager": each(op, inputs, device),
         "plain eager": each(expression, inputs, device),

@@ -222,7 +222,7 @@ class _Family:
     def _reads(self, argument: str) -> Iterator[Field]:
         """Yield the tensor fields, of each version, that an argument gives."""
         for operator in self.operators:
-            f = self._field(operator, argument)
+            f = self.field_of(operator, argument)
             if f is not None and f.tensor and not f.tensor.output:
                 yield f
 
@@ -230,10 +230,10 @@ class _Family:
         """Return what makes the key by which a call is kept, of the value of an argument."""
         if argument not in self.tensors:
             return _value_key
-        fields = [f for op in self.operators if (f := self._field(op, argument)) is not None]
+        fields = [f for op in self.operators if (f := self.field_of(op, argument)) is not None]
         return _tensor_key if all(f.tensor for f in fields) else _either_key
 
-    def _field(self, operator: type[Operator], argument: str) -> Field | None:
+    def field_of(self, operator: type[Operator], argument: str) -> Field | None:
         """Return the field of a version that an argument gives."""
         name = self.fields.get(argument, argument)
         known = {f.name: f for f in operator.fields}
@@ -300,7 +300,7 @@ class _Family:
         optional = {f.name for f in operator.outputs_of() if f.optional}
         left_out: set[str] = set()
         for argument, value in arguments.items():
-            f = self._field(operator, argument)
+            f = self.field_of(operator, argument)
             name = self.fields.get(argument, argument)
             if argument in operator.arguments:
                 fields[argument], origins[argument] = value, argument
@@ -328,7 +328,7 @@ class _Family:
         default = self.defaults[argument]
         if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
             return False
-        for f in filter(None, (self._field(op, argument) for op in self.operators)):
+        for f in filter(None, (self.field_of(op, argument) for op in self.operators)):
             if f.tensor is not None:
                 continue  # whether an output is made
             try:

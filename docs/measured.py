@@ -357,6 +357,23 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+PLATFORMS = """\
+# Where the tests ran
+
+`pytest --ran benchmarks/results/ran.json` adds a row. Every test computes on the device of its row,
+in the types and at the feature levels of each operator; `tests/test_libtpu.py` compiles every
+operator for a TPU and runs none.
+"""
+
+
+def platforms() -> str:
+    """Return the page of the machines and versions that the tests ran on."""
+    columns = ("device", "python", "jax", "tests", "passed", "failed", "error", "skipped", "date")
+    runs = json.loads((RESULTS / "ran.json").read_text())
+    rows = [[str(run[column]) for column in columns] for run in runs]
+    return f"{PLATFORMS}\n{table(list(columns), rows)}\n"
+
+
 def figures() -> str:
     """Return the README's table: a few cells of one machine, and the means of two."""
     cells = results(MACHINES[0])["cells"]

@@ -27,6 +27,7 @@ from dml_jax.documentation import (
     takes,
 )
 from dml_jax.fields import Array, Choice, Field, Real, Scalar
+from dml_jax.names import LIBRARIES, names
 from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 
 ROOT = Path(__file__).parent.parent
@@ -55,6 +56,7 @@ GUIDES = {  # in the order of the site
 RESULTS = {
     "measurements.md": "Measurements",
     "conformance.md": "Conformance",
+    "platforms.md": "Where the tests ran",
 }
 REFERENCE = {
     "Tensors and descriptors": [
@@ -126,6 +128,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
         yield from pictures.items()
         yield page_of(op), operator_page(op, by_name.get(op.c_name, []), pictures)
     yield "reference.md", reference()
+    yield "names.md", names_page()
     yield "SUMMARY.md", navigation()
     for path in re.findall(r"\]\((examples/images/[^)]+)\)", (ROOT / "README.md").read_text()):
         if not path.endswith(".md"):
@@ -138,6 +141,7 @@ def written() -> Iterator[tuple[Path, str]]:
     text = _filled(readme.read_text(), "families", family_table())
     yield readme, _filled(text, "figures", measured.figures())
     yield ROOT / "docs" / "measurements.md", measured.page()
+    yield ROOT / "docs" / "platforms.md", measured.platforms()
 
 
 def _filled(text: str, block: str, content: str) -> str:
@@ -213,6 +217,7 @@ def navigation() -> str:
         "* Reference",
         "    * [Python](reference.md)",
         "    * [Functions](functions.md)",
+        "    * [Names elsewhere](names.md)",
         "* Results",
         *items(RESULTS),
         "* Project",
@@ -222,12 +227,49 @@ def navigation() -> str:
     return "\n".join(lines) + "\n"
 
 
+def names_page() -> str:
+    """Return the page of what each operator is called elsewhere, by family."""
+    parts = [
+        "---\nhide: [toc]\n---\n\n# What is it called there?",
+        "Each operator with the functions here that make it, and with its names elsewhere. "
+        "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX and "
+        "PyTorch compute the same, or the nearest to it. An empty cell has no counterpart.",
+        "Functions have DirectMLX's arguments in DirectMLX's order: [Functions](functions.md). "
+        "The op types of ONNX are those that [load_onnx](guides/port-onnx.md) turns into the "
+        "operator, often with others.",
+    ]
+    for title, ops in families().items():
+        lines = [f"| operator | {' | '.join(_COLUMNS.values())} |", f"|{' --- |' * 6}"]
+        for op in ops:
+            cells = (_quoted(names()[op.short_name][library]) for library in _COLUMNS)
+            lines.append(f"| [{op.short_name}]({page_of(op)}) | {' | '.join(cells)} |")
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+_COLUMNS = {
+    "function": "function here",
+    **{library: library for library in LIBRARIES if library != "function"},
+}
+
+
+def _quoted(words: Collection[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _elsewhere(op: type[Operator]) -> list[str]:
+    """Return a sentence of what an operator is called elsewhere, where it is called anything."""
+    own = names()[op.short_name]
+    named = [f"{_quoted(own[k])} ({k})" for k in LIBRARIES if k != "function" and own[k]]
+    return [f"[Elsewhere](../names.md) it is {', '.join(named)}."] if named else []
+
+
 def reference() -> str:
     """Every public name, by mkdocstrings; the operators have pages of their own."""
     parts = ["# Python reference", "The operators have [pages of their own](operators/index.md)."]
-    for title, names in REFERENCE.items():
+    for title, listed in REFERENCE.items():
         parts.append(f"## {title}")
-        parts += map(_entry, names)
+        parts += map(_entry, listed)
     return "\n\n".join(parts) + "\n"
 
 
@@ -282,6 +324,7 @@ def _level_table(ops: list[type[Operator]]) -> str:
         f"| operator | {' | '.join(level.suffix for level in levels)} |",
         f"| --- |{' --- |' * len(levels)}",
     ]
+    rows: dict[str, list[str]] = {}
     for op, ms in tables.items():
         for m in ms:
             group = f"<br><small>{', '.join(m.group)}</small>" if m.group else ""
@@ -290,8 +333,9 @@ def _level_table(ops: list[type[Operator]]) -> str:
                 by_type = m.ranks.get(level, before)
                 cells.append("" if by_type is before and before else _summary(by_type))
                 before = by_type
-            lines.append(f"| {_link(op)}{group} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.setdefault(" | ".join(cells), []).append(f"{_link(op)}{group}")
+    # Operators with the same levels share a row, so that a family fits a screen.
+    return "\n".join([*lines, *(f"| {', '.join(ops)} | {row} |" for row, ops in rows.items())])
 
 
 def _of_first_input(op: type[Operator]) -> list[Matrix]:
@@ -339,6 +383,7 @@ def operator_page(
         f"# {op.short_name}",
         text.summary,
         f"{named} It needs feature level {op.support.introduced} or higher.",
+        *_elsewhere(op),
         "## Formula",
         *text.formula,
     ]

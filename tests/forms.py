@@ -41,9 +41,8 @@ def of_few_elements() -> Iterator[None]:
             "FEWEST": 3,
             "FUSED": 5,
             "STORED": 6,
-            "SHORT_LOOP": 4,
+            "UNROLLED": 4,
             "PIECE": 24,
-            "WHOLE": 40,
         }
         stack.enter_context(mock.patch.multiple(cpu, **small))
         small = {"AT_ONCE": 4, "PIECES": 3, "MANY": 50, "THREADS": 8}

@@ -27,11 +27,21 @@ FLOAT32 = [
 ]
 
 
+# Units in the last place, where XLA's functions for CPUs are worse than 4.
+WORSE = {
+    "ELEMENT_WISE_TANH": 5,
+    "ELEMENT_WISE_ACOSH": 5,
+    "ACTIVATION_TANH": 5,
+    "ACTIVATION_SCALED_TANH": 5,
+    "ACTIVATION_GELU": 6,  # a product of two exponentials and a polynomial
+}
+
+
 @pytest.mark.parametrize("op_class", FLOAT32)
 def test_digits_over_all_normal_numbers(op_class: type[Operator]):
-    """FLOAT32 stays near float64: twice the record's units, for XLA differs among processors."""
-    powers = 2 ** np.linspace(-125, 127.99, 3000)
-    x = np.concatenate([powers, np.linspace(0, 110, 3000), 1 + np.linspace(-0.5, 0.5, 999)])
+    """FLOAT32 is within 4 units in the last place of float64, but for those of `WORSE`."""
+    powers = 2 ** np.linspace(-125, 127.99, 30000)
+    x = np.concatenate([powers, np.linspace(0, 110, 30000), np.linspace(0, 2, 9999)])
     x = np.concatenate([x, -x]).astype(np.float32)
     attributes: dict[str, Any] = {
         f.name: "TOWARD_ZERO"
@@ -53,7 +63,8 @@ def test_digits_over_all_normal_numbers(op_class: type[Operator]):
     assert is_normal.any()
     np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
     worst = np.argmax(np.where(is_normal, apart, 0))
-    assert apart[worst] <= 2 * record.ulp, (x[worst], result[worst], expected[worst])
+    units = WORSE.get(op_class.short_name, 4)
+    assert apart[worst] <= units, (x[worst], result[worst], expected[worst])
     assert (result == narrow)[np.isinf(narrow)].all()
 
 

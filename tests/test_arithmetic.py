@@ -160,6 +160,26 @@ def test_adam_takes_many_steps(beta1: float, beta2: float):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_adam_trains_as_pytorch_does():
+    """PyTorch computes in float64 here, with numbers that the descriptor's FLOAT has rounded."""
+    torch = pytest.importorskip("torch")
+    op, rng = optimizer("FLOAT32", [1, 2, 3, 4]), np.random.default_rng(3)
+    update, start = jax.jit(op), float32(rng.standard_normal((1, 2, 3, 4)))
+    state: Any = [start, *np.zeros((2, *start.shape), "f4")]
+    weights = torch.nn.Parameter(torch.from_numpy(start.astype(float)))
+    betas = op.beta1, op.beta2
+    peer = torch.optim.Adam([weights], lr=op.learning_rate, betas=betas, eps=op.epsilon)
+    for step in range(1, 21):
+        g = float32(rng.standard_normal(start.shape) * 10.0 ** rng.integers(-3, 4))
+        state = update(*state, g, np.full((1, 1, 1, 1), step, np.uint32))
+        weights.grad = torch.from_numpy(g.astype(float))
+        peer.step()
+    moments = peer.state[weights]
+    expected = weights.detach(), moments["exp_avg"], moments["exp_avg_sq"]
+    for result, value in zip(state, expected, strict=True):
+        np.testing.assert_allclose(result, value.numpy(), rtol=2e-6, atol=1e-7)
+
+
 def test_adam_counts_steps_from_one():
     op, one = optimizer("FLOAT32", [1, 1, 1, 1]), jnp.ones((1, 1, 1, 1), jnp.float32)
     results = [op(one, 0 * one, 0 * one, one, jnp.full_like(one, t, jnp.uint32)) for t in (0, 1)]

@@ -51,13 +51,11 @@ def bench(*words: str) -> Result:
 @pytest.mark.parametrize("elements", [1, 10_000, 2**20, 2**24])
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_typical_uses_have_the_type_and_about_the_elements(name: str, elements: int):
-    for data_type in ("FLOAT32", "FLOAT16", "UINT8"):
+    for data_type in (*TYPES, "UINT32"):
         for use in OPERATORS[name].typical(elements, data_type):
             largest = max((*use.inputs, *use.outputs), key=lambda t: math.prod(t.sizes))
             assert largest.data_type.name == data_type
-            # Padding adds at each side of each dimension; regions have pictures of their own.
-            most = 4 * elements + 2**17
-            assert 0.75 * elements - 100 <= math.prod(largest.sizes) <= most
+            assert 0.75 * elements - 100 <= math.prod(largest.sizes) <= 1.5 * elements + 100
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVES)
@@ -65,7 +63,7 @@ def test_a_representative_accepts_the_types_of_the_table(name: str):
     assert {c.tensor.data_type.name for c in cells([name])} == {"FLOAT32", "FLOAT16", "UINT8"}
 
 
-def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses():
+def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
     assert OPERATORS["DML_OPERATOR_TILE"].typical(100, "FLOAT64") == []
     assert {u.function.name for u in Reduce.typical(100, "UINT8")} == {  # pyright: ignore
         *("ARGMIN", "ARGMAX", "MIN", "MAX")  # the functions with UINT8 on the operator's page
@@ -74,13 +72,15 @@ def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses():
         cells(["TILE"], ["FLOAT64"])
     with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
         cells(["REDUCES"])
+    monkeypatch.setattr(OPERATORS["DML_OPERATOR_TILE"], "typical", lambda elements, data_type: [])
+    with pytest.raises(DmlError, match=r"^TILE: expected typical to describe a use"):
+        cells(["TILE"])
 
 
 def test_each_cell_has_a_name_of_its_own():
     found = cells(list(OPERATORS), megabytes=[0.01])
     assert len({cell.name for cell in found}) == len(found)
-    with_uses = {op.short_name for op in OPERATORS.values() for t in TYPES if op.typical(2500, t)}
-    assert {cell.operator for cell in found} == with_uses
+    assert {cell.operator for cell in found} == {op.short_name for op in OPERATORS.values()}
     assert "REDUCE LOG_SUM_EXP axes=[1] FLOAT16[1,32,16,8]" not in {c.name for c in found}
     assert any(c.name.startswith("REDUCE LOG_SUM_EXP axes=[1] FLOAT16[") for c in found)
 
@@ -483,7 +483,7 @@ def test_families_are_compared_with_their_expressions(tmp_path: Path, capsys, mo
     families.main([*words, "--family", "reduction", "--family", "element_wise"])
     found = json.loads(target.read_text())
     assert found["without_expression"] == ["ARGMIN"]
-    assert (found["failed"], found["without_cells"]) == ({}, ["VALUE_SCALE_2D"])
+    assert (found["failed"], found["without_cells"]) == ({}, [])
     assert {c["family"] for c in found["cells"].values()} == {"reduction", "element_wise"}
     for cell in found["cells"].values():
         assert cell["differs"] == ""
@@ -506,22 +506,15 @@ def test_a_family_s_wrong_answer_is_seen():
     assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
 
 
-_OF_JAX = ("GATHER_ND", "SCATTER", "ROI")  # their expressions need jax.numpy
+_OF_JAX = ("GATHER_ND", "SCATTER", "ROI", "MAX_UNPOOLING", "SLICE_GRAD")  # x.at[...].set(...)
 
 
-def _is_measured(name: str) -> bool:
-    if name == "ROI_ALIGN_GRAD":  # its expression reads the last picture for batch indices past it
-        return False
-    return any(OPERATORS[f"DML_OPERATOR_{name}"].typical(130, t) for t in TYPES)
-
-
-@pytest.mark.parametrize("name", sorted(filter(_is_measured, expressions.EXPRESSIONS)))
+@pytest.mark.parametrize("name", sorted(op.short_name for op in OPERATORS.values()))
 def test_an_expression_is_its_operator(name: str, no_x64: None):
     """NumPy's where NumPy has it, in every function and direction."""
     library = jnp if name.startswith(_OF_JAX) else np
     data, seen = Data(jax.devices()[0]), set()
-    types = ["FLOAT32"] if OPERATORS[f"DML_OPERATOR_{name}"].typical(8, "FLOAT32") else []
-    for cell in cells([name], types, [0.0005]):
+    for cell in cells([name], megabytes=[0.0005], most_types=1):
         kind = re.sub(r"(axes|repeats)=\S+", "", cell.variant)
         if kind in seen:
             continue
@@ -529,9 +522,13 @@ def test_an_expression_is_its_operator(name: str, no_x64: None):
         ((*xs,), _) = data.sets(cell.function, 2)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             expression = expressions.EXPRESSIONS[name](cell.function, library)
-            found = expression(*map(library.asarray, xs))
+            compiled = expression if library is np else jax.jit(expression)
+            found = compiled(*map(library.asarray, xs))
         ours = memory.as_tuple(jax.jit(cell.function)(*xs))
-        assert families.difference(ours, list(map(jnp.asarray, memory.as_tuple(found)))) == ""
+        found = tuple(map(jnp.asarray, memory.as_tuple(found)))
+        if name in expressions.RANDOM:
+            ours, found = jax.tree.map(jnp.zeros_like, (ours, found))
+        assert families.difference(ours, found) == ""
 
 
 @pytest.mark.parametrize("kind", [*table.CHAINS, "VMAP"])

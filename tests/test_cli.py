@@ -205,6 +205,30 @@ def test_a_part_of_a_name_finds_operators():
     assert len({op["family"] for op in found}) == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("LayerNormalization", {f"MEAN_VARIANCE_NORMALIZATION{n}" for n in ("", "1", "2")}),
+        ("jnp.cumsum", {"CUMULATIVE_SUMMATION"}),
+        ("torch.cumsum", {"CUMULATIVE_SUMMATION"}),
+        ("jax.nn.gelu", {"ACTIVATION_GELU"}),
+        ("pixel_shuffle", {"DEPTH_TO_SPACE", "DEPTH_TO_SPACE1"}),
+        ("region", {"ROI_POOLING", "ROI_ALIGN", "ROI_ALIGN1", "ROI_ALIGN_GRAD"}),
+        ("CumulativeProduct", {"CUMULATIVE_PRODUCT"}),
+        ("dml_operator_scatter_elements", {"SCATTER"}),
+    ],
+)
+def test_operators_by_their_names_elsewhere(word: str, expected: set[str]):
+    """By the names of ONNX, JAX and PyTorch, by family, and by another name of DirectML.h."""
+    found = values("operators", word)
+    found = found if isinstance(found, list) else [found]
+    assert {op["name"].removeprefix("DML_OPERATOR_") for op in found} == expected
+    shown = invoke("operators", word).stdout
+    assert all(name in shown for name in expected)
+    if "." in word:
+        assert word.removeprefix("jnp.") in shown
+
+
 def test_the_names_of_all_operators():
     found = catalogue()
     assert len(found) == len(set(found)) == 177

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -121,6 +122,16 @@ def test_the_catalogue_has_every_operator_and_level():
             assert f" {FeatureLevel.of(row['feature_level'])} |" in text
 
 
+def test_the_levels_of_a_family_fit_a_screen():
+    """Operators with the same levels share a row."""
+    tables = MADE["operators/index.md"].partition("# By feature level")[2].split("\n## ")[1:]
+    assert [table.partition(": levels")[0] for table in tables] == [*families()]
+    for table, ops in zip(tables, families().values(), strict=True):
+        rows = [line for line in table.splitlines() if line.startswith("| [")]
+        assert len(rows) <= 12
+        assert all(f"[{op.short_name}](" in "".join(rows) for op in ops)
+
+
 class Links(HTMLParser):
     """What a page links to, and what can be linked to in it."""
 
@@ -164,6 +175,22 @@ def test_no_dead_links_in_the_built_site(site: Path):
                 assert unquote(anchor) in found[path].anchors, f"{page.relative_to(site)}: {target}"
 
 
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("LayerNormalization", "mean_variance_normalization1"),
+        ("jax.nn.gelu", "activation_gelu"),
+        ("torch.cumsum", "cumulative_summation"),
+        ("ActivationHardmax", "activation_hardmax1"),
+    ],
+)
+def test_search_finds_operators_by_their_names_elsewhere(site: Path, word: str, page: str):
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    found = {entry["location"] for entry in index["docs"] if word in entry["text"]}
+    assert f"operators/{page}/" in found
+    assert any(location.startswith("names/") for location in found)
+
+
 def test_members_of_the_reference_are_there():
     for name, members in MEMBERS.items():
         module, _, part = name.rpartition(".")
@@ -175,7 +202,7 @@ def test_members_of_the_reference_are_there():
 
 def test_pages_can_be_read_in_one_sitting():
     """The words that people wrote, code included; what scripts write is not counted."""
-    made = {"measurements.md", "conformance.md", "functions.md"}
+    made = {"measurements.md", "conformance.md", "functions.md", "platforms.md"}
     counted = [path for path in WRITTEN if path.name not in made]
     counted += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     assert sum(len(path.read_text().split()) for path in counted) <= 12000

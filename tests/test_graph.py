@@ -31,6 +31,7 @@ from dml_jax import (
     functional,
 )
 from dml_jax.cli import cli
+from dml_jax.code import program
 from dml_jax.diagrams import graph_picture
 from dml_jax.fields import Input, Output
 from dml_jax.graph import (
@@ -1057,6 +1058,7 @@ def test_an_expression_is_no_array():
 
 MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
 NAMES = [op.short_name for op in OPERATORS.values()]
+SHUFFLED = np.random.default_rng(0).permutation(NAMES).tolist()  # so that families meet
 NODES = 8
 
 
@@ -1162,11 +1164,17 @@ def test_a_large_graph_round_trips(mixed: tuple[Graph, dict[str, np.ndarray]]):
 
 
 @pytest.mark.parametrize("start", range(0, len(NAMES), NODES))
-def test_small_graphs_are_their_nodes(start: int):
-    """Each operator is in one graph."""
-    g, arrays = grow(start, NAMES[start : start + NODES])
+def test_small_graphs_are_their_nodes(start: int, tmp_path: Path):
+    """Each operator is in one graph, which is saved, written as a program and drawn too."""
+    g, arrays = grow(start, SHUFFLED[start : start + NODES])
     right, _ = node_by_node(g, list(arrays.values()))
     assert_alike(jax.tree.leaves(compiled_soon(g)(*arrays.values())), right)
+    g.save(tmp_path / "g.json")
+    assert Graph.load(tmp_path / "g.json") == g
+    made: dict[str, Any] = {}
+    exec(program(g), made)
+    assert made["graph"] == g
+    assert_no_overlaps(g)
 
 
 def test_the_gradient_is_the_sum_of_its_parts():
@@ -1395,9 +1403,12 @@ def test_show_draws(kind: str, file: str, tmp_path: Path):
 
 
 def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
+    assert_no_overlaps(mixed[0])
+
+
+def assert_no_overlaps(g: Graph) -> None:
     from dml_jax.diagrams import _HEIGHT, _Layout, graph_picture
 
-    g, _ = mixed
     layout = _Layout(graph_picture(g))
     assert len(layout.boxes) >= len(g.nodes)
     spans = sorted(

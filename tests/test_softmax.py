@@ -78,3 +78,15 @@ def test_axes_that_are_none_are_refused():
     for axes in ([2], [-3], [1, 1], [], "last", [0.5]):
         with pytest.raises(DmlError):
             dml_jax.activation_softmax(x, axes)
+
+
+@pytest.mark.parametrize("scale", [1, 5, 30])
+def test_digits(scale: int):
+    """FLOAT32 rounds the distance d from the maximum, which exp magnifies to d more units."""
+    x = (np.random.default_rng(4).standard_normal((100, 1000)) * scale).astype(np.float32)
+    below = x.max(1, keepdims=True) - x.astype(float)
+    exact = np.exp(-below) / np.exp(-below).sum(1, keepdims=True)
+    result = np.asarray(dml_jax.activation_softmax(x))
+    is_normal = exact >= np.finfo(np.float32).tiny
+    units = abs(result - exact) / np.spacing(exact.astype(np.float32))
+    assert (units <= 4 + below)[is_normal].all()

@@ -170,7 +170,9 @@ def listed(name: str, values: Sequence[str]) -> str:
 
 def argument_type(family: Any, argument: str) -> str:
     """Return the type of an argument of a function."""
-    fields = [f for f in (family._field(op, argument) for op in family.operators) if f is not None]
+    fields = [
+        f for f in (family.field_of(op, argument) for op in family.operators) if f is not None
+    ]
     name = family.fields.get(argument, argument)
     if argument == "graph":
         return "None"
@@ -205,7 +207,9 @@ def function_stub(name: str) -> str:
     parameters = []
     for p in family.signature.parameters.values():
         kind = argument_type(family, p.name)
-        given = [f for f in (family._field(op, p.name) for op in family.operators) if f is not None]
+        given = [
+            f for f in (family.field_of(op, p.name) for op in family.operators) if f is not None
+        ]
         may_be_none = p.default is p.empty and any(given) and all(f.optional for f in given)
         is_none = (p.default is None and kind != "None") or may_be_none
         parameters.append(f"{p.name}: {kind}{' | None' * is_none}{quoted(default_of(p))}")

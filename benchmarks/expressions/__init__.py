@@ -21,6 +21,8 @@ from dml_jax.graph import Graph
 
 Expression = Callable[..., Any]
 
+RANDOM = {"RANDOM_GENERATOR"}  # operators whose expressions draw other numbers
+
 
 def expression(function: Bindable | Transformed, xp: Any = jnp) -> Expression:
     """The expression of an operator; of a graph, its nodes' one after the other.

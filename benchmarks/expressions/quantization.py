@@ -65,6 +65,9 @@ EXPRESSIONS = {
         )
     ),
     "DEQUANTIZE": lambda op: (
-        lambda x, scale, *zero: _real(x, _spread(scale, x.shape), _blocks(zero, x.shape))
+        lambda x, scale, *zero: _real(x, _spread(scale, x.shape), _blocks(zero, x.shape)).astype(
+            op.output_tensor.dtype
+        )
     ),
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": _add,
 }

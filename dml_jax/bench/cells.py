@@ -7,7 +7,7 @@ from typing import Any
 
 from dml_jax.bindable import Bindable
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 from dml_jax.fields import Choice, Field
 from dml_jax.operator import Operator, operator_type
 from dml_jax.tensor import TensorDesc
@@ -72,14 +72,16 @@ def cells(
     types: Sequence[str] = (),
     megabytes: Sequence[float] = (),
     variants: int | None = None,
+    most_types: int | None = None,
 ) -> list[Cell]:
     """Return the cells of operators, over each type and size that they accept.
 
     Args:
         operators: names, with or without DML_OPERATOR_; none stands for the representatives.
-        types: names of data types; none stands for `TYPES`.
+        types: names of data types; none stands for `TYPES`, or else the first that is accepted.
         megabytes: sizes of the largest tensor, in MB of 2^20 bytes; none stands for `MEGABYTES`.
         variants: at most so many of each operator.
+        most_types: at most so many of each operator.
 
     Raises `DmlError` for an operator that does not exist, or if no cell is left.
     """
@@ -87,15 +89,23 @@ def cells(
     found = [
         Cell(cls.short_name, label, use)
         for cls in classes
-        for data_type in types or TYPES
+        for data_type in (types or _types(cls))[:most_types]
         for size in megabytes or MEGABYTES
         for label, use in _labelled(cls.typical(_count(size, data_type), data_type))[:variants]
     ]
     if not found:
         names = " or ".join(operators) or "an operator of the table"
         rule = f"have one that {names} accepts (`dml-jax operators NAME` lists them)"
-        raise DmlError([Fault("", "the types", rule, Unquoted(", ".join(types or TYPES)))])
+        fault = Fault("", "the types", rule, Unquoted(", ".join(types)))
+        raise DmlError([fault if types else Fault(names, "typical", "describe a use", NOTHING)])
     return found
+
+
+def _types(cls: type[Operator]) -> Sequence[str]:
+    """Return those of `TYPES` that an operator takes for its largest tensor, or else the first."""
+    every = [t.name for t in TensorDataType if t.element_size]
+    taken = [t for t in (*TYPES, *every) if cls.typical(1, t)]
+    return [t for t in TYPES if t in taken] or taken[:1]
 
 
 def _count(megabytes: float, data_type: str) -> int:

@@ -69,10 +69,13 @@ def cli() -> None:
     dml-jax run model.json -i 100 -v 1 run each dispatch 100 times, with statistics
     dml-jax run network.onnx           run an ONNX network, with random inputs
     dml-jax check model.json           check it, without running
+    dml-jax check folder               tell what runs of all that is in a folder
     dml-jax show graph.json -o out.svg draw a graph, or a model
+    dml-jax show graph.json --python   print the Python program that builds it
     dml-jax bench --quick              compare operators with this device's memory
     dml-jax operators                  list the operators
     dml-jax operators REDUCE           describe one: fields, ranks and types, gradient
+    dml-jax operators jnp.cumsum       find one by its name elsewhere
 
     Every command but completion has --json. Each has -h with examples.
     """  # noqa: D301  (click reads \b as a control character)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dml_jax.bench.cells import MEGABYTES, TYPES, VARIANTS, Cell, cells
+from dml_jax.bench.cells import MEGABYTES, VARIANTS, Cell, cells
 from dml_jax.cli.models import load
 from dml_jax.cli.terminal import (
     FILE,
@@ -57,9 +57,7 @@ NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete":
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
 @click.option("--roofline", is_flag=True, help="Also find the peak of a product; draw both limits.")
 @click.option("--quick", is_flag=True, help="One variant of each in FLOAT32; half a minute.")
-@click.option(
-    "--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples for each cell."
-)
+@click.option("--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples a cell.")
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
 @click.option("-o", "--output", type=FILE, help="Draw the chart, or the roofline: .svg or .png.")
@@ -161,7 +159,7 @@ def _cells(
     names = operators or (roofs.OPERATORS if roofline else ())
     sizes = sizes or (roofs.MEGABYTES if roofline else ())
     if quick:
-        return cells(names, types or TYPES[:1], sizes or MEGABYTES[-1:], 1)
+        return cells(names, types, sizes or MEGABYTES[-1:], 1, None if types else 1)
     types = types or list(roofs.TYPES if roofline else ())
     return cells(names, types, sizes, None if operators else VARIANTS)
 

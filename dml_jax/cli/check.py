@@ -1,9 +1,11 @@
 """`dml-jax check`: checks models whole and runs nothing."""
 
+import sys
 from pathlib import Path
 
 import click
 
+from dml_jax.cli.folders import checked, show_folder
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import free_option, is_network, load_network, show_network
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
@@ -27,17 +29,27 @@ def check(
     The report lists every mistake. For a model without mistakes it lists each operator with its
     tensors and its lowest feature level. With --json each model is a line, and so are all mistakes.
 
+    MODEL may be a folder. One table says of all models, graphs, ONNX networks and PyDirectML
+    programs in it which of them run, what is missing, and their lowest feature levels. Programs are
+    read, and not run: only names and arguments are checked.
+
     \b
     dml-jax check model.json
     dml-jax check models/*.json                    check all models of a folder
     dml-jax check model.json --feature-level 2_1   would a driver of that level accept it?
     cat model.json | dml-jax check -               check the model on standard input
     dml-jax check network.onnx -f batch:8          check a network, with a batch of 8
+    dml-jax check port                             a table of all that is in the folder
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
-        faults: list[Fault] = []
+        faults, runs = list[Fault](), True
         for path in models:
+            if path.is_dir():
+                files = list(checked(path, free_dimensions, feature_level))
+                show_folder(path, files, as_json)
+                runs = runs and not any(file.faults for file in files)
+                continue
             name = str(path) if len(models) > 1 else ""
             try:
                 if is_network(path):
@@ -51,3 +63,5 @@ def check(
                 show_model(model, as_json, name)
         if faults:
             raise DmlError(faults)
+        if not runs:  # the table has said why
+            sys.exit(1)

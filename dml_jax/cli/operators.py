@@ -1,19 +1,14 @@
 """`dml-jax operators`: the catalogue of operators, read from their declarations."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import click
 
 from dml_jax.cli.terminal import console, json_option, say_folded, say_json
 from dml_jax.errors import nearest
-from dml_jax.facts import PREFIX, catalogue
+from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 from dml_jax.operator import OPERATORS, Operator
-
-
-def _plain(name: str) -> str:
-    """Return one spelling for `ElementWiseClip1`, `element_wise_clip1` and the full name."""
-    word = "".join(filter(str.isalnum, name.casefold()))
-    return word.removeprefix("dmloperator").removeprefix("dmljax")
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -25,40 +20,72 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.argument("name", required=False, shell_complete=_complete)
 @json_option
 def operators(name: str | None, as_json: bool) -> None:
-    """List the operators by family, or those with NAME in their name, or describe one operator.
+    """List the operators by family, or those that NAME finds, or describe one operator.
 
-    NAME is DirectML's name, that of the Python class, or a part of either, in any case.
+    NAME is DirectML's name, that of the Python class, or a part of either, in any case. A family
+    finds its operators, and so does a name in DirectMLX, ONNX, JAX or PyTorch, or a part of it.
 
     \b
     dml-jax operators                          all operators
-    dml-jax operators clip                     the operators with "clip" in their name
+    dml-jax operators clip                     the operators with "clip" in a name
+    dml-jax operators pooling                  a family
+    dml-jax operators LayerNormalization       the operators that ONNX calls so
+    dml-jax operators jax.nn.gelu              the operators that compute what JAX calls so
     dml-jax operators REDUCE                   one: choices, gradient, fields, ranks and types
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.documentation import described
+    from dml_jax.names import called, names, plain
 
-    by_name = {_plain(op.short_name): op for op in OPERATORS.values()}
-    word = _plain(name or "")
+    by_name = {plain(op.short_name): op for op in OPERATORS.values()}
+    by_name |= {
+        plain(alias): OPERATORS[f"{PREFIX}{known}"] for alias, known in names_of_aliases().items()
+    }
+    word = plain(name or "")
     exact = by_name.get(word)
     if exact is not None:
         if as_json:
-            say_json(described(exact))
+            say_json({**described(exact), "family": _family(exact), "names": names_of(exact)})
         else:
             _describe(exact)
         return
-    matches = [op for plain, op in by_name.items() if word in plain]
+    found = {
+        op: [] if word in plain(op.short_name) else called(op.short_name, str(name))
+        for op in OPERATORS.values()
+    }
+    matches = [
+        op
+        for op, others in found.items()
+        if others or word in plain(op.short_name) or word == plain(_family(op))
+    ]
     if not matches:
-        hint = nearest(str(name).upper().removeprefix(PREFIX), catalogue())
+        others = (
+            n.rpartition(".")[2] for own in names().values() for ns in own.values() for n in ns
+        )
+        hint = nearest(str(name).upper().removeprefix(PREFIX), catalogue()) or nearest(
+            str(name), dict.fromkeys(others)
+        )
         text = f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
         raise click.BadParameter(text, param_hint="NAME")
     if as_json:
-        say_json([{**described(op), "family": _family(op)} for op in matches])
+        say_json(
+            [{**described(op), "family": _family(op), "names": names_of(op)} for op in matches]
+        )
         return
-    _list(matches)
+    _list(matches, found)
     if name is None:
-        click.echo(f"\n{len(matches)} operators.")
+        counts = Counter(map(_family, matches))
+        listed = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
+        click.echo(f"\n{len(matches)} operators, by family: {listed}.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
+
+
+def names_of(op: type[Operator]) -> dict[str, list[str]]:
+    """Return the names of an operator elsewhere, by library."""
+    from dml_jax.names import names
+
+    return {library: list(own) for library, own in names().get(op.short_name, {}).items() if own}
 
 
 def _family(op: type[Operator]) -> str:
@@ -66,8 +93,11 @@ def _family(op: type[Operator]) -> str:
     return op.__module__.rpartition(".")[2].replace("_", " ")
 
 
-def _list(ops: Sequence[type[Operator]]) -> None:
-    """Print the operators, family by family, in aligned columns."""
+def _list(ops: Sequence[type[Operator]], found: Mapping[type[Operator], Sequence[str]]) -> None:
+    """Print the operators, family by family, in aligned columns.
+
+    `found` has the names elsewhere that were searched for.
+    """
     from dml_jax.documentation import Documentation
 
     families: dict[str, list[type[Operator]]] = {}
@@ -80,6 +110,8 @@ def _list(ops: Sequence[type[Operator]]) -> None:
         rows = []
         for op in members:
             summary = Documentation.of(op).summary.replace("`", "")
+            if found[op]:
+                summary += f" ({', '.join(found[op])})"
             rows.append((op.short_name.ljust(width), op.support.introduced.suffix, summary))
         say_folded((family, "Level", ""), *rows)
 
@@ -114,6 +146,8 @@ def _describe(op: type[Operator]) -> None:
     for f in op.fields:
         counted = f"{f.c_name} ({f.count})" if f.count else f.c_name
         fields.append((f.name, counted, takes(f), text.fields.get(f.name, "").replace("`", "")))
+    elsewhere = (f"{library}: {', '.join(own)}" for library, own in names_of(op).items())
+    say("Names", *elsewhere)
     table("Fields", ("Field", "DirectML.h", "Accepts", "Meaning"), fields)
     say("Source", text.source)
     for matrix in matrices(op):

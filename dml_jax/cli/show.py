@@ -16,6 +16,7 @@ from dml_jax.cli.terminal import (
     say_json,
     show_table,
 )
+from dml_jax.errors import NOTHING, DmlError, Fault
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -30,17 +31,26 @@ if TYPE_CHECKING:
     type=FILE,
     help="Draw it too, to a .svg or .png file.",
 )
+@click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
 @free_option
 @json_option
-def show(file: Path, output: Path | None, free_dimensions: dict[str, int], as_json: bool) -> None:
+def show(
+    file: Path,
+    output: Path | None,
+    as_python: bool,
+    free_dimensions: dict[str, int],
+    as_json: bool,
+) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 
-    With -o, draw it too.
+    With -o, draw it too. With --python, print a Python program instead of the table: it builds
+    the graph, or runs the model.
 
     \b
     dml-jax show model.json
     dml-jax show graph.json -o graph.svg
     dml-jax show network.onnx -f batch:8
+    dml-jax show model.json --python > model.py
     """  # noqa: D301
     from dml_jax.graph import Graph
 
@@ -49,14 +59,38 @@ def show(file: Path, output: Path | None, free_dimensions: dict[str, int], as_js
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = _shown(file, free_dimensions, as_json)
+        if as_python:
+            loaded = _loaded(file, free_dimensions)
+            text = _program(loaded)
+            say_json({"python": text}) if as_json else click.echo(text, nl=False)
+        else:
+            loaded = _shown(file, free_dimensions, as_json)
         if output is not None and loaded is not None:
             from dml_jax.diagrams import draw, graph_picture
             from dml_jax.dispatch.pictures import model_picture
 
             picture = graph_picture(loaded) if isinstance(loaded, Graph) else model_picture(loaded)
             draw(picture, output)
-            click.echo(f"Drawn to '{output}'", err=as_json)
+            click.echo(f"Drawn to '{output}'", err=as_json or as_python)
+
+
+def _loaded(file: Path, free_dimensions: dict[str, int]) -> "Model | Graph":
+    """Return the model or graph of a file. Raises `DmlError` if a network has no operators."""
+    if not is_network(file):
+        return load_model_or_graph(file)
+    graph = load_network(file, free_dimensions).graph
+    if graph is None:
+        rule = "have an operator (its outputs are known without one)"
+        raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
+    return graph
+
+
+def _program(loaded: "Model | Graph") -> str:
+    from dml_jax.code import program
+    from dml_jax.dispatch.code import model_program
+    from dml_jax.graph import Graph
+
+    return program(loaded) if isinstance(loaded, Graph) else model_program(loaded)
 
 
 def _shown(file: Path, free_dimensions: dict[str, int], as_json: bool) -> "Model | Graph | None":

@@ -44,7 +44,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         yield
     except DmlError as error:
         if as_json:
-            say_json({"faults": [_plain(fault) for fault in error.faults]})
+            say_json({"faults": faults_as_values(error.faults)})
             sys.exit(1)
         raise Failure(str(error)) from None
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
@@ -52,6 +52,11 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         raise Failure(f"The device failed: {lines[0]}") from None
     except FloatingPointError as error:  # of jax_debug_nans and jax_debug_infs
         raise Failure(f"JAX stops at this number: {str(error).splitlines()[0]}") from None
+
+
+def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    """Return faults for JSON."""
+    return [_plain(fault) for fault in faults]
 
 
 def _plain(fault: Fault) -> dict[str, Any]:

@@ -381,11 +381,12 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
         channels, height, width = resample or (3, header.height, header.width)
     if most is not None and pixels > most:  # of which Pillow itself only warns
         raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
-    make = functools.partial(_read_image, path, data_type.dtype, (channels, height, width))
+    make = functools.partial(read_image, path, data_type.dtype, (channels, height, width))
     return _Values(data_type, channels * height * width * data_type.element_size, make)
 
 
-def _read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:
+def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:
+    """Return a picture as [C, H, W] of a type; floats are in [0, 1]."""
     channels, height, width = sizes
     image_class = pillow()
     with image_class.open(path) as opened:

@@ -18,6 +18,12 @@
 - `fields`: the field of each argument that is not called as its field;
 - `results`: the names of several results;
 - `directmlx`: the name of the function in DirectMLX, where it has one.
+
+`names.json` has what an operator is called elsewhere, by its name without DML_OPERATOR_; later
+versions of an operator have no entry if their names are the same:
+
+- `onnx`: the op types of ONNX and of ONNX Runtime that become this operator;
+- `jax`, `torch`: the functions of JAX and of PyTorch that compute the same, or the nearest to it.
 """
 
 import functools
@@ -35,6 +41,12 @@ PREFIX = "DML_OPERATOR_"
 def functions() -> Mapping[str, Any]:
     """Return every function's entry, by its name."""
     return json.loads((Path(__file__).parent / "functions.json").read_text())
+
+
+@functools.cache
+def names() -> Mapping[str, Any]:
+    """Return what operators are called elsewhere, by their names without DML_OPERATOR_."""
+    return json.loads((Path(__file__).parent / "names.json").read_text())
 
 
 @functools.cache

@@ -22,9 +22,6 @@ from dml_jax.lowering.shapes import LITTLE, Axes
 
 _ALONE = ContextVar("alone", default=False)
 
-QUARTERS = 4  # pieces that XLA's GPU joins with a kernel of which each thread writes all of them
-ALIGNED = 64  # elements that a quarter is a multiple of
-
 
 @contextlib.contextmanager
 def alone(is_so: bool = True) -> Iterator[None]:
@@ -75,8 +72,8 @@ def _in_quarters(function: Callable[..., Any], *xs: jax.Array) -> list[jax.Array
     size = xs[0].size
     if size * xs[0].dtype.itemsize < MUCH or (size % 4 == 0 and xs[0].dtype.itemsize > 1):
         return function(*xs)
-    step = -(-size // (QUARTERS * ALIGNED)) * ALIGNED
-    zeros = lax.optimization_barrier([jnp.zeros((), bits_of(xs[0]).dtype)] * QUARTERS)
+    step = -(-size // 256) * 64  # a multiple of 64, so that quarters are aligned
+    zeros = lax.optimization_barrier([jnp.zeros((), bits_of(xs[0]).dtype)] * 4)
     quarters = []
     for i, zero in enumerate(zeros):
         bits = (bits_of(x) | lax.convert_element_type(zero, bits_of(x).dtype) for x in xs)

@@ -1,14 +1,12 @@
-"""Clipping, and the linear map before it."""
+"""Clipping, and the bounds of it."""
 
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import Linear, saturate
-from dml_jax.lowering.numbers import where
+from dml_jax.lowering.numbers import is_float, where
 
 
 def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
@@ -32,29 +30,17 @@ def clip_grad(x: jax.Array, gradient: jax.Array, low: float | int, high: float |
 
 
 def cast_bound(bound: float, dtype: np.dtype) -> float | int:
-    """A FLOAT bound in the type that it clips.
+    """Return a FLOAT in the type of the elements beside it.
 
-    Integers truncate toward zero and then saturate (infinities too); floats round to nearest even,
-    beyond their range to infinity.
+    Integers truncate toward zero and then saturate (infinities too), and NaN is 0; floats round to
+    nearest even, beyond their range to infinity.
     """
-    if not np.issubdtype(dtype, np.integer):
+    if is_float(dtype):
         with np.errstate(over="ignore"):
             return float(dtype.type(bound))
     limits = np.iinfo(dtype)
+    if math.isnan(bound):
+        return 0
     if math.isinf(bound):
         return int(limits.max if bound > 0 else limits.min)
     return min(max(math.trunc(bound), int(limits.min)), int(limits.max))
-
-
-def scaled(x: jax.Array, map_: Linear | None) -> jax.Array:
-    """`x * scale + bias`, rounded once to x's type; x itself where there is no map.
-
-    Computed in float32, for 64-bit types in float64; integers truncate toward zero and saturate.
-    """
-    if map_ is None:
-        return x
-    type_ = jnp.float64 if x.dtype.itemsize == 8 else jnp.float32
-    y = lax.convert_element_type(x, type_) * type_(map_.scale) + type_(map_.bias)
-    if jnp.issubdtype(x.dtype, jnp.integer):
-        return saturate(y, x.dtype)
-    return lax.convert_element_type(y, x.dtype)

@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.lowering import quantization
 from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
 from dml_jax.lowering.placed import placed, reshaped
 from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 
@@ -23,8 +23,6 @@ MANY_WINDOWS = 8192
 FEW_CHANNELS = 4
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
-# So many products of two numbers of 9 bits have a sum that FLOAT32 holds exactly.
-EXACT_PRODUCTS = 256
 
 
 def convolution(

@@ -15,7 +15,6 @@ from dml_jax.host import cores
 from dml_jax.lowering.numbers import bits_of, is_float
 
 MUCH = 2**20  # bytes from which on it is worth waking all cores
-MOST_ROWS = 2**7  # rows into which an axis is cut, more than most machines have cores
 
 
 def leave_cores_idle() -> bool:
@@ -27,9 +26,9 @@ def even_rows(size: int) -> int:
     """Return the number of equal rows of a flat array that cores share best; 1 if there is none.
 
     Where parts do not come out even, XLA tests every element for the end, and LLVM does not make
-    vectors of that.
+    vectors of that. Rows are at most 128, which is more than most machines have cores.
     """
-    return next((n for n in range(MOST_ROWS, cores() - 1, -1) if size % n == 0), 1)
+    return next((n for n in range(128, cores() - 1, -1) if size % n == 0), 1)
 
 
 def read_by_all_cores(x: jax.Array, size: int, times: int = 1) -> jax.Array:

@@ -9,32 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.numbers import is_float
+
 # Philox4x32 with 10 rounds: its multipliers, and what is added to its key from round to round.
 _ROUNDS = 10
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 
 
-def is_float(dtype: Any) -> bool:
-    """Return whether `dtype` is a type of floats."""
-    return jnp.issubdtype(dtype, jnp.floating)
-
-
-def number(value: float | int, dtype: Any) -> Any:
+def number(value: float | int, dtype: np.dtype) -> Any:
     """Return a number that the type `dtype` holds as one of that type."""
-    return np.dtype(dtype).type(value if is_float(dtype) else int(value))
+    return dtype.type(value if is_float(dtype) else int(value))
 
 
-def nearest(value: float, dtype: Any) -> Any:
-    """Return a FLOAT as a number of the type `dtype`: integers drop its fraction, and saturate."""
-    if is_float(dtype):
-        with np.errstate(over="ignore"):
-            return np.float32(value).astype(np.dtype(dtype))
-    limits = np.iinfo(dtype)
-    return number(max(int(limits.min), min(int(limits.max), value)), dtype)
-
-
-def sequence(sizes: Sequence[int], dtype: Any, start: Any, delta: Any) -> jax.Array:
+def sequence(sizes: Sequence[int], dtype: np.dtype, start: Any, delta: Any) -> jax.Array:
     """Return `start + k * delta` for the row-major index k of each element.
 
     Floats are computed in float64 and rounded once; integers wrap.

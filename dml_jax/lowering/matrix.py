@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -124,14 +124,11 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
     return lax.platform_dependent(left, right, cpu=whole, default=_product_in_parts) - ends
 
 
-EXACT = 256  # products of 8-bit integers whose sum FLOAT32 holds exactly
-
-
 def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32: exact FLOAT32 products of parts, added as INT32."""
     terms = a.shape[-1]
-    parts = -(-terms // EXACT)
-    rest = parts * EXACT - terms if parts > 1 else 0
+    parts = -(-terms // EXACT_PRODUCTS)
+    rest = parts * EXACT_PRODUCTS - terms if parts > 1 else 0
     left = jnp.pad(lax.convert_element_type(a, np.float32), [(0, 0)] * (a.ndim - 1) + [(0, rest)])
     right = jnp.pad(
         lax.convert_element_type(b, np.float32), [(0, 0)] * (b.ndim - 2) + [(0, rest), (0, 0)]

@@ -11,6 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+# So many products of integers of 9 bits have a sum that FLOAT32 holds exactly.
+EXACT_PRODUCTS = 256
+
 
 def is_float(x: jax.Array | np.dtype) -> bool:
     """Return whether an array or a type is of floats."""

@@ -1,7 +1,10 @@
 """Reductions of operators. Each takes an array and axes, and keeps the rank: axes become 1.
 
-float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n. The kinds
-in `reduce/kinds.py` say what each is, and how it goes on a device and across devices.
+float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
+
+A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
+is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
+`reduce/primitive.py` chooses among these, in `_form`.
 """
 
 import functools

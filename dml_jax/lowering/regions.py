@@ -18,7 +18,9 @@ from jax import lax
 from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.resampling import nearest
 
-_MOST_STEPS = 64  # of a loop of static length; a longer one ends where the data say
+# A loop of up to so many steps goes on past the samples, and has every derivative; a longer one
+# ends where the data say.
+_MOST_STEPS = 64
 _FAR = 2.0**20  # beyond every picture
 
 
@@ -91,8 +93,10 @@ class _Samples:
             skipped = jnp.floor((-1 - here) / (there - here)) - 1
             behind = jnp.maximum(self.count - np.float32(bound), np.float32(0))
             self.first = jnp.where(skipped > 0, jnp.minimum(skipped, behind), np.float32(0))
-        most = jnp.minimum(jnp.max(self.count, initial=1), np.float32(bound))
-        self.steps = most.astype(np.int32)
+        self.steps: Any = bound  # without a number that devices with other regions have to agree on
+        if not how.is_short(x):
+            most = jnp.minimum(jnp.max(self.count, initial=1), np.float32(bound))
+            self.steps = most.astype(np.int32)
 
     def place(self, sample: Any) -> jax.Array:
         """Return the place of a sample of each output.
@@ -126,10 +130,8 @@ class _Grid:
 
     def __init__(self, how: Aligning, x: jax.Array, rois: jax.Array):
         self.y, self.x = (_Samples(how, axis, x, rois) for axis in (0, 1))
-        self.columns = how.bounds(x)[1] if how.is_short(x) else self.x.steps
+        self.columns: Any = self.x.steps
         self.steps: Any = self.y.steps * self.x.steps
-        if how.is_short(x):
-            self.steps = int(np.prod(how.bounds(x)))
         self.count = self.y.count * self.x.count
 
     def missing(self) -> jax.Array:
@@ -145,11 +147,15 @@ class _Grid:
 def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) -> jax.Array:
     """Return the elements of rows `y` and columns `z`: all channels of each, or one each."""
     places = jnp.broadcast_arrays(batch.reshape(-1, 1, 1, 1), *(a.astype(np.int32) for a in (y, z)))
-    if by_channel:
-        index = (*places, np.arange(x.shape[3], dtype=np.int32))
-    else:
-        index = tuple(place[..., 0] for place in places)
-    return x.at[index].get(mode="promise_in_bounds")
+    if not by_channel:
+        return x.at[tuple(place[..., 0] for place in places)].get(mode="promise_in_bounds")
+    (n, h, w, c), (number, row, column) = x.shape, places
+    if n * h * w > np.iinfo(np.int32).max:
+        index = (*places, np.arange(c, dtype=np.int32))
+        return x.at[index].get(mode="promise_in_bounds")
+    flat = ((number * np.int32(h) + row) * np.int32(w) + column).reshape(-1, c)
+    read = jnp.take_along_axis(x.reshape(-1, c), flat, 0, mode="promise_in_bounds")
+    return read.reshape(row.shape)  # channels stay apart, so that they shard
 
 
 def _sampled(

@@ -13,8 +13,10 @@ from jax import lax
 
 from dml_jax.lowering.numbers import is_float, wide
 
-_UNROLLED = 4  # taps that are read one by one; more are read together
-_MOST_TAPS = 2**24  # the elements of the largest table of places
+# Taps are read one by one up to so many, which is far faster than a gather of all; with more, a
+# program grows too long.
+_UNROLLED = 32
+_MOST_TAPS = 2**24  # the elements of the largest table of places, which is a limit of memory
 
 
 class Taps(NamedTuple):

@@ -14,8 +14,9 @@ from dml_jax.lowering.placed import placed
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
-# A CPU takes a step along the axis for all lines at once. Where lines are few, a step is of pieces.
-FEW_LINES, PIECE = 64, 32
+# A CPU takes a step along an axis for all lines at once. Fewer lines than this are cut into pieces
+# of half as many elements, and a step is one of all pieces.
+FEW_LINES = 64
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
@@ -59,7 +60,7 @@ def _padded(x: jax.Array, axis: int, before: int, behind: int, value: jax.Array)
 def _by_steps(x: jax.Array, axis: int, combine: Combine) -> jax.Array:
     """Return what lax.cumsum does, by one step for each place of the axis, or of its pieces."""
     size, identity = x.shape[axis], _identity(x, combine)
-    if size <= 2 * PIECE or x.size // size >= FEW_LINES:
+    if size <= FEW_LINES or x.size // size >= FEW_LINES:
         lines = jnp.moveaxis(x, axis, 0)
 
         def step(carry: jax.Array, line: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -69,9 +70,10 @@ def _by_steps(x: jax.Array, axis: int, combine: Combine) -> jax.Array:
         _, made = lax.scan(step, jnp.full_like(lines[0], identity), lines)
         return jnp.moveaxis(made, 0, axis)
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
-    count = math.ceil(size / PIECE)
-    pieces = _padded(x, axis, 0, count * PIECE - size, identity)
-    pieces = _by_steps(pieces.reshape(*before, count, PIECE, *behind), axis + 1, combine)
+    piece = FEW_LINES // 2
+    count = math.ceil(size / piece)
+    pieces = _padded(x, axis, 0, count * piece - size, identity)
+    pieces = _by_steps(pieces.reshape(*before, count, piece, *behind), axis + 1, combine)
     ends = _padded(lax.index_in_dim(pieces, -1, axis + 1, False), axis, 1, -1, identity)
     starts = jnp.expand_dims(_by_steps(ends, axis, combine), axis + 1)
     made = combine(jnp.broadcast_to(starts, pieces.shape), pieces)

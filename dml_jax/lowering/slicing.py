@@ -59,19 +59,6 @@ def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | in
     return jnp.pad(x, widths, mode=_MODES[mode])
 
 
-def saturated(value: float, dtype: np.dtype) -> float | int:
-    """Return a FLOAT as an integer, toward zero and into the type's range; a float as it is.
-
-    NaN, which no mode that reads the value takes, is 0.
-    """
-    if dtype.kind == "f":
-        return value
-    if value != value:
-        return 0
-    limits = np.iinfo(dtype)
-    return int(min(max(value, int(limits.min)), int(limits.max)))
-
-
 def reverse_subsequences(x: jax.Array, lengths: jax.Array, axis: int) -> jax.Array:
     """Return `x` with the first elements of each line along `axis` in reverse order.
 

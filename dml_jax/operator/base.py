@@ -73,8 +73,8 @@ class Operator(Inferred):
     def typical(cls, elements: int, data_type: str) -> "list[Operator]":
         """Describe typical uses of the operator: one a variant, the most telling first.
 
-        An operator overrides this where its tensors have different sizes, or where the smallest
-        attributes are not typical.
+        An operator overrides this where its tensors have different sizes, and `typical_attributes`
+        where the smallest attributes are not typical.
 
         Args:
             elements: about how many elements the largest tensor has.
@@ -83,13 +83,21 @@ class Operator(Inferred):
         Returns:
             The descriptors; an empty list if the operator does not take the type.
         """
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        fields = {
-            f.name: smallest(f.kind, tensor)
-            for f in cls.fields
-            if f.default is MISSING and not (f.tensor and f.tensor.output)
-        }
-        return cls._accepted([fields])
+        return cls._uses(TensorDesc(data_type, typical_sizes(elements)))
+
+    @classmethod
+    def _uses(cls, tensor: TensorDesc, **fields: Any) -> "list[Operator]":
+        """Return the uses with `typical_attributes`, with `fields`, and with inputs like `tensor`.
+
+        The scale of another tensor is one FLOAT32. Without inputs, `tensor` is the output.
+        """
+        needed = [f for f in cls.fields if f.default is MISSING and f not in cls.outputs_of()]
+        like = {f.name: smallest(f.kind, tensor) for f in needed}
+        scale = TensorDesc("FLOAT32", [1] * tensor.dimension_count)
+        like |= {name: scale for name in like if name.endswith("_scale_tensor")}
+        if not any(f.tensor for f in needed):
+            like |= {"output_sizes": tensor.sizes, "output_data_type": tensor.data_type}
+        return cls._accepted({**like, **fields, **given} for given in cls.typical_attributes)
 
     @classmethod
     def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":

@@ -103,6 +103,7 @@ class Declared(Descriptor, Bindable):
     formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    typical_attributes: ClassVar[Sequence[Mapping[str, Any]]] = ({},)  # of each typical use
     _tensor_fields: ClassVar[tuple[str, ...]]
     _rules: ClassVar[tuple[Rule, ...]]
 
@@ -141,7 +142,7 @@ class Declared(Descriptor, Bindable):
     def _half_declared(cls) -> Iterator[str]:
         """Yield each part that the declaration lacks, or that cannot be."""
         names, (package, _, family) = facts.catalogue(), cls.__module__.rpartition(".")
-        if cls.short_name not in names and not inspect.get_annotations(cls):
+        if cls.short_name not in names and not cls.fields:
             yield f"the facts have no {cls.short_name}{nearest(cls.short_name, names)}"
             return
         if package == "dml_jax.operators" and family != names[cls.short_name]["family"]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dml_jax.enums import TensorDataType
 from dml_jax.fields import Array, Choice, Integer, Kind, Tensor
 from dml_jax.tensor import TensorDesc
 
@@ -22,7 +23,7 @@ def smallest(kind: Kind, tensor: TensorDesc) -> Any:
         case Integer():
             return max(kind.least, 1)
         case Choice(enumeration=members):
-            return next(iter(members))
+            return tensor.data_type if members is TensorDataType else next(iter(members))
         case Tensor():
             return tensor
     return 1

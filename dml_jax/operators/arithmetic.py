@@ -10,6 +10,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Operator
+from dml_jax.tensor import TensorDesc
 
 
 class Binary(Operator):
@@ -254,6 +255,21 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
         beta1, beta2: how much of a mean remains in each step; between 0 and 1.
         epsilon: what keeps the divisor from 0, such as 1e-8.
     """
+
+    typical_attributes = (
+        {
+            "training_step_tensor": TensorDesc("UINT32", [1] * 4),
+            "learning_rate": 0.001,
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-8,
+        },
+    )
+
+    @classmethod
+    def domain(cls, field: str) -> tuple[float, float]:
+        """Return the range of typical elements; of the step, one that integers can have."""
+        return (1, 15) if field == "training_step_tensor" else (0.0, 1.0)
 
     def lower(self, *arrays):
         names = ("learning_rate", "beta1", "beta2", "epsilon")

@@ -94,9 +94,10 @@ class _Attention(Operator):
         if kind == "BOOLEAN":
             filtered = jnp.float32(self.mask_filter_value)
             return [jnp.where(mask == 0, filtered, jnp.float32(0)).reshape(mask.shape[-4:])], []
-        ends, starts = mask.reshape(-1)[:batches], None
         if kind == "KEY_SEQUENCE_END_START":
-            starts = mask.reshape(-1)[batches:]
+            ends, starts = mask.reshape(2, batches)  # batches stay apart, so that they shard
+        else:
+            ends, starts = mask.reshape(-1)[:batches], None
         return [], [attention.between(starts, ends, keys)]
 
     def lower(self, *arrays):

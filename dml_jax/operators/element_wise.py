@@ -117,7 +117,7 @@ class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
     Gradient: `dy * exp(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.exp)
+    function = staticmethod(elements.exp)
 
 
 class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
@@ -309,6 +309,14 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         bias: one FLOAT for each channel.
     """
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe pictures of three channels."""
+        height, width = typical_sizes(elements)[2:]
+        count = max(elements // (3 * height * width), 1)
+        tensor = TensorDesc(data_type, [count, 3, height, width])
+        return cls._uses(tensor, bias=[0.1, 0.2, 0.3])
+
     def lower(self, x):
         return mapped(elements.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
@@ -398,7 +406,7 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
 
     def lower(self, x):
-        return clamp.clip(clamp.scaled(x, self.scale_bias), *self.bounds())
+        return clamp.clip(mapped(elements.identity, x, self.scale_bias), *self.bounds())
 
 
 class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):

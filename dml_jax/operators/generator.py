@@ -10,8 +10,9 @@ from jax import lax
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.fields import INT, Scalar
-from dml_jax.lowering import generators
-from dml_jax.operator import Operator, Rule, rule
+from dml_jax.lowering import clamp, generators
+from dml_jax.operator import Operator, Rule, rule, typical_sizes
+from dml_jax.tensor import TensorDesc
 
 
 def fitting(name: str, type_field: str = "value_data_type") -> Rule:
@@ -99,14 +100,14 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
         data_type, scalar = TensorDataType.of(arguments["value_data_type"]), Scalar("")
         begin, end = (INT.convert(arguments[f"diagonal_fill_{side}"]) for side in ("begin", "end"))
         value = scalar.convert(arguments["value"])
-        as_float = generators.nearest(value, np.float32)
-        if generators.nearest(as_float, data_type.dtype) != scalar.of_type(value, data_type):
+        as_float = clamp.cast_bound(value, np.dtype(np.float32))
+        if clamp.cast_bound(as_float, data_type.dtype) != scalar.of_type(value, data_type):
             raise DmlError([Fault(cls.c_name, "Value", f"be a FLOAT, and {data_type}", value)])
         if end != begin + 1:
             raise DmlError([Fault(cls.c_name, "diagonal_fill_end", f"be {begin + 1}", end)])
         sizes = arguments["output_sizes"]
         made = {"output_sizes": sizes, "output_data_type": data_type}
-        return {"offset": begin, "value": float(as_float), **made}
+        return {"offset": begin, "value": as_float, **made}
 
     @rule("output_tensor", "value")
     def integers_are_no_nan(self, expect: Expect) -> None:
@@ -117,7 +118,8 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
     def lower(self):
         sizes, dtype = self.output_tensor.sizes, self.output_tensor.dtype
         inside = generators.band(sizes, self.offset, self.offset + 1)
-        return jnp.where(inside, generators.nearest(self.value, dtype), dtype.type(0))
+        value = dtype.type(clamp.cast_bound(self.value, dtype))
+        return jnp.where(inside, value, dtype.type(0))
 
 
 class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
@@ -141,6 +143,7 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     """
 
     value_fits = fitting("value")
+    typical_attributes = ({"diagonal_fill_begin": 0, "diagonal_fill_end": 1},)
 
     def lower(self, x):
         tensor = self.output_tensor
@@ -167,6 +170,11 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
             rounded up, and the key.
         type: the algorithm.
     """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        state = TensorDesc(data_type, [1, 1, 1, 6])
+        return cls._uses(state, output_sizes=typical_sizes(elements))
 
     def lower(self, state):
         return generators.random_bits(state, self.output_tensor.sizes)

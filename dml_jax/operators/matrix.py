@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from jax import lax
 
@@ -32,18 +32,10 @@ class _Product(Operator):
             for each column ({.., 1, N}). None is 0.
     """
 
-    typical_attributes: ClassVar[tuple[dict[str, Any], ...]] = ({},)
-
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
         side = max(math.isqrt(elements), 1)
-        tensors: dict[str, Any] = {}
-        for f in cls.fields:
-            if f.name in ("a_tensor", "b_tensor"):
-                tensors[f.name] = TensorDesc(data_type, (1, 1, side, side))
-            elif f.name.endswith("scale_tensor"):
-                tensors[f.name] = TensorDesc("FLOAT32", (1, 1, 1, 1))
-        return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
+        return cls._uses(TensorDesc(data_type, (1, 1, side, side)))
 
 
 class Gemm(_Product, op="GEMM"):

@@ -1,6 +1,6 @@
 """Operators that normalize elements by the statistics of others."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ class _Normalizing(Operator):
             leaves the result.
     """
 
-    typical_attributes: ClassVar[tuple[dict[str, Any], ...]] = ({"epsilon": 1e-5},)
+    typical_attributes = ({"epsilon": 1e-5},)
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:

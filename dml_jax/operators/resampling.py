@@ -58,13 +58,15 @@ class _Interpolating(Operator):
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
         """Describe pictures of twice and of half the size, in both modes."""
-        sizes, names = typical_sizes(elements), [f.name for f in cls.fields]
+        names, (*count, height, width) = [f.name for f in cls.fields], typical_sizes(elements)
+        small = (*count, max(height // 2, 1), max(width // 2, 1))
+        large = (*count, 2 * small[2], 2 * small[3])
         is_gradient = "output_gradient_tensor" in names
         variants = []
         for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
             for scale in (2, 0.5):
-                scaled = (*sizes[:2], *(max(1, int(n * scale)) for n in sizes[2:]))
-                before, after = (scaled, sizes) if is_gradient else (sizes, scaled)
+                grows = (scale > 1) != is_gradient
+                before, after = (small, large) if grows else (large, small)
                 fields = {
                     names[0]: TensorDesc(data_type, before),
                     "interpolation_mode": mode,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.enums import PaddingMode
 from dml_jax.errors import Expect
-from dml_jax.lowering import slicing
+from dml_jax.lowering import clamp, slicing
 from dml_jax.operator import Operator, rule, typical_sizes
 from dml_jax.tensor import TensorDesc
 
@@ -70,6 +70,16 @@ class _Window(Operator):
             negative one begins at the window's end.
     """
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe the first half of the columns of a feature map."""
+        whole = typical_sizes(elements)
+        half = [*whole[:3], max(whole[3] // 2, 1)]
+        window = {"input_window_offsets": [0] * 4, "input_window_sizes": half}
+        if cls is SliceGrad:
+            return cls._uses(TensorDesc(data_type, half), **window, output_sizes=whole)
+        return cls._uses(TensorDesc(data_type, whole), **window)
+
     @property
     def starts(self) -> list[int]:
         """Return the index of the first element, in each dimension."""
@@ -100,18 +110,6 @@ class Slice1(_Window, op="SLICE1"):
             return {}  # fewer elements than the window has may be read
         pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
         return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe the first half of the columns of a feature map."""
-        *most, width = typical_sizes(elements)
-        fields = {
-            "input_tensor": TensorDesc(data_type, [*most, width]),
-            "input_window_offsets": [0] * 4,
-            "input_window_sizes": [*most, max(width // 2, 1)],
-            "input_window_strides": [1] * 4,
-        }
-        return cls._accepted([fields])
 
     def lower(self, x):
         return slicing.cut(x, self.starts, self.input_window_strides, self.output_tensor.sizes)
@@ -154,6 +152,8 @@ class _Padding(Operator):
         start_padding: the number of elements before the input's, in each dimension.
         end_padding: the number of elements behind the input's, in each dimension.
     """
+
+    typical_attributes = ({"start_padding": [0, 0, 1, 1], "end_padding": [0, 0, 1, 1]},)
 
     @property
     def value(self) -> float | int:
@@ -201,7 +201,7 @@ class Padding(_Padding, op="PADDING"):
 
     @property
     def value(self) -> float | int:
-        return slicing.saturated(self.padding_value, self.input_tensor.dtype)
+        return clamp.cast_bound(self.padding_value, self.input_tensor.dtype)
 
 
 class Padding1(_Padding, op="PADDING1"):
@@ -237,6 +237,17 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         output_tensor: of the input's type and sizes.
         axis: the dimension to reverse; in [0, rank - 1].
     """
+
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe rows of a feature map, each with a length of its own."""
+        sizes = typical_sizes(elements)
+        lengths = TensorDesc("UINT32", [*sizes[:3], 1])
+        return cls._uses(TensorDesc(data_type, sizes), sequence_lengths_tensor=lengths, axis=3)
+
+    def domain(self, field: str) -> tuple[float, float]:
+        is_length = field == "sequence_lengths_tensor"
+        return (0, self.input_tensor.sizes[self.axis]) if is_length else (-1.0, 1.0)
 
     def lower(self, x, lengths):
         return slicing.reverse_subsequences(x, lengths, self.axis)

@@ -49,6 +49,9 @@ class Record:
         of_bits: whether the reference reads float arrays in their own type, for their bits.
         special: whether the reference holds for NaN, infinities and the ends of integer types.
         unbroken: kinds of constraint records that no change of a single field breaks.
+        batch: ways to spread a batch: in each the dimension of it by field, "" for all other
+            tensors; None has no batch. Of a list of numbers it is the one that counts the batch.
+            A text says why there is none.
     """
 
     reference: Callable[..., Any]
@@ -63,6 +66,7 @@ class Record:
     of_bits: bool = False
     special: bool = True
     unbroken: tuple[str, ...] = ()
+    batch: tuple[Mapping[str, int | None], ...] | str = ({"": 0},)
 
     def fields(self, rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         """Return the fields of a random valid description with these data types."""

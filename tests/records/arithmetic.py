@@ -137,5 +137,6 @@ RECORDS = {
         },
         attributes=ADAM,
         ulp=32,
+        batch=({"": 0, "training_step_tensor": None},),
     ),
 }

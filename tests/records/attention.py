@@ -167,12 +167,21 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
     return [x if t is None else x.reshape(t.sizes) for x, t in zip(made, tensors, strict=True)]
 
 
+BATCH: dict[str, int | None] = {
+    "": -4,
+    **dict.fromkeys(("query_tensor", "key_tensor", "value_tensor", "output_tensor"), -3),
+    **{name: -5 for name in STACKINGS if "stacked" in name},
+    "past_sequence_lengths_tensor": -1,
+    "bias_tensor": None,
+}
+
 PARTS: dict[str, Any] = {
     "draw": draw,
     "smallest": smallest,
     "values": {"": (-2, 2), "mask_tensor": (0, 0.4), "past_sequence_lengths_tensor": (0, 0.6)},
     "ulp": 256,
     "unbroken": ("one_of",),  # the mask types are the whole enumeration
+    "batch": tuple({**BATCH, "mask_tensor": dimension} for dimension in (-1, -4)),
 }
 RECORDS = {
     "MULTIHEAD_ATTENTION": Record(attention, **PARTS),

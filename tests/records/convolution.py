@@ -184,6 +184,8 @@ SCALES = {"input_scale_tensor": (0.125, 0.5), "filter_scale_tensor": (0.125, 0.5
 
 LENGTHS = ("length",)  # the first list is what the count field counts
 
+BATCH = ({"input_tensor": 0, "output_tensor": 0},)
+
 RECORDS = {
     "CONVOLUTION": Record(
         convolution,
@@ -193,9 +195,10 @@ RECORDS = {
         smooth=False,
         special=False,
         unbroken=LENGTHS,
+        batch=BATCH,
     ),
     "CONVOLUTION_INTEGER": Record(
-        integer, draw_integer, smallest, values={"": (-60, 60)}, unbroken=LENGTHS
+        integer, draw_integer, smallest, values={"": (-60, 60)}, unbroken=LENGTHS, batch=BATCH
     ),
     "QUANTIZED_LINEAR_CONVOLUTION": Record(
         quantized,
@@ -204,5 +207,6 @@ RECORDS = {
         values={"": (-3, 3), "output_scale_tensor": (1, 4), **SCALES},
         special=False,
         unbroken=LENGTHS,
+        batch=BATCH,
     ),
 }

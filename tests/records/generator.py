@@ -152,12 +152,18 @@ def random_generator(op: Any, state: np.ndarray) -> list[np.ndarray]:
     ]
 
 
+NO_INPUT = "no tensor is read"
+
 RECORDS = {
     "FILL_VALUE_CONSTANT": Record(
-        lambda op: np.full(op.output_tensor.sizes, op.value), **filling("value")
+        lambda op: np.full(op.output_tensor.sizes, op.value), **filling("value"), batch=NO_INPUT
     ),
-    "FILL_VALUE_SEQUENCE": Record(sequence, **filling("value_start", "value_delta"), ulp=0),
-    "DIAGONAL_MATRIX": Record(diagonal_matrix, draw_diagonal, attributes={"offset": 0}),
+    "FILL_VALUE_SEQUENCE": Record(
+        sequence, **filling("value_start", "value_delta"), ulp=0, batch=NO_INPUT
+    ),
+    "DIAGONAL_MATRIX": Record(
+        diagonal_matrix, draw_diagonal, attributes={"offset": 0}, batch=NO_INPUT
+    ),
     "DIAGONAL_MATRIX1": Record(diagonal_matrix1, draw_band, smallest_band),
     # There is one type of generator; the state draws all bits.
     "RANDOM_GENERATOR": Record(
@@ -166,5 +172,6 @@ RECORDS = {
         smallest_random,
         values={"": (0, 2**32 / 5)},
         unbroken=("one_of",),
+        batch="one counter numbers all elements",
     ),
 }

@@ -160,15 +160,33 @@ COUNTS = {"input_dimension_count": 1, "indices_dimension_count": 1}
 BATCH = {**COUNTS, "batch_dimension_count": 0}
 AXIS = {"axis": 0}
 
+OF_INPUT = {"input_tensor": 0, "output_tensor": 0}
+OF_INDICES = {"indices_tensor": 0, "output_tensor": 0}
+
 RECORDS = {
     "GATHER": Record(
-        gather, draw_gather, values=INDICES, attributes={**AXIS, "index_dimensions": 1}
+        gather,
+        draw_gather,
+        values=INDICES,
+        attributes={**AXIS, "index_dimensions": 1},
+        batch=(OF_INPUT, OF_INDICES),
     ),
     "GATHER_ELEMENTS": Record(gather_elements, draw_elements, values=INDICES, attributes=AXIS),
-    "GATHER_ND": Record(gather_nd, draw_nd, values=INDICES, attributes=COUNTS),
+    "GATHER_ND": Record(gather_nd, draw_nd, values=INDICES, attributes=COUNTS, batch=(OF_INDICES,)),
     "GATHER_ND1": Record(gather_nd, draw_nd, values=INDICES, attributes=BATCH),
     "SCATTER": Record(scatter, draw_elements, values=INDICES, attributes=AXIS),
-    "SCATTER_ND": Record(scatter_nd, draw_nd, values=INDICES, attributes=COUNTS),
-    "ONE_HOT": Record(one_hot, draw_one_hot, smallest_one_hot, values=INDICES),
-    "NONZERO_COORDINATES": Record(nonzero, draw_nonzero, values={"": (-0.6, 0.6)}),
+    "SCATTER_ND": Record(
+        scatter_nd,
+        draw_nd,
+        values=INDICES,
+        attributes=COUNTS,
+        batch="an index names any row of the result",
+    ),
+    "ONE_HOT": Record(one_hot, draw_one_hot, smallest_one_hot, values=INDICES, batch=(OF_INDICES,)),
+    "NONZERO_COORDINATES": Record(
+        nonzero,
+        draw_nonzero,
+        values={"": (-0.6, 0.6)},
+        batch="elements are numbered across the whole tensor",
+    ),
 }

@@ -99,11 +99,27 @@ def to_float(op: Any, *arrays: Any) -> np.ndarray:
 
 SCALES = {"": (-25.0, 25.0), **dict.fromkeys(("a_scale_tensor", "b_scale_tensor"), (0.25, 1.0))}
 
+PRODUCTS = ("a_tensor", "b_tensor", "bias_tensor", "output_tensor")
+ROWS = {"a_tensor": -2, "c_tensor": -2, "bias_tensor": -2, "output_tensor": -2}
+BATCHES = (dict.fromkeys(PRODUCTS, 0), ROWS)
+
 RECORDS = {
-    "GEMM": Record(gemm, draw_gemm, attributes={"trans_a": "NONE", "trans_b": "NONE"}, ulp=16),
-    "MATRIX_MULTIPLY_INTEGER": Record(integer, draw_integers, values=SCALES),
-    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": Record(
-        quantized, draw_integers, values={**SCALES, "output_scale_tensor": (4, 40)}, special=False
+    "GEMM": Record(
+        gemm,
+        draw_gemm,
+        attributes={"trans_a": "NONE", "trans_b": "NONE"},
+        ulp=16,
+        batch=({"": 0}, ROWS),
     ),
-    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": Record(to_float, draw_integers, values=SCALES, ulp=8),
+    "MATRIX_MULTIPLY_INTEGER": Record(integer, draw_integers, values=SCALES, batch=BATCHES),
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": Record(
+        quantized,
+        draw_integers,
+        values={**SCALES, "output_scale_tensor": (4, 40)},
+        special=False,
+        batch=BATCHES,
+    ),
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": Record(
+        to_float, draw_integers, values=SCALES, ulp=8, batch=BATCHES
+    ),
 }

@@ -227,7 +227,12 @@ RECORDS = {
             ("MAX_POOLING_GRAD", max_grad, False),
         ]
     },
-    "MAX_UNPOOLING": Record(unpooling, draw_unpooling, values={"indices_tensor": (0, 4)}),
+    "MAX_UNPOOLING": Record(
+        unpooling,
+        draw_unpooling,
+        values={"indices_tensor": (0, 4)},
+        batch="an index names any element of the result",
+    ),
     "QUANTIZED_LINEAR_AVERAGE_POOLING": Record(
         quantized,
         draw,
@@ -235,7 +240,20 @@ RECORDS = {
         values={"": (-10, 10), "input_scale_tensor": (0.5, 2), "output_scale_tensor": (0.5, 2)},
         unbroken=LENGTHS,
         special=False,
+        batch=({"input_tensor": 0, "output_tensor": 0},),
     ),
-    "UNFOLD": Record(unfold, draw_columns, smallest, unbroken=LENGTHS),
-    "FOLD": Record(fold, draw_columns, smallest, unbroken=LENGTHS),
+    "UNFOLD": Record(
+        unfold,
+        draw_columns,
+        smallest,
+        unbroken=LENGTHS,
+        batch=({"input_tensor": 0, "output_tensor": -3},),
+    ),
+    "FOLD": Record(
+        fold,
+        draw_columns,
+        smallest,
+        unbroken=LENGTHS,
+        batch=({"input_tensor": -3, "output_tensor": 0},),
+    ),
 }

@@ -139,9 +139,14 @@ RECORDS = {
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": Record(
         lambda op, x, scale, zero: dequantize(x, scale, zero), values=SCALES
     ),
-    "DYNAMIC_QUANTIZE_LINEAR": Record(dynamic, smooth=False, special=False),
+    "DYNAMIC_QUANTIZE_LINEAR": Record(
+        dynamic, smooth=False, special=False, batch="one scale is of all elements"
+    ),
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": Record(
-        add, draw_add, values={"": (0.25, 4), "a_tensor": (-20, 20), "b_tensor": (-20, 20)}
+        add,
+        draw_add,
+        values={"": (0.25, 4), "a_tensor": (-20, 20), "b_tensor": (-20, 20)},
+        batch=(dict.fromkeys(("a_tensor", "b_tensor", "output_tensor"), 0),),
     ),
     "QUANTIZE": Record(
         quantize_blocks,

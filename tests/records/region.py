@@ -212,17 +212,45 @@ def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> F
 
 
 VALUES = {"": (1.0, 4.0), "roi_tensor": (-1.0, 5.0), "batch_indices_tensor": (0.0, 1.0)}
+CHANNELS = {"input_tensor": 1, "output_tensor": 1}
+REGIONS = {"roi_tensor": -2, "batch_indices_tensor": -1, "output_tensor": 0}
+REGIONS_GRAD = {**REGIONS, "input_gradient_tensor": 0, "output_roi_gradient_tensor": -2}
 ALIGN = Record(
-    aligned, draw, smallest, VALUES, ulp=64, smooth=False, special=False, unbroken=("one_of",)
+    aligned,
+    draw,
+    smallest,
+    VALUES,
+    ulp=64,
+    smooth=False,
+    special=False,
+    unbroken=("one_of",),
+    batch=(CHANNELS, REGIONS),
 )
 
 RECORDS = {
+    # Regions share a loop as long as the largest bin, a number that devices agree on.
     "ROI_POOLING": Record(
-        pooled, draw_pooling, smallest, {"": (-4.0, 4.0)}, smooth=False, special=False
+        pooled,
+        draw_pooling,
+        smallest,
+        {"": (-4.0, 4.0)},
+        smooth=False,
+        special=False,
+        batch=(CHANNELS,),
     ),
     "ROI_ALIGN": ALIGN,
     "ROI_ALIGN1": ALIGN,
     "ROI_ALIGN_GRAD": Record(
-        gradients, draw, smallest, VALUES, smooth=False, special=False, unbroken=("one_of",)
+        gradients,
+        draw,
+        smallest,
+        VALUES,
+        smooth=False,
+        special=False,
+        unbroken=("one_of",),
+        batch=(
+            CHANNELS | dict.fromkeys(("input_gradient_tensor", "output_gradient_tensor"), 1),
+            REGIONS_GRAD,
+        ),
     ),
 }

@@ -130,17 +130,27 @@ def reverse(op: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 WINDOW = {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1}
+BATCH = ({"": 0, "input_window_sizes": 0},)
 LENGTHS = ("length",)  # the first list of several is what its count field counts
 
 RECORDS = {
-    "SLICE": Record(slice_, draw_slice, smallest(offsets=0, sizes=1, strides=1), unbroken=LENGTHS),
+    "SLICE": Record(
+        slice_,
+        draw_slice,
+        smallest(offsets=0, sizes=1, strides=1),
+        unbroken=LENGTHS,
+        batch=({"": 0, "sizes": 0},),
+    ),
     "SLICE1": Record(
         lambda op, x: x[window_of(op, op.output_tensor.sizes)],
         draw_window,
         smallest(**WINDOW),
         unbroken=LENGTHS,
+        batch=BATCH,
     ),
-    "SLICE_GRAD": Record(slice_grad, draw_window, smallest(**WINDOW), unbroken=LENGTHS),
+    "SLICE_GRAD": Record(
+        slice_grad, draw_window, smallest(**WINDOW), unbroken=LENGTHS, batch=BATCH
+    ),
     **{
         name: Record(
             padding,

@@ -25,10 +25,8 @@ Combine = Callable[[Sequence[jax.Array]], jax.Array]
 FEWEST = 10  # blocks of a column: from here to FUSED, the number that leaves the fewest slices
 FUSED = 15  # slices of x up to which XLA fuses what makes x, and that are not cut in blocks
 STORED = 24  # slices that a later stage combines at once; they are in memory, nothing is fused
-SHORT_LOOP = 32  # columns so few that a loop goes over whole blocks, for LLVM to make vectors
 PIECE = 1024  # elements of a row that are added up at once, which keeps a sum near a pairwise one
-WHOLE = 2**14  # elements of an axis that is not cut where no piece divides it
-UNROLLED = 75  # elements of a row up to which LLVM unrolls its loop, and makes no vectors of flags
+UNROLLED = 75  # elements of a row up to which LLVM unrolls its loop, and makes few vectors of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +100,7 @@ def _columns(combine: Combine, start: Any, x: jax.Array) -> jax.Array:
     """[k, n, c] -> [k, c]: short columns at once; long ones in blocks, whose results come next."""
     k, n, c = x.shape
     step, size = 1, x.size
-    if c < SHORT_LOOP:
+    if c < UNROLLED:  # a loop over all elements of a block is long enough for vectors
         x, step = x.reshape(k, n * c), c
     elif k < cores() and c % cores():
         rows = even_rows(c)
@@ -164,9 +162,7 @@ def _length_of_pieces(sizes: Sequence[int]) -> int:
     if inner * size <= PIECE:
         return inner * size
     even = inner * next(part for part in range(PIECE // inner, 0, -1) if size % part == 0)
-    if even >= PIECE // 4:
-        return even
-    return inner * size if inner * size <= WHOLE else PIECE
+    return even if even >= PIECE // 4 else PIECE
 
 
 # Rows in one pass. XLA's CPU fuses a reduction of two arrays with what makes them, but not one of

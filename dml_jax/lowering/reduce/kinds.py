@@ -109,6 +109,13 @@ class Product(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return (restored(lax.reduce_prod(x, axes), axes),)
 
+    def smooth(self, x: jax.Array, axes: Axes) -> Parts:
+        for a in axes:
+            while (n := x.shape[a]) > 1:
+                first, second, rest = lax.split(x, (n // 2, n // 2, n % 2), a)
+                x = lax.concatenate([first * second, rest], a)
+        return (x,)
+
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_PRODUCT, x, axes),)

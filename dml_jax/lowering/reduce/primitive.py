@@ -139,6 +139,7 @@ def _lowered(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
 
 
 def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
+    """Return the form of a kind that a program gets, from the context of its lowering."""
     x, platform = ctx.avals_in[0], platform_of(ctx)
     plain = functools.partial(kind.plain, axes=axes)
     is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
@@ -250,7 +251,8 @@ def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) 
     if kind.linear == 0:
         terms = zip(*(bind_reduction(kind, dx, axes=axes) for dx in series[0]), strict=True)
         return bind_reduction(kind, *primals, axes=axes), [*map(list, terms)]
-    return jet.jet(functools.partial(kind.smooth, axes=axes), primals, series)
+    smooth = functools.partial(kind.smooth, axes=axes)
+    return jet.jet(smooth, primals, series, factorial_scaled=False)
 
 
 REDUCE.def_impl(functools.partial(xla.apply_primitive, REDUCE))

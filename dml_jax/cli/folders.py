@@ -1,0 +1,126 @@
+"""Folders for `dml-jax check`: a table of what runs, of what is missing, and of feature levels."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from dml_jax.cli.models import load, load_model_or_graph
+from dml_jax.cli.networks import load_network
+from dml_jax.cli.programs import read_program
+from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, Unquoted, printable
+
+_SHOWN = 3  # faults of a file in the table; --json has all
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `dml-jax check` says of one file of a folder.
+
+    Attributes:
+        path: the file, from the folder on.
+        kind: model, graph, network or program.
+        level: the lowest feature level that has all of it; None where there are faults.
+        faults: what is missing or wrong.
+    """
+
+    path: Path
+    kind: str
+    level: FeatureLevel | None
+    faults: tuple[Fault, ...] = ()
+
+
+def checked(
+    folder: Path, free_dimensions: Mapping[str, int], feature_level: FeatureLevel | None
+) -> Iterator[Checked]:
+    """Yield what is to be said of each model, graph, network and program in a folder, by name.
+
+    JSON files that are none of these are left out, and Python files that do not import PyDirectML.
+    """
+    found = (p for p in folder.rglob("*") if p.suffix.lower() in _KINDS and not p.is_dir())
+    for path in sorted(found):
+        kind, name = _KINDS[path.suffix.lower()], path.relative_to(folder)
+        try:
+            if kind == "program":
+                program = read_program(path)
+                if program is not None:
+                    faults = [*program.faults, *_refused(program.feature_level, feature_level)]
+                    level = None if faults else program.feature_level
+                    yield Checked(name, kind, level, tuple(faults))
+                continue
+            if kind == "network":
+                network = load_network(path, free_dimensions, feature_level)
+                yield Checked(name, kind, network.minimum_feature_level)
+                continue
+            kind, level = _level_of_json(path, feature_level)
+            if kind:
+                yield Checked(name, kind, level)
+        except DmlError as error:
+            yield Checked(name, kind, None, error.faults)
+
+
+_KINDS = {".json": "model", ".py": "program", ".onnx": "network"}
+
+
+def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
+    if wanted is None or lowest <= wanted:
+        return []
+    return [Fault("", "the feature level", f"be at least {lowest}", Unquoted(wanted))]
+
+
+def _level_of_json(
+    path: Path, feature_level: FeatureLevel | None
+) -> tuple[str, FeatureLevel | None]:
+    """Return the kind of a JSON file, and its level; "" where it is no model and no graph."""
+    from dml_jax.dispatch.reading import read_json
+    from dml_jax.graph import Graph
+
+    value = read_json(path)
+    if not isinstance(value, dict) or not {"dispatchables", "Nodes"} & value.keys():
+        return "", None
+    if "Nodes" not in value:
+        model = load(path, feature_level)
+        operators = (d.operator for d in model.dispatchables.values())
+        levels = (operator.minimum_feature_level for operator in operators)
+        return "model", max(levels, default=min(FeatureLevel))
+    graph = load_model_or_graph(path)
+    assert isinstance(graph, Graph)
+    if feature_level is not None and graph.refused_at(feature_level):
+        raise DmlError(graph.refused_at(feature_level))
+    return "graph", graph.minimum_feature_level
+
+
+def show_folder(folder: Path, files: list[Checked], as_json: bool) -> None:
+    """Print the table of a folder."""
+    if as_json:
+        values = [
+            {
+                "file": file.path.as_posix(),
+                "kind": file.kind,
+                "runs": not file.faults,
+                "feature_level": file.level.suffix if file.level else None,
+                "faults": faults_as_values(file.faults),
+            }
+            for file in files
+        ]
+        say_json({"folder": str(folder), "files": values})
+        return
+    rows = []
+    for file in files:
+        lines = [str(fault) for fault in file.faults[:_SHOWN]]
+        rest = len(file.faults) - len(lines)
+        lines += [f"... {rest} more (--json has all)"] * (rest > 0)
+        level = file.level.suffix if file.level else ""
+        is_running = "no" if file.faults else "yes"
+        rows.append(
+            (printable(file.path.as_posix()), file.kind, is_running, level, "\n".join(lines))
+        )
+    if rows:
+        say_folded(("File", "Kind", "Runs", "Lowest level", "Missing"), *rows)
+    count = sum(not file.faults for file in files)
+    click.echo(f"{printable(str(folder))}: {count} of {len(files)} files run.")
+    if any(file.kind == "program" for file in files):
+        click.echo("Programs are read, not run: names and arguments are checked, sizes are not.")

@@ -1,0 +1,144 @@
+"""PyDirectML programs for `dml-jax check`: read, and not run."""
+
+import ast
+import inspect
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.facts import PREFIX
+from dml_jax.operator import OPERATORS
+
+_MODULES = ("pydirectml", "dml_jax.pydirectml")
+
+
+@dataclass
+class Program:
+    """What a program says of PyDirectML.
+
+    Attributes:
+        operators: the operators of the functions that it calls, by name.
+        faults: names that `dml_jax.pydirectml` lacks, and calls that do not fit a function.
+    """
+
+    operators: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def feature_level(self) -> FeatureLevel:
+        """Return the first feature level that has all operators; a description may need more."""
+        levels = (OPERATORS[f"{PREFIX}{name}"].support.introduced for name in self.operators)
+        return max(levels, default=min(FeatureLevel))
+
+
+def read_program(path: Path) -> Program | None:
+    """Return what a program says; None where it does not import PyDirectML.
+
+    Raises `DmlError` if the file cannot be read, or is no Python.
+    """
+    tree = _parsed(path)
+    if tree is None:
+        return None
+    modules, names = dict[str, str](), dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in _MODULES:
+                    modules[alias.asname or alias.name] = alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+            names |= {alias.asname or alias.name: alias.name for alias in node.names}
+    if not modules and not names:
+        return None
+    program = Program()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+            for alias in node.names:
+                _look_up(program, alias.name, node.lineno)
+        elif isinstance(node, ast.Attribute):
+            path_of_node = _path(node, modules, names)
+            if path_of_node is not None:
+                _look_up(program, path_of_node, node.lineno)
+        elif isinstance(node, ast.Call):
+            path_of_node = _path(node.func, modules, names)
+            if path_of_node is not None:
+                _call(program, path_of_node, node)
+    program.faults = sorted(dict.fromkeys(program.faults), key=_line)
+    return program
+
+
+def _line(fault: Fault) -> int:
+    return int(fault.field.rpartition(" ")[2])
+
+
+def _parsed(path: Path) -> ast.Module | None:
+    """Return a program that names PyDirectML, as a tree."""
+    try:
+        data = path.read_bytes()
+        return ast.parse(data) if b"pydirectml" in data else None
+    except OSError as error:
+        rule, text = "be a readable file", Unquoted(error.strerror)
+        raise DmlError([Fault("", "the program", rule, text)]) from None
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}" if line else "the file"
+        text = Unquoted(getattr(error, "msg", None) or error)
+        raise DmlError([Fault("", where, "be Python", text)]) from None
+
+
+def _path(node: ast.expr, modules: dict[str, str], names: dict[str, str]) -> str | None:
+    """Return the name that an expression has in PyDirectML: `TensorDataType.FLOAT32`."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    for count in range(len(parts)):  # a module may be `dml_jax.pydirectml`
+        if ".".join([node.id, *parts[:count]]) in modules:
+            return ".".join(parts[count:])
+    return ".".join([names[node.id], *parts]) if node.id in names else None
+
+
+def _look_up(program: Program, path: str, line: int) -> None:
+    """Add a fault if PyDirectML's module here lacks a name of a path."""
+    from dml_jax import pydirectml
+
+    known = [n for n, v in vars(pydirectml).items() if not inspect.ismodule(v)]
+    value: Any = pydirectml
+    parts = path.split(".")
+    for index, name in enumerate(parts):
+        if name not in known and name != "*":
+            hint = nearest(name, [n for n in known if not n.startswith("_")])
+            rule = f"be in dml_jax.pydirectml{hint}"
+            missing = ".".join(parts[: index + 1])
+            program.faults.append(Fault("", f"line {line}", rule, missing))
+            return
+        value = getattr(value, name, None)
+        if not inspect.isclass(value):
+            return  # only the running program knows the attributes of an instance
+        known = dir(value)
+
+
+def _call(program: Program, path: str, node: ast.Call) -> None:
+    """Add the operator of a function that is called, and a fault if the arguments do not fit."""
+    from dml_jax import pydirectml
+
+    function = getattr(pydirectml, path, None)
+    if not inspect.isfunction(function):
+        return
+    named = re.search(r": ([A-Z][A-Z_0-9]+)\.", inspect.getdoc(function) or "")
+    if named and f"{PREFIX}{named[1]}" in OPERATORS:
+        program.operators.add(named[1])
+    if any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    ):
+        return
+    try:
+        inspect.signature(function).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+    except TypeError as error:
+        rule = f"fit {path}({', '.join(inspect.signature(function).parameters)})"
+        text = Unquoted(str(error).removeprefix("got "))
+        program.faults.append(Fault("", f"the call in line {node.lineno}", rule, text))

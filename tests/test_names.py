@@ -1,0 +1,85 @@
+"""The names of operators elsewhere are there, and mean these operators."""
+
+import importlib
+from typing import Any
+
+import pytest
+
+from dml_jax import facts, functional
+from dml_jax.graph import OperatorNode
+from dml_jax.names import names
+
+
+def found(path: str) -> Any:
+    """Return what a path of names, such as `jax.nn.relu`, leads to."""
+    module, *rest = path.split(".")
+    value: Any = importlib.import_module(module)
+    for name in rest:
+        if not hasattr(value, name):
+            value = importlib.import_module(f"{value.__name__}.{name}")
+        else:
+            value = getattr(value, name)
+    return value
+
+
+def test_entries_are_of_operators():
+    """An entry without a number is of all versions."""
+    assert set(facts.names()) <= set(facts.catalogue())
+    assert set(names()) == set(facts.catalogue())
+    assert all(names()[name]["function"] for name in names())
+    for own in names().values():
+        assert all(hasattr(functional, function) for function in own["function"])
+
+
+def test_the_names_of_jax_are_there():
+    for entry in facts.names().values():
+        assert all(callable(found(path)) for path in entry.get("jax", ()))
+
+
+def test_the_names_of_pytorch_are_there():
+    pytest.importorskip("torch")
+    for entry in facts.names().values():
+        assert all(callable(found(path)) for path in entry.get("torch", ()))
+
+
+def of_onnx() -> dict[str, set[str]]:
+    """Return the operators that have each name of ONNX."""
+    by_name: dict[str, set[str]] = {}
+    for operator, own in names().items():
+        for name in own["ONNX"]:
+            by_name.setdefault(name, set()).add(operator)
+    return by_name
+
+
+def test_the_names_of_onnx_mean_these_operators():
+    """A network of each op type has one of the operators that are called so."""
+    pytest.importorskip("onnx")
+    from conformance import onnx_nodes
+
+    from dml_jax.onnx.nodes import TRANSLATORS
+
+    own = onnx_nodes.translated()
+    others = {op_type for domain, op_type in TRANSLATORS if domain}
+    assert set(of_onnx()) <= own | others
+    tests, right, wrong = onnx_nodes.load(), set(), {}
+    for name, operators in of_onnx().items():
+        if name not in own:  # of ONNX Runtime, which ONNX has no tests of
+            continue
+        made: set[str] = set()
+        for test in tests.get(name, ()):
+            given = zip(onnx_nodes.inputs_of(test.model), test.data_sets[0][0], strict=False)
+            inputs = {value.name: onnx_nodes.array_of(array) for value, array in given}
+            try:
+                graph = onnx_nodes.network_of(test.model, inputs).graph
+            except Exception:
+                continue
+            nodes = graph.nodes if graph else ()
+            made |= {n.operator.short_name for n in nodes if isinstance(n, OperatorNode)}
+            if made & operators:
+                break
+        if made & operators:
+            right.add(name)
+        elif made:  # others are known at load, or refused
+            wrong[name] = made
+    assert wrong == {}
+    assert len(right) > 0.9 * len(own & set(of_onnx()))
