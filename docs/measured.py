@@ -282,7 +282,9 @@ def _of_all_operators() -> list[str]:
 
 def _machine(environment: dict[str, Any]) -> str:
     device = environment["device"]
-    name = f"{environment['cpu']}, {environment['cores']} cores" if device == "cpu" else device
+    cores = environment["cores"]
+    plural = "s" if cores > 1 else ""
+    name = f"{environment['cpu']}, {cores} core{plural}" if device == "cpu" else device
     return f"{name}, jax {environment['jax']}"
 
 
@@ -345,7 +347,7 @@ def page() -> str:
         "## ONNX networks",
         "Networks with batch 1, after the first call, beside ONNX Runtime on the CPU. An error is "
         "a part of the largest absolute value of an output. The first answer includes the time to "
-        "load, lower and compile.",
+        "load, lower and compile. On one core, times are processor time.",
         *_networks(),
         "## Several GPUs",
         "NVIDIA H200, by `benchmarks/scaling.py`. [Sharding](guides/sharding.md) says what the "

@@ -8,7 +8,7 @@ from conformance import torch_answers
 from conformance.cases import Case
 from conformance.report import BY_JAX, EXPORTED, ONNX_TITLE, PAGE, SOURCES, sections
 
-# ONNX has no test of these, which test_onnx.py and test_onnx_microsoft.py compare with ONNX Runtime.
+# ONNX has no test of these. test_onnx.py and test_onnx_microsoft.py compare them with ONNX Runtime.
 UNTESTED = {"GlobalLpPool", "MaxRoiPool", "Affine", "Crop", "ImageScaler", "ParametricSoftplus"}
 UNTESTED |= {"ScaledTanh", "SimplifiedLayerNormalization"}
 INSTALLED = [name for name, source in SOURCES.items() if source.is_there]

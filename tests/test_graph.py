@@ -1501,3 +1501,19 @@ def test_only_operators_take_expressions(compute: Callable[..., Any]):
     y = GraphBuilder().input_tensor("x", HALF)
     with pytest.raises(DmlError, match=r"be passed to operators and .* jax\.jit compiles"):
         compute(y)
+
+
+def test_a_cpu_computes_what_two_nodes_read_once():
+    """The square is fused into each reader otherwise, where nothing stores it."""
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 1, 64, 64]))
+    square = functional.multiply(x, x)
+    padded = functional.padding(square, "CONSTANT", 0.0, [0, 0, 1, 1], [0, 0, 1, 1])
+    graph = builder.build({"padded": padded, "sum": functional.add(square, x)})
+    one = jnp.ones((1, 1, 64, 64), jnp.float32)
+    program = jax.jit(lambda x: graph.compute(x)).lower(one).compile().as_text()
+    if jax.default_backend() == "cpu":
+        assert str(program).count(" multiply(") == 1
+    np.testing.assert_array_equal(graph(one)[1], one + 1)
+    slope = jax.grad(lambda x: graph(x)[1].sum())(one)
+    np.testing.assert_array_equal(slope, 3 * one)

@@ -109,6 +109,53 @@ def test_quantized_weights_stay_narrow():
     np.testing.assert_allclose(result["g"], (w * np.float32(0.5)).T)
 
 
+INTEGERS, FLOATS = "DML_OPERATOR_MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "DML_OPERATOR_GEMM"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scales", "axis", "product"),
+    [
+        ("uint8[5, 4]", "uint8[4, 3]", 1, 1, INTEGERS),
+        ("uint8[2, 5, 4]", "int8[4, 3]", 3, -1, INTEGERS),
+        ("int8[2, 5, 4]", "uint8[2, 4, 3]", 1, 1, INTEGERS),
+        ("uint8[5, 4]", "int8[4, 3]", 4, 0, FLOATS),
+        ("uint8[5, 4]", "int8[4]", 1, 0, FLOATS),
+    ],
+)
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_quantized_matrices_are_multiplied_as_integers(
+    a: str, b: str, scales: int, axis: int, product: str, has_zeros: bool
+):
+    rng = np.random.default_rng(0)
+    arrays: dict[str, np.ndarray] = {}
+    for name, text, count in (("a", a, 1), ("b", b, scales)):
+        dtype, sizes = text.rstrip("]").split("[")
+        limits, shape = np.iinfo(dtype), [int(n) for n in sizes.split(",")]
+        arrays[name] = rng.integers(limits.min, limits.max, shape, dtype, True)
+        arrays[f"{name}_scale"] = (rng.integers(1, 9, count) / 8).astype(np.float32)
+        arrays[f"{name}_zero"] = rng.integers(limits.min, limits.max, count, dtype, True)
+        if count == 1:
+            arrays[f"{name}_scale"].shape = arrays[f"{name}_zero"].shape = ()
+    zeros = ("a_zero", "b_zero") if has_zeros else ("", "")
+    nodes = [
+        node("DequantizeLinear", f"a a_scale {zeros[0]}", "x"),
+        node("DequantizeLinear", f"b b_scale {zeros[1]}", "w", axis=axis),
+        node("MatMul", "x w", "y"),
+    ]
+    x = arrays.pop("a")
+    model = model_of(nodes, {"a": (x.dtype, x.shape)}, ["y"], arrays)
+    network = load_onnx(model)
+    real = []
+    for name, array, along in (("a", x, 0), ("b", arrays["b"], axis)):
+        scale, zero = arrays[f"{name}_scale"], arrays[f"{name}_zero"] if has_zeros else 0
+        lies = [-1 if d == along % array.ndim else 1 for d in range(array.ndim)]
+        scale, zero = (np.asarray(v).reshape(lies if np.ndim(v) else ()) for v in (scale, zero))
+        real.append((array.astype(np.float64) - zero) * scale)
+    np.testing.assert_allclose(network(x)["y"], real[0] @ real[1], rtol=1e-6)
+    if has_zeros:
+        assert product in operators_of(network)
+
+
 def test_outputs_may_be_inputs_weights_and_constants():
     nodes = [
         node("Identity", "x", "a"),

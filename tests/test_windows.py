@@ -34,10 +34,15 @@ def test_forms_of_a_convolution_are_the_plain_one(inside: Any):
     expected = convolution.plain(x, w, WINDOW, 3, inside)
     shifted = convolution.by_shifts(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
     np.testing.assert_array_equal(shifted, expected)
+    grouped = convolution.by_groups(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
+    np.testing.assert_array_equal(grouped, expected)
     dense = floats(5, 6, 3, 2, seed=2)
     expected = convolution.plain(x, dense, WINDOW, 1, inside)
     last = convolution.channels_last(jnp.asarray(x), jnp.asarray(dense), WINDOW, inside)
     np.testing.assert_array_equal(last, expected)
+    if inside is None:
+        columns = jax.jit(lambda x, w: convolution.by_columns(x, w, WINDOW))(x, dense)
+        np.testing.assert_array_equal(columns, expected)
 
 
 @pytest.mark.parametrize("inside", [None, (2, 3, 1)])
@@ -53,7 +58,7 @@ def test_a_product_of_matrices_is_the_plain_form():
     x, w = floats(2, 6, 7, 6), floats(5, 6, 1, 1, seed=1)
     window = Window((1, 1), (2, 3), (1, 1), (2, 0), (1, 3))
     expected = convolution.plain(x, w, window, 1)
-    product = convolution.by_product(jnp.asarray(x), jnp.asarray(w), window)
+    product = jax.jit(lambda x, w: convolution.by_product(x, w, window))(x, w)
     np.testing.assert_array_equal(product, expected)
 
 

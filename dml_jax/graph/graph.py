@@ -5,6 +5,7 @@ Source: the DML_GRAPH_DESC page and those of its nodes and edges, of DirectML's 
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -33,6 +34,7 @@ from dml_jax.graph.parts import (
     reinterpreted,
 )
 from dml_jax.graph.wiring import Wiring
+from dml_jax.lowering.placed import stored
 from dml_jax.tensor import TensorDesc
 
 
@@ -185,6 +187,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
         given = dict(zip(self._large, constants or self.constants, strict=True))
+        readers = Counter(source for _, _, sources in self.plan for source in sources)
         for index, node, sources in self.plan:
             inputs = [values[n][i] for n, i in sources]
             with jax.named_scope(node.name or str(index)):
@@ -192,7 +195,10 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     if (index, place) in self.views:
                         view = self.views[index, place]
                         inputs[place] = through_float32(reinterpreted, array, *view)
-                values[index] = [given[index]] if index in given else computed(node, inputs)
+            made = [given[index]] if index in given else computed(node, inputs)
+            if isinstance(node, OperatorNode):  # or each reader would compute it again on a CPU
+                made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
+            values[index] = made
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
             results[index] = through_float32(reinterpreted, results[index], *view)

@@ -12,12 +12,17 @@ from jax import lax
 from dml_jax.lowering import quantization
 from dml_jax.lowering.mapping import precision
 from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
-from dml_jax.lowering.windows import Window, unfold
+from dml_jax.lowering.placed import placed, reshaped
+from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 
 # An output element of a group that adds at most so many products is a chain of multiply-adds.
 FEW_PRODUCTS = 80
 # From so many windows on, a CPU convolves faster with the channels last.
 MANY_WINDOWS = 8192
+# A CPU's convolution sums over channels within a row, and is slow where these are so few.
+FEW_CHANNELS = 4
+# So many groups are convolved one by one on a CPU, where a program grows with them.
+FEW_GROUPS = 16
 
 
 def convolution(
@@ -109,7 +114,12 @@ def _correlation(
         return by_shifts(x, w, window, groups, inside)
     if groups == 1 and inside is None and products == w.shape[1]:
         return by_product(x, w, window)
-    if len(window.sizes) < 3 and not _gains_by_order(x, window, groups, inside):
+    if (
+        len(window.sizes) < 3
+        and not 1 < groups <= FEW_GROUPS
+        and not _gains_by_columns(x, w, groups, inside)
+        and not _gains_by_order(x, window, groups, inside)
+    ):
         return plain(x, w, window, groups, inside)
     return lax.platform_dependent(
         x,
@@ -125,9 +135,24 @@ def on_cpu(
     """Return the correlation in the form that a CPU is fast at."""
     if len(window.sizes) == 3:
         return by_planes(x, w, window, groups, inside)
+    if 1 < groups <= FEW_GROUPS:
+        return by_groups(x, w, window, groups, inside)
+    if _gains_by_columns(x, w, groups, inside):
+        return by_columns(x, w, window)
     if _gains_by_order(x, window, groups, inside):
         return channels_last(x, w, window, inside)
     return plain(x, w, window, groups, inside)
+
+
+def _gains_by_columns(
+    x: jax.Array, w: jax.Array, groups: int, inside: Sequence[int] | None
+) -> bool:
+    """Return whether a CPU convolves faster by a product of matrices: channels or rows are short.
+
+    A program grows with the sizes of the window.
+    """
+    is_narrow = w.shape[1] <= FEW_CHANNELS or x.shape[-1] == w.shape[-1] == 1
+    return groups == 1 and inside is None and is_narrow and max(w.shape[2:]) <= FEW
 
 
 def _gains_by_order(
@@ -190,6 +215,14 @@ def by_planes(
     return jnp.moveaxis(y.reshape(x.shape[0], counts[0], *y.shape[1:]), 1, 2)
 
 
+def by_groups(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return `plain` as a convolution for each group."""
+    parts = zip(jnp.split(x, groups, 1), jnp.split(w, groups), strict=True)
+    return lax.concatenate([on_cpu(a, b, window, 1, inside) for a, b in parts], 1)
+
+
 def by_shifts(
     x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
 ) -> jax.Array:
@@ -211,12 +244,30 @@ def by_shifts(
     return total.reshape(batch, groups * outputs, *counts)
 
 
+def by_columns(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    """Return `plain` of one group, as a product of the filter and the elements of all windows."""
+    elements = elements_of_windows(x, window)
+    rows, counts = w.reshape(w.shape[0], -1), window.counts(x.shape[2:])
+    matrix = jnp.broadcast_to(rows, (x.shape[0], *rows.shape))
+    y = _products(matrix, _columns(elements.reshape(x.shape[0], rows.shape[1], *counts)))
+    return y.reshape(x.shape[0], w.shape[0], *counts)
+
+
+def _columns(x: jax.Array) -> jax.Array:
+    """Return {N, C, windows} of {N, C, counts of windows...}.
+
+    A CPU makes no vectors in a loop over merged axes: what computes `x` loops over its own axes.
+    """
+    shape = (*x.shape[:2], math.prod(x.shape[2:]))
+    return placed(lambda x: x.reshape(shape), cpu=lambda x: reshaped(x, shape))(x)
+
+
 def by_product(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
     """Return `plain` of one group and a window of one element, as a product of matrices."""
     counts = window.counts(x.shape[2:])
     moved = window.at(window.padded(x, 0), [0] * len(counts), counts)
     matrix = jnp.broadcast_to(w.reshape(w.shape[:2]), (x.shape[0], *w.shape[:2]))
-    y = _products(matrix, moved.reshape(*moved.shape[:2], -1))
+    y = _products(matrix, _columns(moved))
     return y.reshape(x.shape[0], w.shape[0], *counts)
 
 

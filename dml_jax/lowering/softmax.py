@@ -7,11 +7,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.placed import stored
+
 LAST = (-1,)
 
 
 def _below_maximum(x: jax.Array, axes: Sequence[int]) -> jax.Array:
-    """Return by how much each element of `x` is above the maximum over `axes`: at most 0."""
+    """Return by how much each element of `x` is above the maximum over `axes`: at most 0.
+
+    The elements are read twice, so a CPU stores them.
+    """
+    x = stored(x)
     return x - jnp.max(x, axes, keepdims=True)
 
 

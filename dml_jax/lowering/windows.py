@@ -128,18 +128,22 @@ def _folded(
     return combine(whole, at(parts, (size - 1) * dilation)) if size % 2 else whole
 
 
-def unfold(x: jax.Array, window: Window) -> jax.Array:
-    """Return {N, C * window elements, windows}: each column has the elements of one window."""
+def elements_of_windows(x: jax.Array, window: Window) -> jax.Array:
+    """Return {N, C, window sizes..., counts of windows...}: the elements at each place of it."""
     counts = window.counts(x.shape[2:])
     x = window.padded(x, 0)
-    rank = len(counts)
-    for d, count in enumerate(counts):  # {N, C, spatial..., elements of earlier dimensions...}
+    for d, count in enumerate(counts):  # {N, C, sizes so far..., counts so far..., spatial...}
         taps = range(0, window.sizes[d] * window.dilations[d], window.dilations[d])
-        slices = [_every(x, d + 2, first, window.strides[d], count) for first in taps]
-        x = lax.concatenate([s[..., None] for s in slices], x.ndim)
-    order = [0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)]
-    channels = x.shape[1] * math.prod(window.sizes)
-    return x.transpose(order).reshape(x.shape[0], channels, math.prod(counts))
+        slices = [_every(x, 2 + 2 * d, first, window.strides[d], count) for first in taps]
+        x = lax.concatenate([lax.expand_dims(s, [2 + d]) for s in slices], 2 + d)
+    return x
+
+
+def unfold(x: jax.Array, window: Window) -> jax.Array:
+    """Return {N, C * window elements, windows}: each column has the elements of one window."""
+    elements = elements_of_windows(x, window)
+    rows = x.shape[1] * math.prod(window.sizes)
+    return elements.reshape(x.shape[0], rows, -1)
 
 
 def fold(x: jax.Array, window: Window, shape: Sequence[int]) -> jax.Array:

@@ -67,11 +67,10 @@ class Network:
             translation.faults,
         )
         self.graphs = list(self._main.graphs)
-        self.weights: dict[str, jax.Array] = {
-            name: jnp.asarray(array)
-            for name, array in translation.weights.items()
-            if name in self._main.reads
-        }
+        read = self._main.reads
+        self.weights: dict[str, jax.Array] = jax.device_put(
+            {name: array for name, array in translation.weights.items() if name in read}
+        )
 
     @property
     def padded(self) -> dict[str, int]:

@@ -217,6 +217,7 @@ class Tensor:
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
         self.source = source
         self.padding: Padding | None = None
+        self.made_by: Any = None  # the `Node` that has it as an output
         self._make_expression, self._make_array = make_expression, make_array
 
     @property

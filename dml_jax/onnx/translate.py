@@ -263,9 +263,9 @@ class Translation:
                 return self._call(body, proto, inputs, scope)
         padding = passed(node)
         results = self._outputs(proto, node, translator, opsets)
-        for result in results:
-            if padding and result is not None:
-                result.padding = padding
+        for result in filter(None, results):
+            result.made_by = node
+            result.padding = padding or result.padding
         scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
         return None
 

@@ -17,9 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 from conformance.cases import Case, compare
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from samples import SAMPLES, cast_bound, random_array
+from records import combinations, record_of
+from records.element_wise import cast
 
 from dml_jax import (
     OPERATORS,
@@ -78,7 +77,7 @@ def reduce(op: Any, x: Tensor) -> Tensor:
 
 def bounds(op: Any) -> list[float | int]:
     """Min and Max; where they cross, torch has max everywhere, and DirectML min."""
-    low, high = (cast_bound(bound, op.input_tensor.dtype) for bound in (op.min, op.max))
+    low, high = (cast(bound, op.input_tensor.dtype) for bound in (op.min, op.max))
     return [low, max(low, high)]
 
 
@@ -208,26 +207,22 @@ def answer(op: Operator, inputs: Arrays) -> Answer:
 def drawn(name: str) -> list[tuple[Operator, Arrays]]:
     """Random descriptors of an operator, as many for each function that it has."""
     found: dict[Any, list[Operator]] = {}
-    sample, by = SAMPLES[f"DML_OPERATOR_{name}"], OPERATORS[f"DML_OPERATOR_{name}"].support.by
-
-    @settings(max_examples=500, derandomize=True, database=None, deadline=None)
-    @given(st.data())
-    def collect(data: st.DataObject) -> None:
-        types = [t for t in TYPES if t in sample.types]
-        op: Any = sample.draw(
-            data.draw, data.draw(st.sampled_from(["FLOAT32"] * len(types) + types))
-        )
+    op_class, rng = OPERATORS[f"DML_OPERATOR_{name}"], np.random.default_rng(len(name))
+    record, by = record_of(op_class), op_class.support.by
+    tensor = next(f.name for f in op_class.fields if f.tensor)
+    chosen = [types for types, _ in combinations(op_class, record) if types[tensor] in TYPES]
+    floats = [types for types in chosen if types[tensor] == "FLOAT32"]
+    for types in (floats * len(chosen) + chosen) * EXAMPLES:
+        op: Any = record.operator(rng, op_class, types)
         # Integers that are scaled are DirectML's own rule.
         scaled = op.inputs[0].dtype.kind != "f" and getattr(op, "scale_bias", None)
-        if sum(math.prod(t.sizes) for t in op.inputs) <= 200 and not scaled:
+        if not scaled:
             found.setdefault(getattr(op, by) if by else None, []).append(op)
-
-    collect()
     each = EXAMPLES if len(found) == 1 else EXAMPLES // 2
     return [
-        (op, [random_array(sample, t, seed + k) for k, t in enumerate(op.inputs)])
+        (ops[k], record.arrays(rng, ops[k]))
         for ops in found.values()
-        for seed, op in enumerate(ops[-each:])  # the first ones are the simplest
+        for k in rng.permutation(len(ops))[:each]
     ]
 
 

@@ -43,7 +43,47 @@ def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
 
 @translates("MatMul")
 def _matmul(node: Node) -> Expression:
-    return product(node[0], node[1])
+    left, right = (_dequantized(node, index) for index in (0, 1))
+    if left is None or right is None:
+        return product(node[0], node[1])
+    is_mixed = left.type(0).element != right.type(0).element
+    if is_mixed and not (left.has(2) and right.has(2)):
+        return product(node[0], node[1])
+    as_one = _unsigned if is_mixed else lambda x: x
+    a, b, sizes = matrices(as_one(left[0]), as_one(right[0]))
+    rank = len(a.sizes)
+    a_zero, b_zero = _of_rows(left, 2, rank), _of_columns(right, 2, rank)
+    result = dml.matrix_multiply_integer_to_float(
+        packed(a),
+        _of_rows(left, 1, rank),
+        packed(b),
+        _of_columns(right, 1, rank),
+        None if a_zero is None else as_one(a_zero),
+        None if b_zero is None else as_one(b_zero),
+    )
+    return reshaped(result, sizes)
+
+
+def _unsigned(x: Expression) -> Expression:
+    """Return INT8 as UINT8, with 128 added to each element; UINT8 as it is."""
+    if x.desc.data_type.name == "UINT8":
+        return x
+    return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
+
+
+def _dequantized(node: Node, index: int) -> Node | None:
+    """Return the DequantizeLinear that makes a matrix of 8-bit integers, None for another.
+
+    The integers are multiplied, which is faster. A matrix has one scale, or the second one of two
+    dimensions has one for each column.
+    """
+    made = node.tensor(index).made_by
+    if made is None or made.op_type != "DequantizeLinear" or made.attribute("block_size", 0):
+        return None
+    is_small = made.type(0).inner.bits == 8 and made.output_type().name == "FLOAT32"
+    is_one = math.prod(made.shape(1)) == 1
+    is_by_column = index == 1 and made.rank() == 2 and made.attribute("axis", 1) in (1, -1)
+    return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
 @translates("Gemm")
