@@ -195,10 +195,10 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     if (index, place) in self.views:
                         view = self.views[index, place]
                         inputs[place] = through_float32(reinterpreted, array, *view)
-            made = [given[index]] if index in given else computed(node, inputs)
-            if isinstance(node, OperatorNode):  # or each reader would compute it again on a CPU
-                made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
-            values[index] = made
+                made = [given[index]] if index in given else computed(node, inputs)
+                if isinstance(node, OperatorNode):  # or each reader would compute it again on a CPU
+                    made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
+                values[index] = made
         results = [values[n][i] for n, i in self.results]
         for index, view in self.output_views.items():
             results[index] = through_float32(reinterpreted, results[index], *view)
