@@ -113,7 +113,7 @@ def _inputs(network: Any, source: Source) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _milliseconds(*calls: Callable[[], Any]) -> list[float]:
+def milliseconds(*calls: Callable[[], Any]) -> list[float]:
     """Return the median time of each of `calls`, which take turns."""
     samples: list[list[float]] = [[] for _ in calls]
     for _ in range(ROUNDS):
@@ -150,7 +150,7 @@ def measured(source: Source) -> dict[str, Any]:
         float(np.abs(np.asarray(results[n]) - a).max() / max(np.abs(a).max(), 1e-9))
         for n, a in answers.items()
     )
-    own, theirs = _milliseconds(
+    own, theirs = milliseconds(
         lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, inputs)
     )
     return {

@@ -1,6 +1,7 @@
 """Nodes that plain functions compute (`load_onnx(fallback=True)`), and outputs that are padded."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,11 +12,13 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from click.testing import CliRunner
 from onnx import TensorProto, parser
 from onnx.reference import ReferenceEvaluator
 from onnx_models import floats, model_of, node, operators_of, refusal, runtime, single
 
 from dml_jax import load_onnx
+from dml_jax.cli import cli
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
 RANDOM = np.random.RandomState(2)
@@ -149,7 +152,7 @@ def mixed() -> Any:
 def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     message = refusal(mixed())
     assert "Node 'd' (Det): expected op type to have an operator of DirectML, got 'Det'" in message
-    cure = "load_onnx(..., fallback=True) computes by a plain function: Node 'd' (Det)"
+    cure = "with fallback=True (the option --fallback), plain functions compute: Node 'd' (Det)"
     assert message.splitlines()[1] == cure
     network = load_onnx(mixed(), fallback=True)
     x = RANDOM.randn(2, 2).astype(np.float32)
@@ -158,6 +161,17 @@ def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     assert "1 nodes by JAX, between 2 graphs\n  Node 'd' (Det): " in network.report()
     assert list(network.fallbacks) == ["Node 'd' (Det)"]
     assert [len(graph.nodes) for graph in network.graphs] == [1, 2]
+
+
+@pytest.mark.parametrize("command", ["run", "check", "show"])
+def test_the_commands_take_fallback(command: str, tmp_path: Path):
+    path = tmp_path / "det.onnx"
+    path.write_bytes(mixed().SerializeToString())
+    refused = CliRunner().invoke(cli, [command, str(path)])
+    assert refused.exit_code == 1
+    assert "--fallback" in refused.stderr
+    taken = CliRunner().invoke(cli, [command, str(path), "--fallback"])
+    assert (taken.exit_code, "Traceback" in taken.output) == (0, False)
 
 
 def test_a_network_with_fallbacks_is_one_pure_function():

@@ -29,6 +29,7 @@ def check(
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
+    fallback: bool,
     feature_level: FeatureLevel | None,
     as_json: bool,
 ) -> None:
@@ -52,7 +53,7 @@ def check(
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
-        overrides = overrides_of(names, denotations, shapes)
+        overrides = overrides_of(names, denotations, shapes, fallback)
         faults, runs = list[Fault](), True
         for path in models:
             if path.is_dir():

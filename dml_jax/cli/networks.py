@@ -81,11 +81,12 @@ _OPTIONS = (
 
 
 def size_options(function: Any) -> Any:
-    """Add the options -f, -F and -b, which fix the sizes of networks."""
+    """Add the options -f, -F and -b, which fix the sizes of networks, and --fallback."""
     for names, metavar, callback, text in reversed(_OPTIONS):
         option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
         function = option(function)
-    return function
+    text = "Compute nodes of ONNX networks that are no operators of DirectML by plain functions."
+    return click.option("--fallback", is_flag=True, help=text)(function)
 
 
 input_option = click.option(
@@ -99,11 +100,11 @@ input_option = click.option(
 )
 
 
-def overrides_of(names: Any, denotations: Any, shapes: Any) -> "Overrides":
-    """Return the sizes that -f, -F and -b give."""
+def overrides_of(names: Any, denotations: Any, shapes: Any, fallback: bool) -> "Overrides":
+    """Return the values of -f, -F, -b and --fallback."""
     from dml_jax.dispatch.networks import Overrides
 
-    return Overrides(names, denotations, shapes)
+    return Overrides(names, denotations, shapes, fallback=fallback)
 
 
 def network_model(

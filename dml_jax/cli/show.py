@@ -49,6 +49,7 @@ def show(
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
+    fallback: bool,
     as_json: bool,
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
@@ -69,7 +70,7 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        overrides = overrides_of(names, denotations, shapes)
+        overrides = overrides_of(names, denotations, shapes, fallback)
         if as_python:
             loaded = _loaded(file, overrides)
             text = _program(loaded, file)

@@ -27,12 +27,14 @@ class Overrides:
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs, by their names.
         is_shared: whether these are for several networks, each of which takes those that it knows.
+        fallback: whether plain functions compute the nodes that DirectML has no operator for.
     """
 
     names: Sizes = field(default_factory=dict)
     denotations: Sizes = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     is_shared: bool = False
+    fallback: bool = False
 
     def known_to(self, path: Path) -> "Overrides":
         """Return those that the network in a file knows; all of them if these are for one."""
@@ -45,12 +47,13 @@ class Overrides:
             {name: size for name, size in self.names.items() if name in names},
             {name: size for name, size in self.denotations.items() if name in denotations},
             {name: sizes for name, sizes in self.shapes.items() if name in tensors},
+            fallback=self.fallback,
         )
 
     def over(self, names: Sizes, denotations: Sizes) -> "Overrides":
         """Return these sizes, and those of `names` and `denotations` that these leave out."""
         names, denotations = {**names, **self.names}, {**denotations, **self.denotations}
-        return Overrides(names, denotations, self.shapes)
+        return Overrides(names, denotations, self.shapes, fallback=self.fallback)
 
 
 AS_THE_MODEL_SAYS = Overrides()
@@ -197,7 +200,7 @@ class NetworkFile:
         from dml_jax.onnx import free_sizes, load_onnx
 
         inputs, names = free_sizes(self.path, overrides.names, overrides.denotations, shapes)
-        network = load_onnx(self.path, inputs, names)
+        network = load_onnx(self.path, inputs, names, overrides.fallback)
         faults = []
         for output, kind in network.output_types.items():
             sizes = list(kind.shape or ())

@@ -25,7 +25,7 @@ from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
 
-FALLBACK = "load_onnx(..., fallback=True) computes by a plain function:"
+FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
 
 
 class Network:
