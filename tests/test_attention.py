@@ -86,6 +86,12 @@ def test_caches_of_lengths_are_causal():
     np.testing.assert_allclose(made.output, peer(k, v, seen), rtol=1e-4, atol=1e-5)
 
 
+def test_present_tensors_keep_the_past():
+    lengths = np.zeros(2, np.int32)
+    with pytest.raises(DmlError, match="OutputPresentKeyTensor.* be at least 9 .*got 8"):
+        attend(**PAST, past_sequence_lengths=lengths, output_sizes=_present(8))
+
+
 def _present(size: int) -> Any:
     return {
         "output_present_key_tensor": (B, N, size, D),

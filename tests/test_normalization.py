@@ -139,6 +139,8 @@ def test_norms_that_are_0_or_below_epsilon():
     ):
         np.testing.assert_allclose(dml_jax.lp_normalization(x, 1, 1e-5, p), expected, rtol=1e-6)
         assert dml_jax.lp_normalization(x[:1], 1, 0.0, p).tolist() == [[0, 0]]
+        still = jax.grad(lambda x, p=p: dml_jax.lp_normalization(x, 1, 0.0, p).sum())(x[:1])
+        assert still.tolist() == [[0, 0]]
         slope = jax.grad(lambda x, p=p: dml_jax.lp_normalization(x, 1, 0.5, p).sum())(x[:1])
         assert slope.tolist() == [[2, 2]]
 

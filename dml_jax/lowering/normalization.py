@@ -179,4 +179,5 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
         norm = jnp.sqrt(jnp.where(squares == 0, np.float32(1), squares))
         norm = jnp.where(squares == 0, np.float32(0), norm)
     divisor = jnp.maximum(norm, np.float32(epsilon) * step)
-    return x / jnp.where(divisor == 0, np.float32(1), divisor)
+    is_zero = divisor == 0
+    return jnp.where(is_zero, np.float32(0), x / jnp.where(is_zero, np.float32(1), divisor))

@@ -153,6 +153,9 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
         return self.head_count, self.head_count
 
 
+_PRESENT = ("output_present_key_tensor", "output_present_value_tensor")
+
+
 class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
     """Weights values by how well each query agrees with their keys, which query heads may share.
 
@@ -184,6 +187,18 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
     def has_a_past(self, expect: Expect) -> None:
         is_there = self.past_key_tensor is not None or self.past_sequence_lengths_tensor is None
         expect(is_there, "PastKeyTensor", "be given (PastSequenceLengthsTensor is)", NOTHING)
+
+    @rule("past_sequence_lengths_tensor", "past_key_tensor", *_PRESENT)
+    def keeps_the_past(self, expect: Expect) -> None:
+        if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
+            return
+        least = self.past_key_tensor.sizes[-2]
+        for name, c_name in zip(_PRESENT, ("Key", "Value"), strict=True):
+            tensor = getattr(self, name)
+            if tensor is not None and tensor.dimension_count >= 4:
+                size, place = tensor.sizes[-2], tensor.dimension_count - 2
+                field = f"OutputPresent{c_name}Tensor.Sizes[{place}]"
+                expect(size >= least, field, f"be at least {least} (PastKeyTensor.Sizes)", size)
 
     def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         """Return the sizes of what goes by T, where the lengths of the past are given."""
