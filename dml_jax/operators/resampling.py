@@ -254,7 +254,8 @@ class _Gradient(_Offset):
 class ResampleGrad(_Gradient, op="RESAMPLE_GRAD"):
     """Computes the gradient of RESAMPLE1, given the gradient of its output.
 
-    Choices: NEAREST_NEIGHBOR read the element nearest to x, halves up.
+    Choices: NEAREST_NEIGHBOR read the element nearest to x, halves up. The function `resample`
+    reads INCREASING unless an argument says otherwise: give both functions the same direction.
 
     Gradient: RESAMPLE1 of the output's.
     """
