@@ -67,10 +67,9 @@ class Network:
             translation.faults,
         )
         self.graphs = list(self._main.graphs)
-        read = self._main.reads
-        self.weights: dict[str, jax.Array] = jax.device_put(
-            {name: array for name, array in translation.weights.items() if name in read}
-        )
+        read = [name for name in translation.weights if name in self._main.reads]
+        arrays = jax.device_put([translation.weights[name] for name in read])
+        self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
 
     @property
     def padded(self) -> dict[str, int]:

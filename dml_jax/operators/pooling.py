@@ -256,6 +256,7 @@ class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
         return cls._uses(TensorDesc(data_type, sizes), indices_tensor=indices, output_sizes=whole)
 
     def domain(self, field: str) -> tuple[float, float]:
+        """Return the range of typical elements: indices are those of the output."""
         is_index = field == "indices_tensor"
         return (0, math.prod(self.output_tensor.sizes) - 1) if is_index else (-1.0, 1.0)
 

@@ -246,6 +246,7 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         return cls._uses(TensorDesc(data_type, sizes), sequence_lengths_tensor=lengths, axis=3)
 
     def domain(self, field: str) -> tuple[float, float]:
+        """Return the range of typical elements: lengths are at most that of the axis."""
         is_length = field == "sequence_lengths_tensor"
         return (0, self.input_tensor.sizes[self.axis]) if is_length else (-1.0, 1.0)
 
