@@ -288,6 +288,25 @@ def _machine(environment: dict[str, Any]) -> str:
     return f"{name}, jax {environment['jax']}"
 
 
+def _beside_onnx_runtime() -> list[str]:
+    """Return the tables of `onnx_operators.py`."""
+    parts = []
+    for path in sorted(RESULTS.glob("onnx-operators-*.json")):
+        found = json.loads(path.read_text())
+        speeds = {name: c["peer_ms"] / c["ms"] for name, c in found["cells"].items()}
+        groups: dict[str, list[float]] = {}
+        for name, cell in found["cells"].items():
+            groups.setdefault(cell["group"], []).append(speeds[name])
+        rows = [[name, str(len(of)), mean(of)] for name, of in groups.items()]
+        slow = [[name, f"{speeds[name]:.2f}"] for name in sorted(speeds, key=speeds.__getitem__)]
+        parts += [
+            f"### {_machine(found['environment'])}",
+            table(["", "cells", "speedup"], rows),
+            table(["slowest cells", "speedup"], slow[:SLOWEST]),
+        ]
+    return parts
+
+
 def _networks() -> list[str]:
     """Return the tables of `onnx_networks.py`."""
     parts = []
@@ -344,6 +363,10 @@ def page() -> str:
         "Every operator beside the plain jax.numpy expression, outputs allocated by the call: a "
         "call by itself, a compiled program of nothing else, a part of a jax.jit.",
         *_of_all_operators(),
+        "## Single operators beside ONNX Runtime",
+        "Models of one node, a call from Python, outputs allocated by the call. Both libraries use "
+        "all cores.",
+        *_beside_onnx_runtime(),
         "## ONNX networks",
         "Networks with batch 1, after the first call, beside ONNX Runtime on the CPU. An error is "
         "a part of the largest absolute value of an output. The first answer includes the time to "
