@@ -10,7 +10,7 @@ from dml_jax.bench.report import COLOURS, copies
 from dml_jax.pictures import check_picture, save_picture
 
 OPERATORS = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM", *REPRESENTATIVES)
-TYPES, MEGABYTES = ("FLOAT32", "FLOAT16"), (8.0,)
+TYPES, MEBIBYTES = ("FLOAT32", "FLOAT16"), (8.0,)
 
 LEGEND = """\
 FLOP/B: floating-point operations for each byte that must move. Of roof: the time that memory (at a
@@ -57,9 +57,10 @@ def draw(title: str, measured: Sequence[Measured], target: Path) -> None:
         roof = [min(x * rate, top.get(name, math.inf)) for x in points]
         axes.plot(points, roof, color=colours[name], label=words)
     for m in drawn:
-        colour, number = colours[m.cell.tensor.data_type.name], labels.index(m.cell.label) + 1
-        place = m.intensity, m.operations / m.times["donated"].median / 1e9
-        axes.scatter(*place, s=22, color=colour, alpha=0.8, zorder=3)
+        name, number = m.cell.tensor.data_type.name, labels.index(m.cell.label) + 1
+        roof = min(m.intensity * rates[name], top.get(name, math.inf))
+        place = m.intensity, m.of_roof() * roof  # the copy beside it may have had another speed
+        axes.scatter(*place, s=22, color=colours[name], alpha=0.8, zorder=3)
         axes.annotate(str(number), place, (4, -3), textcoords="offset points", fontsize=7)
     for number, label in enumerate(labels, 1):
         axes.plot([], [], " ", label=f"{number}  {label}".replace("$", r"\$"))
