@@ -232,8 +232,9 @@ def names_page() -> str:
     parts = [
         "---\nhide: [toc]\n---\n\n# What is it called there?",
         "Each operator with the functions here that make it, and with its names elsewhere. "
-        "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX and "
-        "PyTorch compute the same, or the nearest to it; `jnp` is `jax.numpy`. An empty cell has no counterpart.",
+        "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX (`jnp` "
+        "is `jax.numpy`) and PyTorch compute the same, or the nearest to it. An empty cell has "
+        "no counterpart.",
         "Functions have DirectMLX's arguments in DirectMLX's order: [Functions](functions.md). "
         "The op types of ONNX are those that [load_onnx](guides/port-onnx.md) turns into the "
         "operator, often with others.",
