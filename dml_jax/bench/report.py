@@ -1,7 +1,8 @@
 """Measurements as a table of at most 100 columns, a summary, and a bandwidth chart."""
 
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from dml_jax.pictures import check_picture, save_picture
 COLUMNS = 100
 SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call
 BUSY = 1.2  # the fastest copy, over the slowest, from which the machine is called busy
-COLOURS = {"FLOAT32": "#1f77b4", "FLOAT16": "#ff7f0e", "INT32": "#2ca02c", "UINT8": "#d62728"}
+COLOURS: Mapping[str, str] = defaultdict(
+    lambda: "#7f7f7f", FLOAT32="#1f77b4", FLOAT16="#ff7f0e", INT32="#2ca02c", UINT8="#d62728"
+)
 
 LEGEND = """\
 MiB: bytes that must move, each element once. Time: median of calls that write into donated memory,
@@ -111,31 +114,26 @@ def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = F
     height = 1.6 + 0.26 * (len(labels) + len(rates))
     figure = Figure(figsize=(10, height), layout="constrained")
     axes = figure.subplots()
-    colours = {name: COLOURS.get(name, "#7f7f7f") for name in rates}
     fastest = max(rates.values(), default=1)
     for m in drawn:
-        colour, row = colours[m.cell.tensor.data_type.name], labels.index(m.cell.label)
+        name, row = m.cell.tensor.data_type.name, labels.index(m.cell.label)
         for way in m.times if every else ["donated"]:
-            fill = colour if way == "donated" else "none"
-            dot = {"facecolor": fill, "edgecolor": colour, "alpha": 0.8, "zorder": 3}
-            place = m.share(way) * rates[m.cell.tensor.data_type.name]
+            fill, place = COLOURS[name] if way == "donated" else "none", m.share(way) * rates[name]
             fastest = max(fastest, place)
+            dot = {"facecolor": fill, "edgecolor": COLOURS[name], "alpha": 0.8, "zorder": 3}
             axes.scatter(place, row, s=28, **dot)
     # Each line has its words in a row of its own, above the operators.
     for row, (name, rate) in enumerate(rates.items(), -len(rates)):
-        words = {"color": colours[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
-        axes.axvline(rate, color=colours[name], lw=1.2)
+        words = {"color": COLOURS[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
+        axes.axvline(rate, color=COLOURS[name], lw=1.2)
         side = "right" if rate > fastest / 3 else "left"
         axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
     axes.set(
         title=title,
-        xlabel="GB/s (Of copy, times the copy's GB/s that the line shows)",
+        xlabel=f"GB/s (Of copy, times the GB/s of the line){'; hollow: allocated' * every}",
         xlim=(0, 1.05 * fastest),
         ylim=(len(labels) - 0.5, -len(rates) - 0.5),
     )
     axes.set_yticks(range(len(labels)), [n.replace("$", r"\$") for n in labels], fontsize=8)
     axes.grid(axis="x", lw=0.3)
-    if every:  # the words of a line say its type
-        axes.scatter([], [], facecolor="none", edgecolor="grey", label="outputs allocated")
-        figure.legend(loc="outside lower center", fontsize=8)
     save_picture(figure, target)
