@@ -52,6 +52,7 @@ def test_the_names_of_pytorch_are_there():
         ("optax.adam", ["ADAM_OPTIMIZER"]),
         ("dml_jax.if_", ["ELEMENT_WISE_IF"]),
         ("nn.Conv", ["CONVOLUTION"]),
+        ("F.gelu", ["ACTIVATION_GELU"]),
         ("softmax", ["ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"]),
         ("Max", ["ELEMENT_WISE_MAX", "REDUCE"]),
     ],

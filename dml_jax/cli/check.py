@@ -57,7 +57,7 @@ def check(
         for path in models:
             if path.is_dir():
                 files = list(checked(path, overrides, feature_level))
-                if not files:
+                if not files and len(models) == 1:  # among others it is no mistake
                     rule = "hold a model, a graph, an ONNX network or a PyDirectML program"
                     faults.append(Fault("", f"the folder '{path}'", rule, NOTHING))
                     continue
