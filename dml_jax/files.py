@@ -111,7 +111,8 @@ def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
     where = f"{title} '{path}'"
     try:
         if path.exists() and not (path.is_file() or path.is_fifo()):
-            raise IsADirectoryError(0, "not a file")
+            text = f"a folder (`dml-jax check {path}`)" if path.is_dir() else "not a file"
+            raise IsADirectoryError(0, text)
         data = path.read_bytes()
     except OSError as error:
         rule = "be a readable JSON file"
@@ -119,11 +120,12 @@ def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
             rule += similar_file(path)
         fault = Fault("", f"the {title.lower()}", rule, Unquoted(error.strerror), (where,))
         raise DmlError([fault]) from None
-    return parse_text(data, where, parse)
+    is_other = path.suffix.lower() not in (".json", "")
+    return parse_text(data, where, parse, " (the name of a JSON file ends in .json)" * is_other)
 
 
-def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
-    """Return the value that `parse` makes of the JSON text `data`.
+def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any], hint: str = "") -> Any:
+    """Return the value that `parse` makes of the JSON text `data`; `hint` says what may be wrong.
 
     Raises `DmlError` with all faults, within `where` ("Model 'model.json'").
     """
@@ -140,7 +142,7 @@ def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any]) -> Any:
     except DmlError as error:
         raise error.within(where) from None
     except ValueError as error:  # also of numbers with thousands of digits
-        fault = Fault("", "the text", "be JSON", Unquoted(error))
+        fault = Fault("", "the text", f"be JSON{hint}", Unquoted(error))
     raise DmlError([fault]).within(where)
 
 

@@ -1,8 +1,9 @@
 """What each operator is called elsewhere: functions here, DirectMLX, ONNX, JAX and PyTorch."""
 
 import functools
-import re
 from collections.abc import Mapping
+
+import jax
 
 from dml_jax import facts
 
@@ -10,6 +11,20 @@ LIBRARIES = ("function", "DirectMLX", "ONNX", "JAX", "PyTorch")
 
 Names = Mapping[str, tuple[str, ...]]
 """The names of one operator, by library."""
+
+_SHORT = {
+    "jnp.": "jax.numpy.",
+    "np.": "jax.numpy.",
+    "numpy.": "jax.numpy.",
+    "F.": "torch.nn.functional.",
+}
+_IN_JAX = {  # what has another name in JAX, and no operator
+    "dropout": "jax.random.bernoulli",
+    "flatten": "jax.numpy.ravel",
+    "permute": "jax.numpy.transpose",
+    "unsqueeze": "jax.numpy.expand_dims",
+    "view": "jax.numpy.reshape",
+}
 
 
 @functools.cache
@@ -41,17 +56,61 @@ def plain(name: str) -> str:
     return word.removeprefix("dmloperator").removeprefix("dmljax")
 
 
-def called(name: str, word: str) -> list[str]:
+def called(name: str, word: str, whole: bool = False) -> list[str]:
     """Return the names elsewhere, with their library, of the operator `name` that have `word`.
 
-    Modules are no part of a name, unless the word has a module too: `jax.nn.relu`.
+    Modules are no part of a name, unless the word has a module too: `jax.nn.relu`. If `whole`, the
+    word is the whole name.
     """
-    word = re.sub(r"^jnp\.", "jax.numpy.", word)
-    wanted = plain(word)
+    word, wanted = _in_full(word), plain(_in_full(word))
     return [
         other if "." in other else f"{library} {other}"
         for library, others in names().get(name, {}).items()
         if library != "function"
         for other in others
-        if wanted in plain(other if "." in word else other.rpartition(".")[2])
+        for known in [plain(other if "." in word else other.rpartition(".")[2])]
+        if (wanted == known if whole else wanted in known)
     ]
+
+
+def search(word: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the operators that `word` names, and those with `word` in a name.
+
+    Each has the names elsewhere by which it was found. If no name has the word, its part behind the
+    last dot is searched for, and then modules: `nn.Conv` finds Conv, and `optax` a function of it.
+    """
+    for way in (word, word.rpartition(".")[2], f"{word}."):
+        wanted = plain(_in_full(way))
+        exact, others = {}, {}
+        for name, own in names().items() if wanted else ():
+            same = called(name, way, whole=True)
+            if same or wanted in map(plain, own["function"]):
+                exact[name] = same
+            elif wanted in plain(name) or called(name, way):
+                others[name] = [] if wanted in plain(name) else called(name, way)
+        if exact or others:
+            return exact, others
+    return {}, {}
+
+
+def in_jax(word: str) -> str:
+    """Return the function of JAX that `word` names, if no operator has its name; "" for others."""
+    path = _IN_JAX.get(word.rpartition(".")[2].casefold(), _in_full(word))
+    path = path if "." in path else f"jax.numpy.{path}"
+    root, *parts = path.split(".")
+    try:
+        value = functools.reduce(getattr, parts, jax) if root == "jax" else None
+    except AttributeError:
+        return ""
+    known = any(f.startswith("jax.") for own in search(word)[0].values() for f in own)
+    return "" if known or isinstance(value, type) or not callable(value) else path
+
+
+def call_of(function: str) -> str:
+    """Return a function of this package with its arguments: `dml_jax.if_(condition, a, b)`."""
+    return f"dml_jax.{function}({', '.join(facts.functions()[function]['arguments'])})"
+
+
+def _in_full(word: str) -> str:
+    """Return `word` with its module in full: `jax.numpy.sum` for `jnp.sum`."""
+    return next((long + word[len(s) :] for s, long in _SHORT.items() if word.startswith(s)), word)

@@ -11,13 +11,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def check_name(target: Path) -> None:
+    """Raise `DmlError` if `target` is no name of a picture."""
+    if target.suffix.lower() not in (".svg", ".png"):
+        raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
+
+
 def check_picture(target: Path, *packages: str) -> None:
     """Raise `DmlError` if `target` is no name of a picture, or if a drawing package is missing.
 
     `packages` are those that the picture needs beside matplotlib.
     """
-    if target.suffix.lower() not in (".svg", ".png"):
-        raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
+    check_name(target)
     for package in ("matplotlib", *packages):
         try:
             importlib.import_module(package)

@@ -232,8 +232,9 @@ def names_page() -> str:
     parts = [
         "---\nhide: [toc]\n---\n\n# What is it called there?",
         "Each operator with the functions here that make it, and with its names elsewhere. "
-        "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX and "
-        "PyTorch compute the same, or the nearest to it. An empty cell has no counterpart.",
+        "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX (`jnp` "
+        "is `jax.numpy`) and PyTorch compute the same, or the nearest to it. An empty cell has "
+        "no counterpart.",
         "Functions have DirectMLX's arguments in DirectMLX's order: [Functions](functions.md). "
         "The op types of ONNX are those that [load_onnx](guides/port-onnx.md) turns into the "
         "operator, often with others.",
@@ -241,7 +242,7 @@ def names_page() -> str:
     for title, ops in families().items():
         lines = [f"| operator | {' | '.join(_COLUMNS.values())} |", f"|{' --- |' * 6}"]
         for op in ops:
-            cells = (_quoted(names()[op.short_name][library]) for library in _COLUMNS)
+            cells = (_quoted(_short(names()[op.short_name][lib])) for lib in _COLUMNS)
             lines.append(f"| [{op.short_name}]({page_of(op)}) | {' | '.join(cells)} |")
         parts += [f"## {title}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
@@ -253,6 +254,11 @@ _COLUMNS = {
 }
 
 
+def _short(words: Collection[str]) -> list[str]:
+    """Return names as users of JAX spell and search for them: `jnp.sum`."""
+    return [word.replace("jax.numpy.", "jnp.") for word in words]
+
+
 def _quoted(words: Collection[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
@@ -260,7 +266,10 @@ def _quoted(words: Collection[str]) -> str:
 def _elsewhere(op: type[Operator]) -> list[str]:
     """Return a sentence of what an operator is called elsewhere, where it is called anything."""
     own = names()[op.short_name]
-    named = [f"{_quoted(own[k])} ({k})" for k in LIBRARIES if k != "function" and own[k]]
+    titles = {k: f"{k}, `jnp` is `jax.numpy`" if "jnp." in str(_short(own[k])) else k for k in own}
+    named = [
+        f"{_quoted(_short(own[k]))} ({titles[k]})" for k in LIBRARIES if k != "function" and own[k]
+    ]
     return [f"[Elsewhere](../names.md) it is {', '.join(named)}."] if named else []
 
 

@@ -5,8 +5,10 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import compare
 import expressions
@@ -21,7 +23,7 @@ from click.testing import CliRunner, Result
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
-from dml_jax.bench import measure, memory
+from dml_jax.bench import measure, memory, report, roofline
 from dml_jax.bench.arithmetic import operations
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.measure import Bench, Measured
@@ -78,7 +80,7 @@ def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
 
 
 def test_each_cell_has_a_name_of_its_own():
-    found = cells(list(OPERATORS), megabytes=[0.01])
+    found = cells(list(OPERATORS), mebibytes=[0.01])
     assert len({cell.name for cell in found}) == len(found)
     assert {cell.operator for cell in found} == {op.short_name for op in OPERATORS.values()}
     assert "REDUCE LOG_SUM_EXP axes=[1] FLOAT16[1,32,16,8]" not in {c.name for c in found}
@@ -87,7 +89,7 @@ def test_each_cell_has_a_name_of_its_own():
 
 def test_bytes_are_those_of_the_arrays():
     """As many as NumPy's arrays have that go in and come out."""
-    for cell in cells(megabytes=[0.01]):
+    for cell in cells(mebibytes=[0.01]):
         arrays = [np.zeros(t.sizes, t.dtype) for t in cell.function.inputs]
         results = jax.tree.leaves(jax.eval_shape(cell.function, *arrays))
         out = sum(np.empty(r.shape, r.dtype).nbytes for r in results)
@@ -309,24 +311,72 @@ def test_the_table_fits_and_has_a_legend():
     assert max(map(len, lines)) <= 100
     assert re.match(r"copy [\d.]+ GB/s \(FLOAT32\)", lines[1])
     head = " ".join(lines[2].split())
-    assert head == "Operator Largest tensor MB Time Allocated GB/s Of copy"
+    assert head == "Operator Largest tensor MiB Time Allocated GB/s Copy Of copy"
     rows = [line for line in lines if "FLOAT32[" in line]
     assert len(rows) == 4  # two blocks, two orders
     assert re.search(r"FLOAT32\[[\d,]+\] +[\d.]+ +[\d.]+ [mu]s ± *\d+% +[\d.]+ [mu]s +", rows[0])
-    assert any(line.startswith("MB: bytes that must move") for line in lines)
+    assert any(line.startswith("MiB: bytes that must move") for line in lines)
 
 
 def test_small_cells_are_not_summed_up(tmp_path: Path):
     words = ["--operator", "JOIN", "--dtype", "FLOAT32", "--seconds", "0.001", "--quick"]
     small = bench(*words, "--mb", "0.01")
-    assert "1 cells, none of 1 MB or more" in small.stdout
+    assert "No cell moves 1 MiB or more" in small.stdout
     picture = tmp_path / "chart.svg"
     both = bench(*words, "--mb", "0.01", "--mb", "1", "-o", str(picture))
-    assert re.search(r"cells of 1 MB or more reach [\d.]+ \(geometric mean over 1\)", both.stdout)
+    assert re.search(r"cells of 1 MiB or more reach [\d.]+ \(geometric mean over 1\)", both.stdout)
     assert re.search(r"The lowest: [\d.]+, JOIN axis=1 FLOAT32\[1,64,64,64\]", both.stdout)
     text = picture.read_text()
     assert re.search(r"FLOAT32: copy [\d.]+ GB/s", text)
     assert text.count("JOIN axis=1") == 1
+
+
+def measured(copy: float, rate: float) -> Measured:
+    """A cell that moves `rate` GB/s, beside a copy of `copy` GB/s."""
+    cell = Cell(
+        "TILE", "", dml_jax.Tile.infer(input_tensor=TensorDesc("FLOAT32", [2**18]), repeats=[1])
+    )
+    seconds = cell.bytes / rate / 1e9
+    return Measured(cell, {"donated": Times(*[seconds] * 3, 1, 1, None)}, copy * 1e9, 1e3, 1e12)
+
+
+@pytest.mark.parametrize("picture", ["bandwidth", "roofline"])
+def test_table_and_chart_agree(picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A dot has the part of its limit that the table says, though the copy beside it was slow."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    both, dots = [measured(4, 3.9), measured(8, 2)], []
+    monkeypatch.setattr(Axes, "scatter", lambda self, x, y, **_: dots.append((x, y)))
+    if picture == "bandwidth":
+        report.draw("", both, tmp_path / "x.svg")
+        shares = [x / 6 for x, _ in dots]  # the line is the median
+    else:
+        roofline.draw("", both, tmp_path / "x.svg")
+        shares = [y / (6 * x) for x, y in dots]
+    assert shares == pytest.approx([3.9 / 4, 2 / 8])
+    rows = report.cell_table(both, roofline=picture == "roofline")
+    assert list(rows.columns[-1].cells) == ["0.97", "0.25"]
+
+
+def test_a_busy_machine_is_called_so():
+    said = report.busy([measured(4, 1), measured(8, 1)])
+    assert said == "The FLOAT32 copy varied from 4 to 8 GB/s: the machine is busy."
+    assert report.busy([measured(4, 1), measured(4.1, 1)]) == ""
+
+
+def test_an_interrupted_run_says_how_much_it_wrote(tmp_path: Path, monkeypatch: Any):
+    def interrupted(self: Bench, chosen: list[Cell]) -> Iterator[Measured]:
+        yield measured(4, 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bench, "run", interrupted)
+    target = tmp_path / "found.json"
+    result = bench("--operator", "JOIN", "--dtype", "FLOAT32", "--json", str(target), *QUICK)
+    count = len(cells(["JOIN"], ["FLOAT32"], [0.004]))
+    assert result.exit_code == 130
+    assert f"Written to '{target}' (1 of {count} cells)" in result.stdout
+    assert json.loads(target.read_text())["interrupted"] is True
 
 
 def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
@@ -361,6 +411,7 @@ def test_the_command_writes_json_and_pictures(tmp_path: Path):
     assert {c["operator"] for c in found["cells"]} == {"SPLIT"}
     assert {c["data_type"] for c in found["cells"]} == {"UINT8", "INT64"} == set(found["copy_gb_s"])
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"Drawn to '{picture}', in a new folder\n" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["pixel_shuffle.json", "-"])
@@ -379,14 +430,19 @@ def test_a_model_s_dispatchables_are_measured(name: str, monkeypatch: pytest.Mon
     [
         (["--operator", "REDUCT"], 2, "did you mean 'REDUCE'?"),
         (["--dtype", "FLOAT33"], 2, "did you mean 'FLOAT32'?"),
-        (["--mb", "8x8"], 2, "is not a valid float"),
+        (["--operator", "softmax"], 2, "such as ACTIVATION_SOFTMAX, ACTIVATION_SOFTMAX1), got"),
+        (["--operator", "TILE,Join"], 2, "(one each: --operator TILE --operator Join), got 'TILE,"),
+        (["--operator", "jnp.sum"], 2, "(such as REDUCE), got 'jnp.sum'"),
+        (["--operator", "--seconds", "1"], 2, "got '--seconds'"),
+        (["--dtype", "float33"], 2, "got 'float33'"),
+        (["--mb", "16GB"], 2, "expected a number without a unit, such as 16, got '16GB'"),
         (["--mb", "0"], 2, "0.0 is not in the range"),
         (["--operator", "TILE", "--dtype", "UINT4"], 1, "have one that TILE accepts"),
         (["--device", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["-a", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["--model", "nowhere.json"], 1, "nowhere.json"),
         (["--model", "m.json", "--dtype", "INT8"], 2, "stands without --operator"),
-        (["-o", "chart.gif"], 1, "end in .svg or .png"),
+        (["-o", "chart.gif"], 2, "end in .svg or .png"),
         (["--seconds", "0"], 2, "0.0 is not in the range"),
     ],
 )
@@ -448,7 +504,7 @@ def test_the_roofline_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert re.fullmatch(r"product [\d.]+ GFLOP/s \(FLOAT32\)", lines[2])
-    assert lines[3].split()[-6:] == ["MB", "FLOP/B", "Time", "GFLOP/s", "Of", "roof"]
+    assert lines[3].split()[-6:] == ["MiB", "FLOP/B", "Time", "GFLOP/s", "Of", "roof"]
     assert re.search(
         r"The ridge, where both limits meet, in FLOP/B: [\d.]+ \(FLOAT32\)", result.stdout
     )
@@ -514,7 +570,7 @@ def test_an_expression_is_its_operator(name: str, no_x64: None):
     """NumPy's where NumPy has it, in every function and direction."""
     library = jnp if name.startswith(_OF_JAX) else np
     data, seen = Data(jax.devices()[0]), set()
-    for cell in cells([name], megabytes=[0.0005], most_types=1):
+    for cell in cells([name], mebibytes=[0.0005], most_types=1):
         kind = re.sub(r"(axes|repeats)=\S+", "", cell.variant)
         if kind in seen:
             continue

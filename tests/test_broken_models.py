@@ -1287,7 +1287,7 @@ def test_a_missing_definition_is_not_reported_where_it_is_used(folder: Path):
 
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("missing.json", "No such file"), ("folder.json", "not a file")],
+    [("missing.json", "No such file"), ("folder.json", "got a folder (`dml-jax check ")],
 )
 def test_no_model_at_the_path(name: str, fragment: str, folder: Path):
     (folder / "folder.json").mkdir()

@@ -229,6 +229,26 @@ def test_operators_by_their_names_elsewhere(word: str, expected: set[str]):
         assert word.removeprefix("jnp.") in shown
 
 
+def test_a_search_says_what_to_call():
+    shown = invoke("operators", "jnp.max").stdout
+    called = shown.index("dml_jax.reduce(input, function, axes=None"), shown.index("dml_jax.max(a,")
+    assert called[0] < shown.index("Also with 'jnp.max' in a name") < called[1]
+    assert (
+        "\nAs a function: dml_jax.if_(condition, a, b)\n"
+        in invoke("operators", "ELEMENT_WISE_IF").stdout
+    )
+    assert values("operators", "jnp.max")[0]["name"] == "DML_OPERATOR_REDUCE"
+
+
+def test_what_jax_has_itself():
+    result = invoke("operators", "jnp.reshape")
+    use = "No operator has the name 'jnp.reshape'. Use jax.numpy.reshape: operators take JAX's"
+    assert (result.exit_code, result.stdout) == (0, f"{use} arrays.\n")
+    shown = invoke("operators", "transpose").stdout
+    assert shown.index("Use jax.numpy.transpose") < shown.index("(ONNX Transpose)")
+    assert json.loads(invoke("operators", "jnp.reshape", "--json").stdout) == []
+
+
 def test_the_names_of_all_operators():
     found = catalogue()
     assert len(found) == len(set(found)) == 177
@@ -521,6 +541,20 @@ def test_a_graph_is_no_model(model: str):
         assert line.startswith("Model 'graph.json': expected the file to hold a model")
     with pytest.raises(DmlError, match="expected the file to hold a graph"):
         Graph.load(model)
+
+
+def test_what_is_no_model(model: str):
+    Path("empty").mkdir()
+    (line,) = invoke("check", "empty").stderr.splitlines()
+    assert line.startswith("expected the folder 'empty' to hold a model, a graph, an ONNX network")
+    assert invoke("check", "empty").exit_code == 1
+    for words in (["run"], ["bench", "--model"]):
+        result = invoke(*words, "empty")
+        assert result.exit_code == 1
+        assert "got a folder (`dml-jax check empty`)" in result.stderr
+    Path("README.md").write_text("# A title")
+    rule = "expected the text to be JSON (the name of a JSON file ends in .json), got Invalid value"
+    assert rule in invoke("run", "README.md").stderr
 
 
 @pytest.mark.parametrize("words", [["--json", "."], ["--json", "/"], ["-o", "x.svg/y.svg"]])

@@ -181,6 +181,7 @@ def test_no_dead_links_in_the_built_site(site: Path):
         ("LayerNormalization", "mean_variance_normalization1"),
         ("jax.nn.gelu", "activation_gelu"),
         ("torch.cumsum", "cumulative_summation"),
+        ("jnp.cumsum", "cumulative_summation"),
         ("ActivationHardmax", "activation_hardmax1"),
     ],
 )

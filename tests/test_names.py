@@ -7,7 +7,7 @@ import pytest
 
 from dml_jax import facts, functional
 from dml_jax.graph import OperatorNode
-from dml_jax.names import names
+from dml_jax.names import in_jax, names, search
 
 
 def found(path: str) -> Any:
@@ -40,6 +40,47 @@ def test_the_names_of_pytorch_are_there():
     pytest.importorskip("torch")
     for entry in facts.names().values():
         assert all(callable(found(path)) for path in entry.get("torch", ()))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("jnp.max", ["REDUCE"]),
+        ("jnp.where", ["ELEMENT_WISE_IF"]),
+        ("np.take", ["GATHER"]),
+        ("jnp.linalg.norm", ["REDUCE"]),
+        ("optax.adam", ["ADAM_OPTIMIZER"]),
+        ("dml_jax.if_", ["ELEMENT_WISE_IF"]),
+        ("nn.Conv", ["CONVOLUTION"]),
+        ("F.gelu", ["ACTIVATION_GELU"]),
+        ("softmax", ["ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"]),
+        ("Max", ["ELEMENT_WISE_MAX", "REDUCE"]),
+    ],
+)
+def test_a_whole_name_is_told_from_a_part(word: str, expected: list[str]):
+    exact, others = search(word)
+    assert list(exact) == expected
+    assert not exact.keys() & others.keys()
+
+
+def test_a_part_of_a_name_or_a_library_finds_operators():
+    assert list(search("optax")[1]) == ["ADAM_OPTIMIZER"]
+    assert "ELEMENT_WISE_MAX" in search("jnp.max")[1]
+    assert search("nowhere") == search("") == ({}, {})
+
+
+@pytest.mark.parametrize("word", ["reshape", "jnp.transpose", "transpose", "stack", "jnp.var"])
+def test_what_no_operator_computes_is_a_function_of_jax(word: str):
+    path = in_jax(word)
+    assert path == f"jax.numpy.{word.removeprefix('jnp.')}"
+    assert callable(found(path))
+
+
+def test_other_names_of_functions_of_jax():
+    assert found(in_jax("dropout")) is found("jax.random.bernoulli")
+    assert found(in_jax("torch.permute")) is found("jax.numpy.transpose")
+    for word in ("jnp.max", "max", "jnp.float32", "jnp.linalg", "nowhere", "torch.sum", ""):
+        assert in_jax(word) == ""
 
 
 def of_onnx() -> dict[str, set[str]]:

@@ -21,7 +21,8 @@ REPRESENTATIVES = (
 # fmt: on
 VARIANTS = 2  # of each representative
 TYPES = ("FLOAT32", "FLOAT16", "UINT8")
-MEGABYTES = (8.0, 64.0)  # of the largest tensor: small cells measure the cost of a call
+MIB = 2**20
+MEBIBYTES = (8.0, 64.0)  # of the largest tensor: small cells measure the cost of a call
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _bytes(tensor: TensorDesc) -> int:
 def cells(
     operators: Sequence[str] = (),
     types: Sequence[str] = (),
-    megabytes: Sequence[float] = (),
+    mebibytes: Sequence[float] = (),
     variants: int | None = None,
     most_types: int | None = None,
 ) -> list[Cell]:
@@ -79,7 +80,7 @@ def cells(
     Args:
         operators: names, with or without DML_OPERATOR_; none stands for the representatives.
         types: names of data types; none stands for `TYPES`, or else the first that is accepted.
-        megabytes: sizes of the largest tensor, in MB of 2^20 bytes; none stands for `MEGABYTES`.
+        mebibytes: sizes of the largest tensor, in MiB; none stands for `MEBIBYTES`.
         variants: at most so many of each operator.
         most_types: at most so many of each operator.
 
@@ -90,7 +91,7 @@ def cells(
         Cell(cls.short_name, label, use)
         for cls in classes
         for data_type in (types or _types(cls))[:most_types]
-        for size in megabytes or MEGABYTES
+        for size in mebibytes or MEBIBYTES
         for label, use in _labelled(cls.typical(_count(size, data_type), data_type))[:variants]
     ]
     if not found:
@@ -108,8 +109,8 @@ def _types(cls: type[Operator]) -> Sequence[str]:
     return [t for t in TYPES if t in taken] or taken[:1]
 
 
-def _count(megabytes: float, data_type: str) -> int:
-    return max(int(megabytes * 2**20) // max(TensorDataType.of(data_type).element_size, 1), 1)
+def _count(mebibytes: float, data_type: str) -> int:
+    return max(int(mebibytes * MIB) // max(TensorDataType.of(data_type).element_size, 1), 1)
 
 
 def _labelled(uses: Sequence[Operator]) -> list[tuple[str, Operator]]:

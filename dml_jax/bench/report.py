@@ -1,29 +1,44 @@
 """Measurements as a table of at most 100 columns, a summary, and a bandwidth chart."""
 
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dml_jax.bench.cells import MIB
 from dml_jax.bench.measure import Measured
 from dml_jax.pictures import check_picture, save_picture
 
 COLUMNS = 100
-SMALLEST = 1_000_000  # bytes from which a cell counts: small ones measure the cost of a call
-COLOURS = {"FLOAT32": "#1f77b4", "FLOAT16": "#ff7f0e", "INT32": "#2ca02c", "UINT8": "#d62728"}
+SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call
+BUSY = 1.2  # the fastest copy, over the slowest, from which the machine is called busy
+COLOURS: Mapping[str, str] = defaultdict(
+    lambda: "#7f7f7f", FLOAT32="#1f77b4", FLOAT16="#ff7f0e", INT32="#2ca02c", UINT8="#d62728"
+)
 
 LEGEND = """\
-MB: bytes that must move, each element once. Time: median of calls that write into donated memory,
-± half the quartile distance. Of copy: GB/s, divided by those of a plain copy, timed in turn."""
+MiB: bytes that must move, each element once. Time: median of calls that write into donated memory,
+± half the quartile distance. Copy: GB/s of a plain copy, timed in turn. Of copy: GB/s / Copy."""
 ALLOCATED = "Allocated: time of calls that make their outputs, on a CPU in new pages of memory."
 
 
-def copies(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return the GB/s of a plain copy of each type: the median over the cells."""
+def copies(measured: Sequence[Measured], of: Any = statistics.median) -> dict[str, float]:
+    """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
     rates: dict[str, list[float]] = {}
     for m in measured:
         rates.setdefault(m.cell.tensor.data_type.name, []).append(m.copy / 1e9)
-    return {name: round(statistics.median(found), 2) for name, found in rates.items()}
+    return {name: round(of(found), 2) for name, found in rates.items()}
+
+
+def busy(measured: Sequence[Measured]) -> str:
+    """Return a line for each type whose copies differ in speed, "" if none does."""
+    fastest = copies(measured, max)
+    return "\n".join(
+        f"The {name} copy varied from {low:.3g} to {fastest[name]:.3g} GB/s: the machine is busy."
+        for name, low in copies(measured, min).items()
+        if fastest[name] > BUSY * low
+    )
 
 
 def cell_table(
@@ -41,8 +56,8 @@ def cell_table(
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("Operator", overflow="fold")
     table.add_column("Largest tensor", no_wrap=True)
-    columns = ["MB", *["FLOP/B"] * roofline, "Time", *["Allocated"] * allocated]
-    columns += ["GFLOP/s", "Of roof"] if roofline else ["GB/s", "Of copy"]
+    columns = ["MiB", *["FLOP/B"] * roofline, "Time", *["Allocated"] * allocated]
+    columns += ["GFLOP/s", "Of roof"] if roofline else ["GB/s", "Copy", "Of copy"]
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for m in measured:
@@ -52,11 +67,12 @@ def cell_table(
         table.add_row(
             m.cell.label,
             m.cell.tensor.shown(),
-            f"{m.cell.bytes / 1e6:.3g}",
+            f"{m.cell.bytes / MIB:.3g}",
             *([f"{m.intensity:.3g}"] if roofline else []),
             f"{shown_time(time.median)} ±{spread:4.0%}",
             *([shown_time(m.times["allocated"].median)] if allocated else []),
             f"{(m.operations / time.median if roofline else m.rate()) / 1e9:.3g}",
+            *([] if roofline else [f"{m.copy / 1e9:.3g}"]),
             f"{share:.2f}",
             style="" if share >= 0.8 else "yellow" if share >= 0.4 else "red",
         )
@@ -73,12 +89,12 @@ def summary(measured: Sequence[Measured], roofline: bool = False) -> str:
     large = [m for m in measured if m.cell.bytes >= SMALLEST]
     shares = {m.cell.name: m.of_roof() if roofline else m.share() for m in large}
     if not shares:
-        return f"{len(measured)} cells, none of 1 MB or more: they measure the cost of a call"
+        return "No cell moves 1 MiB or more: small cells measure the cost of a call."
     lowest = min(shares, key=shares.__getitem__)
     mean = statistics.geometric_mean(shares.values())
     limit = "the roof" if roofline else "a copy's bandwidth"
     return (
-        f"Of {limit}, cells of 1 MB or more reach {mean:.2f} (geometric mean over "
+        f"Of {limit}, cells of 1 MiB or more reach {mean:.2f} (geometric mean over "
         f"{len(shares)}).\nThe lowest: {shares[lowest]:.2f}, {lowest}"
     )
 
@@ -86,42 +102,38 @@ def summary(measured: Sequence[Measured], roofline: bool = False) -> str:
 def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = False) -> None:
     """Write the bandwidth chart as a .svg or .png file. Raises `DmlError` where it cannot.
 
-    Each cell is a dot, in the row of its operator and variant; a line shows the copy of each type.
+    A line shows the copy of each type. Each cell is a dot, in the row of its operator and variant,
+    as far along the line's GB/s as its share says: the copy beside it may have had another speed.
     With `every` there are also cells below `SMALLEST`, and hollow dots of calls that allocate.
     """
     check_picture(target)
     from matplotlib.figure import Figure
 
     drawn = [m for m in measured if every or m.cell.bytes >= SMALLEST]
-    rates, labels = copies(drawn), list(dict.fromkeys(m.cell.label for m in drawn))
+    rates, labels = copies(measured), list(dict.fromkeys(m.cell.label for m in drawn))
     height = 1.6 + 0.26 * (len(labels) + len(rates))
     figure = Figure(figsize=(10, height), layout="constrained")
     axes = figure.subplots()
-    colours = {name: COLOURS.get(name, "#7f7f7f") for name in rates}
+    fastest = max(rates.values(), default=1)
     for m in drawn:
-        colour, row = colours[m.cell.tensor.data_type.name], labels.index(m.cell.label)
+        name, row = m.cell.tensor.data_type.name, labels.index(m.cell.label)
         for way in m.times if every else ["donated"]:
-            fill = colour if way == "donated" else "none"
-            dot = {"facecolor": fill, "edgecolor": colour, "alpha": 0.8, "zorder": 3}
-            axes.scatter(m.rate(way) / 1e9, row, s=28, **dot)
+            fill, place = COLOURS[name] if way == "donated" else "none", m.share(way) * rates[name]
+            fastest = max(fastest, place)
+            dot = {"facecolor": fill, "edgecolor": COLOURS[name], "alpha": 0.8, "zorder": 3}
+            axes.scatter(place, row, s=28, **dot)
     # Each line has its words in a row of its own, above the operators.
-    fastest = max([*rates.values(), *(m.rate() / 1e9 for m in drawn)], default=1)
     for row, (name, rate) in enumerate(rates.items(), -len(rates)):
-        words = {"color": colours[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
-        axes.axvline(rate, color=colours[name], lw=1.2)
+        words = {"color": COLOURS[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
+        axes.axvline(rate, color=COLOURS[name], lw=1.2)
         side = "right" if rate > fastest / 3 else "left"
         axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
     axes.set(
         title=title,
-        xlabel="GB/s (bytes of all inputs and outputs, over the time of a call)",
+        xlabel=f"GB/s (Of copy, times the GB/s of the line){'; hollow: allocated' * every}",
         xlim=(0, 1.05 * fastest),
         ylim=(len(labels) - 0.5, -len(rates) - 0.5),
     )
     axes.set_yticks(range(len(labels)), [n.replace("$", r"\$") for n in labels], fontsize=8)
     axes.grid(axis="x", lw=0.3)
-    for name in rates:
-        axes.scatter([], [], color=colours[name], label=name)
-    if every:
-        axes.scatter([], [], facecolor="none", edgecolor="grey", label="outputs allocated")
-    figure.legend(loc="outside lower center", ncols=len(rates) + every, fontsize=8)
     save_picture(figure, target)

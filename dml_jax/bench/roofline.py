@@ -10,7 +10,7 @@ from dml_jax.bench.report import COLOURS, copies
 from dml_jax.pictures import check_picture, save_picture
 
 OPERATORS = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM", *REPRESENTATIVES)
-TYPES, MEGABYTES = ("FLOAT32", "FLOAT16"), (8.0,)
+TYPES, MEBIBYTES = ("FLOAT32", "FLOAT16"), (8.0,)
 
 LEGEND = """\
 FLOP/B: floating-point operations for each byte that must move. Of roof: the time that memory (at a
@@ -44,7 +44,6 @@ def draw(title: str, measured: Sequence[Measured], target: Path) -> None:
     figure = Figure(figsize=(10, 5.5 + 0.13 * len(labels)), layout="constrained")
     axes = figure.subplots()
     top, rates = peaks(measured), copies(measured)
-    colours = {name: COLOURS.get(name, "#7f7f7f") for name in rates}
     ends = [m.intensity for m in drawn] + [top[name] / rates[name] for name in top]
     low, high = min(ends, default=1) / 3, max(ends, default=1) * 3
     for name, rate in rates.items():
@@ -53,13 +52,14 @@ def draw(title: str, measured: Sequence[Measured], target: Path) -> None:
             ridge = top[name] / rate
             words += f", {top[name]:.4g} GFLOP/s, ridge {ridge:.3g} FLOP/B"
             points = [low, ridge, high]
-            axes.plot([ridge], [top[name]], "D", ms=5, color=colours[name])
+            axes.plot([ridge], [top[name]], "D", ms=5, color=COLOURS[name])
         roof = [min(x * rate, top.get(name, math.inf)) for x in points]
-        axes.plot(points, roof, color=colours[name], label=words)
+        axes.plot(points, roof, color=COLOURS[name], label=words)
     for m in drawn:
-        colour, number = colours[m.cell.tensor.data_type.name], labels.index(m.cell.label) + 1
-        place = m.intensity, m.operations / m.times["donated"].median / 1e9
-        axes.scatter(*place, s=22, color=colour, alpha=0.8, zorder=3)
+        name, number = m.cell.tensor.data_type.name, labels.index(m.cell.label) + 1
+        roof = min(m.intensity * rates[name], top.get(name, math.inf))
+        place = m.intensity, m.of_roof() * roof  # the copy beside it may have had another speed
+        axes.scatter(*place, s=22, color=COLOURS[name], alpha=0.8, zorder=3)
         axes.annotate(str(number), place, (4, -3), textcoords="offset points", fontsize=7)
     for number, label in enumerate(labels, 1):
         axes.plot([], [], " ", label=f"{number}  {label}".replace("$", r"\$"))

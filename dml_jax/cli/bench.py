@@ -1,5 +1,6 @@
 """`dml-jax bench`: the limits of a device, and the share of them that operators reach."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -10,11 +11,11 @@ from typing import Any
 
 import click
 
-from dml_jax.bench.cells import MEGABYTES, VARIANTS, Cell, cells
+from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, cells
 from dml_jax.cli.models import load
 from dml_jax.cli.terminal import (
-    FILE,
     INPUT,
+    PICTURE,
     Finite,
     device_names,
     find_device,
@@ -23,7 +24,9 @@ from dml_jax.cli.terminal import (
     usage_errors,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import printable
+from dml_jax.errors import DmlError, nearest, printable, refused
+from dml_jax.facts import catalogue
+from dml_jax.names import search
 from dml_jax.operator import OPERATORS, operator_type
 
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
@@ -39,10 +42,26 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[str]:
     with usage_errors():
         if parameter.name == "types":
-            return [TensorDataType.of(value.upper()).name for value in values]
-        return [operator_type(value.upper()).short_name for value in values]
+            members = TensorDataType.__members__
+            return [
+                TensorDataType.of(v.upper() if v.upper() in members else v).name for v in values
+            ]
+        return list(map(_operator, values))
 
 
+def _operator(word: str) -> str:
+    """Return the operator of a name. Raises `DmlError` with those that a search finds."""
+    with contextlib.suppress(DmlError):
+        return operator_type(word.upper()).short_name
+    named, others = search(word)
+    found = list(named or others)
+    hint = f" (such as {', '.join(found[:6])})" if found else nearest(word.upper(), catalogue())
+    if "," in word:
+        hint = f" (one each: {' '.join(f'--operator {name}' for name in word.split(','))})"
+    raise refused(f"be an operator{hint}", word)
+
+
+_SIZES = "MiB of the largest tensor. Default: 8 and 64; --quick 64; --roofline 8."
 SIZES: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
 DEVICE = ("-a", "--adapter", "--device", "adapter")
 JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
@@ -52,15 +71,15 @@ NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete":
 @click.command()
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
-@click.option("--mb", "sizes", **SIZES, help="MB of the largest tensor. Default: 8 and 64.")
+@click.option("--mb", "sizes", **SIZES, help=_SIZES)
 @click.option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
 @click.option("--roofline", is_flag=True, help="Also find the peak of a product; draw both limits.")
-@click.option("--quick", is_flag=True, help="One variant of each in FLOAT32; half a minute.")
+@click.option("--quick", is_flag=True, help="One variant of each in FLOAT32: half a minute.")
 @click.option("--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples a cell.")
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
-@click.option("-o", "--output", type=FILE, help="Draw the chart, or the roofline: .svg or .png.")
+@click.option("-o", "--output", type=PICTURE, help="Draw the chart, or the roofline: .svg or .png.")
 def bench(
     operators: list[str],
     types: list[str],
@@ -78,7 +97,8 @@ def bench(
 
     A plain copy of a large array measures the bandwidth. Each cell is an operator with its
     attributes, type and sizes; it is timed in turn with the copy. With --roofline a product of
-    large matrices measures the peak of arithmetic, and cells are held against both limits.
+    large matrices measures the peak of arithmetic, and cells are held against both limits. Without
+    --quick the table takes a few minutes.
 
     \b
     dml-jax bench --quick -o bandwidth.svg
@@ -98,6 +118,7 @@ def bench(
         raise click.UsageError("--model stands without --operator, --dtype and --mb.")
     to_stdout = json_file != "-"
     with reporting(not to_stdout):
+        new = ", in a new folder" if output is not None and not output.parent.exists() else ""
         if output is not None:
             check_picture(output)
             check_writable(output)
@@ -114,6 +135,7 @@ def bench(
                 measured.append(found)
         except KeyboardInterrupt:  # what is measured is reported
             interrupted = True
+        part = f" ({len(measured)} of {len(chosen)} cells)" if len(measured) < len(chosen) else ""
         copies, peaks = report.copies(measured), roofs.peaks(measured)
         if to_stdout and measured:
             copied = ", ".join(f"copy {rate:.3g} GB/s ({name})" for name, rate in copies.items())
@@ -123,7 +145,8 @@ def bench(
             legend = roofs.LEGEND if roofline else report.LEGEND
             ridges = [roofs.ridges(measured)] if roofline else []
             click.echo("\n".join([legend, *[report.ALLOCATED] * verbose]))
-            click.echo("\n".join([report.summary(measured, roofline), *ridges]))
+            lines = [report.summary(measured, roofline), report.busy(measured), *ridges]
+            click.echo("\n".join(filter(None, lines)))
         # A file of an earlier run is worth more than an empty one.
         if json_file is not None and (measured or not to_stdout):
             made = [m.to_json() for m in measured]
@@ -132,13 +155,13 @@ def bench(
             text = json.dumps(value | ({"interrupted": True} if interrupted else {}), indent=1)
             if to_stdout:
                 write_whole(Path(json_file), lambda file: file.write(text.encode() + b"\n"))
-            click.echo(f"Written to '{json_file}'" if to_stdout else text)
+            click.echo(f"Written to '{json_file}'{part}" if to_stdout else text)
         if output is not None and measured:
             if roofline:
                 roofs.draw(title, measured, output)
             else:
                 report.draw(title, measured, output, verbose)
-            click.echo(f"Drawn to '{output}'", err=not to_stdout)
+            click.echo(f"Drawn to '{output}'{part}{new}", err=not to_stdout)
         if interrupted:
             raise KeyboardInterrupt
 
@@ -157,9 +180,9 @@ def _cells(
         found = load(model).dispatchables.items()
         return [Cell(printable(name), "", dispatchable.operator) for name, dispatchable in found]
     names = operators or (roofs.OPERATORS if roofline else ())
-    sizes = sizes or (roofs.MEGABYTES if roofline else ())
+    sizes = sizes or (roofs.MEBIBYTES if roofline else ())
     if quick:
-        return cells(names, types, sizes or MEGABYTES[-1:], 1, None if types else 1)
+        return cells(names, types, sizes or MEBIBYTES[-1:], 1, None if types else 1)
     types = types or list(roofs.TYPES if roofline else ())
     return cells(names, types, sizes, None if operators else VARIANTS)
 

@@ -16,7 +16,7 @@ from dml_jax.cli.networks import (
 )
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault
 
 
 @click.command()
@@ -58,6 +58,10 @@ def check(
         for path in models:
             if path.is_dir():
                 files = list(checked(path, overrides, feature_level))
+                if not files and len(models) == 1:  # among others it is no mistake
+                    rule = "hold a model, a graph, an ONNX network or a PyDirectML program"
+                    faults.append(Fault("", f"the folder '{path}'", rule, NOTHING))
+                    continue
                 show_folder(path, files, as_json)
                 runs = runs and not any(file.faults for file in files)
                 continue

@@ -23,19 +23,20 @@ def operators(name: str | None, as_json: bool) -> None:
     """List the operators by family, or those that NAME finds, or describe one operator.
 
     NAME is DirectML's name, that of the Python class, or a part of either, in any case. A family
-    finds its operators, and so does a name in DirectMLX, ONNX, JAX or PyTorch, or a part of it.
+    finds its operators, and so does a name in DirectMLX, ONNX, JAX or PyTorch, or a part of it:
+    operators of exactly this name first, each with the function to call.
 
     \b
     dml-jax operators                          all operators
     dml-jax operators clip                     the operators with "clip" in a name
     dml-jax operators pooling                  a family
     dml-jax operators LayerNormalization       the operators that ONNX calls so
-    dml-jax operators jax.nn.gelu              the operators that compute what JAX calls so
+    dml-jax operators jnp.where                the functions that compute what JAX calls so
     dml-jax operators REDUCE                   one: choices, gradient, fields, ranks and types
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.documentation import described
-    from dml_jax.names import called, names, plain
+    from dml_jax.names import in_jax, names, plain, search
 
     by_name = {plain(op.short_name): op for op in OPERATORS.values()}
     by_name |= {
@@ -49,34 +50,47 @@ def operators(name: str | None, as_json: bool) -> None:
         else:
             _describe(exact)
         return
-    found = {
-        op: [] if word in plain(op.short_name) else called(op.short_name, str(name))
-        for op in OPERATORS.values()
-    }
-    matches = [
-        op
-        for op, others in found.items()
-        if others or word in plain(op.short_name) or word == plain(_family(op))
-    ]
-    if not matches:
-        others = (
+    if name is None:
+        named, others = {}, dict.fromkeys(OPERATORS.values(), ())
+    else:
+        named, others = ({OPERATORS[f"{PREFIX}{n}"]: v for n, v in s.items()} for s in search(name))
+        of_family = (op for op in OPERATORS.values() if word == plain(_family(op)))
+        others |= {op: others.get(op, ()) for op in of_family if op not in named}
+    function = in_jax(name or "")
+    if function:
+        note = f"No operator has the name {name!r}. Use {function}: operators take JAX's arrays."
+        click.echo(note, err=as_json)
+        if "." in str(name):  # the user has named the library
+            named, others = {}, {}
+    if not named and not others and not function:
+        known = (
             n.rpartition(".")[2] for own in names().values() for ns in own.values() for n in ns
         )
         hint = nearest(str(name).upper().removeprefix(PREFIX), catalogue()) or nearest(
-            str(name), dict.fromkeys(others)
+            str(name), dict.fromkeys(known)
         )
         text = f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
         raise click.BadParameter(text, param_hint="NAME")
     if as_json:
         say_json(
-            [{**described(op), "family": _family(op), "names": names_of(op)} for op in matches]
+            [
+                {**described(op), "family": _family(op), "names": names_of(op)}
+                for op in (*named, *others)
+            ]
         )
         return
-    _list(matches, found)
+    if named:
+        if function:
+            click.echo()
+        _list(named)
+    if others and (named or function):
+        click.echo(f"\nAlso with {name!r} in a name:\n")
+    if others:
+        _list(others, with_calls=name is not None)
     if name is None:
-        counts = Counter(map(_family, matches))
+        counts = Counter(map(_family, others))
         listed = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
-        click.echo(f"\n{len(matches)} operators, by family: {listed}.")
+        click.echo(f"\n{len(others)} operators, by family: {listed}.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
 
@@ -93,17 +107,20 @@ def _family(op: type[Operator]) -> str:
     return op.__module__.rpartition(".")[2].replace("_", " ")
 
 
-def _list(ops: Sequence[type[Operator]], found: Mapping[type[Operator], Sequence[str]]) -> None:
-    """Print the operators, family by family, in aligned columns.
+def _list(found: Mapping[type[Operator], Sequence[str]], with_calls: bool = True) -> None:
+    """Print operators, family by family, in aligned columns.
 
-    `found` has the names elsewhere that were searched for.
+    Args:
+        found: the operators, with the names elsewhere that were searched for.
+        with_calls: whether to show the functions that make them.
     """
     from dml_jax.documentation import Documentation
+    from dml_jax.names import call_of
 
     families: dict[str, list[type[Operator]]] = {}
-    for op in sorted(ops, key=lambda op: op.short_name):
+    for op in sorted(found, key=lambda op: op.short_name):
         families.setdefault(_family(op), []).append(op)
-    width = max(len(op.short_name) for op in ops)
+    width = max(len(op.short_name) for op in found)
     for index, (family, members) in enumerate(sorted(families.items())):
         if index:
             click.echo()
@@ -112,6 +129,8 @@ def _list(ops: Sequence[type[Operator]], found: Mapping[type[Operator], Sequence
             summary = Documentation.of(op).summary.replace("`", "")
             if found[op]:
                 summary += f" ({', '.join(found[op])})"
+            for function in names_of(op).get("function", []) if with_calls else ():
+                summary += f"\n{call_of(function)}"
             rows.append((op.short_name.ljust(width), op.support.introduced.suffix, summary))
         say_folded((family, "Level", ""), *rows)
 
@@ -121,6 +140,7 @@ def _describe(op: type[Operator]) -> None:
     from rich.text import Text
 
     from dml_jax.documentation import Documentation, matrices, shown_ranks, takes
+    from dml_jax.names import call_of
 
     out = console()
     text = Documentation.of(op)
@@ -146,6 +166,8 @@ def _describe(op: type[Operator]) -> None:
     for f in op.fields:
         counted = f"{f.c_name} ({f.count})" if f.count else f.c_name
         fields.append((f.name, counted, takes(f), text.fields.get(f.name, "").replace("`", "")))
+    for function in names_of(op).get("function", []):
+        out.print(f"As a function: {call_of(function)}")
     elsewhere = (f"{library}: {', '.join(own)}" for library, own in names_of(op).items())
     say("Names", *elsewhere)
     table("Fields", ("Field", "DirectML.h", "Accepts", "Meaning"), fields)

@@ -15,8 +15,8 @@ from dml_jax.cli.networks import (
     size_options,
 )
 from dml_jax.cli.terminal import (
-    FILE,
     INPUT,
+    PICTURE,
     as_values,
     json_option,
     reporting,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=FILE,
+    type=PICTURE,
     help="Draw it too, to a .svg or .png file.",
 )
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")

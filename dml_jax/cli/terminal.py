@@ -18,6 +18,7 @@ import jax
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
 from dml_jax.files import parse_text
+from dml_jax.pictures import check_name
 
 if TYPE_CHECKING:
     from dml_jax.bindable import Bindable
@@ -74,6 +75,19 @@ def _plain(fault: Fault) -> dict[str, Any]:
 FILE = click.Path(readable=False, path_type=Path)
 
 
+class _Picture(click.Path):
+    """A file to draw to; its name says the kind of picture."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        target = Path(value)
+        with usage_errors():
+            check_name(target)
+        return target
+
+
+PICTURE = _Picture()
+
+
 class _Input(click.Path):
     """A file to read; `-` and /dev/stdin are standard input."""
 
@@ -118,6 +132,10 @@ class Finite(click.FloatRange):
     """A finite number within a range."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"expected a number without a unit, such as 16, got {value!r}", param, ctx)
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
