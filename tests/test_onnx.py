@@ -278,7 +278,7 @@ def test_other_sources_are_refused(tmp_path: Path):
     assert "be a path, bytes or a ModelProto" in refusal(3)
     assert "No such file" in refusal(tmp_path / "none.onnx")
     assert "be an ONNX model" in refusal(b"\x08\xff\xff")
-    assert "without a graph" in refusal(b"")
+    assert "an empty file" in refusal(b"")
 
 
 def test_a_node_that_reads_a_later_one_is_refused():

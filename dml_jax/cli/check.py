@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from dml_jax.cli.folders import checked, show_folder
+from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
     check_network,
@@ -16,7 +16,7 @@ from dml_jax.cli.networks import (
 )
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, Sentence
 
 
 @click.command()
@@ -63,6 +63,11 @@ def check(
                 continue
             name = str(path) if len(models) > 1 else ""
             try:
+                if path.suffix.lower() == ".py":
+                    file = _program(path, feature_level)
+                    show_folder(path, [file], as_json)
+                    runs = runs and not file.faults
+                    continue
                 if is_network(path):
                     model = network_model(path, overrides, feature_level)
                     check_network(model, as_json, name)
@@ -76,3 +81,12 @@ def check(
             raise DmlError(faults)
         if not runs:  # the table has said why
             sys.exit(1)
+
+
+def _program(path: Path, feature_level: FeatureLevel | None) -> Checked:
+    """Return what is to be said of a program. Raises `DmlError` if it has no PyDirectML."""
+    file = checked_program(path, path, feature_level)
+    if file is None:
+        text = f"'{path}' is a program that does not import pydirectml"
+        raise DmlError([Fault("", "", Sentence(text), "")])
+    return file

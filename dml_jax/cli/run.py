@@ -296,7 +296,7 @@ def run(
                 write_outputs(outputs, files)
                 report["files"] = list(map(str, files.values()))
                 if not as_json:
-                    say_run(report)
+                    say_run(report, outputs, files)
         if as_json:
             say_json(report)
 
