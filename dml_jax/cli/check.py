@@ -39,9 +39,9 @@ def check(
     tensors and its lowest feature level; for a network its operators, memory and arithmetic. With
     --json each model is a line, and so are all mistakes.
 
-    MODEL may be a folder. One table says of all models, graphs, ONNX networks and PyDirectML
-    programs in it which of them run, what is missing, and their lowest feature levels. Programs are
-    read, and not run: only names and arguments are checked.
+    MODEL may be a PyDirectML program, or a folder. One table says of all models, graphs, ONNX
+    networks and PyDirectML programs in it which of them run, what is missing, and their lowest
+    feature levels. Programs are read, and not run: only names and arguments are checked.
 
     \b
     dml-jax check model.json

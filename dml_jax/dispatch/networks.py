@@ -218,11 +218,15 @@ class NetworkFile:
         from dml_jax.onnx.model import free_names
 
         free = free_names(self.path)
-        inputs, names = free_sizes(self.path, overrides.names, overrides.denotations, shapes)
+        # Shapes of the model come before its own names; the caller's have to agree with each other.
+        bound = shapes.keys() - overrides.shapes.keys()
+        inputs, names = free_sizes(
+            self.path, overrides.names, overrides.denotations, shapes, settled=bound
+        )
         try:
             network = load_onnx(self.path, inputs, names, overrides.fallback)
         except DmlError as error:
-            left = _left_at_1(free, inputs, {*names}, {*shapes})
+            left = _left_at_1(free, inputs, {*overrides.names}, {*shapes})
             if left is None or not any(map(_is_of_sizes, error.faults)):
                 raise
             raise DmlError([*error.faults, left]) from None

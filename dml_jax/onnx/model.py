@@ -1,6 +1,6 @@
 """Reads ONNX models: from files, bytes or protos, with sizes that are fixed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ def free_sizes(
     free_dimensions: Mapping[str, int],
     denotations: Mapping[str, int] = {},
     shapes: Mapping[str, Sequence[int]] = {},
+    settled: Collection[str] = (),
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Return `input_shapes` and `free_dimensions` that give size 1 to what has no size.
 
@@ -88,6 +89,7 @@ def free_sizes(
         free_dimensions: the sizes of some free dimensions, by name.
         denotations: the sizes of free dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs; others have the sizes of their dimensions.
+        settled: the inputs whose shapes may differ from the sizes of free dimensions.
 
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
@@ -110,7 +112,8 @@ def free_sizes(
     for name, value in values.items():
         dims = value.type.tensor_type.shape.dim
         if name in shapes:
-            _expect_agreement(expect, name, dims, shapes[name], free_dimensions)
+            if name not in settled:
+                _expect_agreement(expect, name, dims, shapes[name], free_dimensions)
             found[name] = list(shapes[name])
         elif not all(is_fixed(d) for d in dims):
             found[name] = [
@@ -120,8 +123,11 @@ def free_sizes(
                 for d in dims
             ]
     expect.check()
-    denoted = {d.dim_param for d in every if d.denotation in denotations}  # `found` has their sizes
-    return found, {name: size for name, size in free_dimensions.items() if name not in denoted}
+    # `found` has the sizes of these, which may be others than those of their names.
+    known = {d.dim_param for d in every if d.denotation in denotations}
+    dims_of = (value.type.tensor_type.shape.dim for n, value in values.items() if n in settled)
+    known |= {d.dim_param for dims in dims_of for d in dims}
+    return found, {name: size for name, size in free_dimensions.items() if name not in known}
 
 
 def _expect_agreement(

@@ -11,8 +11,8 @@ Choices, where PyDirectML crashes, reads foreign memory or loses a value:
 - A tensor that is not FLOAT32 is bound from an array of its own type, or from numbers that its type
   holds; float32 data of another 32-bit type are bits, as in PyDirectML. A result has the type of
   its tensor.
-- Inputs are matched by position, and checked. Outputs are those that `build` was given, in any
-  order.
+- Inputs are matched by position; an input in the place of another is refused. Outputs are those
+  that `build` was given, in any order.
 - An error is a `PyDirectMLError`, which is a `DmlError` and, as in PyDirectML, a `RuntimeError`.
   An argument of another type raises `TypeError`.
 """
