@@ -156,6 +156,8 @@ def test_a_program_alone(folder: Path, tmp_path: Path):
     assert done.exit_code == 0
     assert "program.py: 1 of 1 files run." in done.stdout
     assert invoke(folder / "faulty.py").exit_code == 1
+    done = invoke(tmp_path / "none.py")
+    assert (done.exit_code, "none.py': expected the program to be" in done.stderr) == (1, True)
     (tmp_path / "plain.py").write_text("import numpy\n")
     done = invoke(tmp_path / "plain.py")
     assert done.exit_code == 1

@@ -425,6 +425,20 @@ def test_inputs_of_files_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert command("run", model, "--input", "x=x.bin").exit_code == 2
 
 
+def test_an_input_of_booleans(tmp_path: Path):
+    """Booleans are taken as they are; INT64 takes neither them nor INT32."""
+    head = LAYER.partition(">\n")[0] + ">\n"
+    text = "g (bool[3] b, int64[3] i) => (bool[3] y, int64[3] z) { y = Not(b)  z = Neg(i) }"
+    path = network(tmp_path, head + text)
+    np.save(tmp_path / "b.npy", np.array([True, False, True]))
+    np.save(tmp_path / "i.npy", np.array([1, 2, 3], np.int32))
+    done = command("run", path, "--input", f"b={tmp_path / 'b.npy'}", "--json")
+    assert json.loads(done.stdout)["values"]["y"] == [0, 1, 0]
+    for name in ("b", "i"):
+        done = command("run", path, "--input", f"i={tmp_path / name}.npy")
+        assert "the network wants INT64 (np.save(f, a.astype('int64')))" in done.stderr
+
+
 def test_sizes_by_denotation(tmp_path: Path):
     model = parser.parse_model(LAYER)
     model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
@@ -541,7 +555,7 @@ def test_arguments_of_a_network_have_names(tmp_path: Path):
         DmlError, match=r"expected inputs to be a dict, \{'x': array\}, got float32"
     ):
         net.apply(net.weights, x)
-    with pytest.raises(DmlError, match=r"expected weights to be a dict, \{'one': array\}"):
+    with pytest.raises(DmlError, match=r"expected weights to be a dict, \{'w': array\}"):
         net.apply([], {"x": x})
     np.savez(tmp_path / "w.npz", **net.weights)
     result = net.apply(np.load(tmp_path / "w.npz"), {"x": x})["y"]

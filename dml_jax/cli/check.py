@@ -85,7 +85,10 @@ def check(
 
 def _program(path: Path, feature_level: FeatureLevel | None) -> Checked:
     """Return what is to be said of a program. Raises `DmlError` if it has no PyDirectML."""
-    file = checked_program(path, path, feature_level)
+    try:
+        file = checked_program(path, path, feature_level)
+    except DmlError as error:
+        raise error.within(f"Program '{path}'") from None
     if file is None:
         text = f"'{path}' is a program that does not import pydirectml"
         raise DmlError([Fault("", "", Sentence(text), "")])

@@ -397,15 +397,19 @@ _FIRST = 4  # values of an output that a table shows
 
 
 def report_run(
-    report: dict[str, Any], outputs: Mapping[str, np.ndarray], times: Mapping[str, float]
+    report: dict[str, Any],
+    outputs: Mapping[str, np.ndarray],
+    times: Mapping[str, float],
+    as_json: bool,
 ) -> None:
-    """Add what `run` says of a network to `report`: the outputs, and the times.
+    """Add what `run` says of a network to `report`: the outputs' types and shapes, and the times.
 
-    Outputs have types, shapes and values. The times are milliseconds; that of a run is the median
+    JSON has the values of the outputs too. The times are milliseconds; that of a run is the median
     of the dispatches.
     """
     report["outputs"] = {n: [a.dtype.name, list(a.shape)] for n, a in outputs.items()}
-    report["values"] = {n: a.tolist() for n, a in outputs.items()}
+    if as_json:
+        report["values"] = {n: a.tolist() for n, a in outputs.items()}
     report |= times
     report["run_ms"] = statistics.median(report["dispatches"][0]["samples_ms"])
 

@@ -124,7 +124,7 @@ class Model:
 
     _graph: graph.Graph
     _outputs: list[graph.Expression]
-    _inputs: dict[int, graph.Expression]  # those that programs bind
+    _indices: dict[Any, int]  # of the inputs that programs bind, by their places in the graph
     _programs: dict[Any, "_Program"]
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Model:
         made = object.__new__(cls)
         made._graph = builder._graph.build(outputs, only_read=True)
         made._outputs, made._programs = outputs, {}
-        made._inputs = dict(builder._inputs)
+        made._indices = {e.source: index for index, e in builder._inputs.items()}
         made._program(builder._device)
         return made
 
@@ -148,7 +148,7 @@ class Model:
     def _compute(
         self, device: Device, inputs: Sequence[Binding | None], outputs: Sequence[Any]
     ) -> list[TensorData]:
-        count = max(self._inputs, default=-1) + 1
+        count = max(self._indices.values(), default=-1) + 1
         if len(inputs) > count:
             rule = f"be at most {count}, the model's inputs"
             raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
@@ -185,10 +185,8 @@ class Model:
     def _index_of(self, binding: Binding) -> int | None:
         """Return the index of the graph input that is bound; None for other expressions."""
         bound = binding._source
-        for index, known in self._inputs.items():
-            if (bound.builder, bound.source) == (known.builder, known.source):
-                return index
-        return None
+        is_own = bound.builder is self._outputs[0].builder
+        return self._indices.get(bound.source) if is_own else None
 
 
 def _alike(a: tensor.TensorDesc, b: tensor.TensorDesc) -> bool:
