@@ -177,6 +177,8 @@ def test_sizes_that_a_network_needs(tmp_path: Path):
     assert files(tmp_path)["n.onnx"]["faults"][-1]["message"] == message
     assert "needs sizes" in invoke(tmp_path).stdout
     assert message.replace("N, H, W", "N, W") in invoke(tmp_path, "-f", "H:2").stdout
+    message = "free dimension W of 'x' has size 1: set it with -f NAME:SIZE or -b x:SIZES"
+    assert message in invoke(tmp_path, "-f", "H:2", "-f", "N:2").stdout
     done = invoke(tmp_path, "-f", "H:4", "-f", "W:6")
     assert done.exit_code == 0 and "needs sizes" not in done.stdout
     done = invoke(tmp_path / "n.onnx", "-f", "H:4", "-f", "W:6")

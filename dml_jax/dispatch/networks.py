@@ -268,9 +268,10 @@ def _left_at_1(
             listed = ", ".join(d or "without a name" for d in left)
             by_name = "-f NAME:SIZE or " if any(left) else ""
             value += left
+            subject = f"free dimension{'s' * (len(left) > 1)} {listed}"
+            verb, object_ = ("have", "them") if len(left) > 1 else ("has", "it")
             lines.append(
-                f"free dimensions {listed} of '{name}' have size 1: set them with "
-                f"{by_name}-b {name}:SIZES"
+                f"{subject} of '{name}' {verb} size 1: set {object_} with {by_name}-b {name}:SIZES"
             )
     if not lines:
         return None
