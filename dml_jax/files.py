@@ -74,7 +74,8 @@ def absolute(path: Path) -> Path:
 def similar_file(path: Path) -> str:
     """Return ` (did you mean 'Input.bin'?)` if the folder of `path` has a similar name, else ""."""
     try:
-        return nearest(path.name, [entry.name for entry in path.parent.iterdir()])
+        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
+        return nearest(path.name, names)
     except OSError:
         return ""
 

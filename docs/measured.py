@@ -132,7 +132,10 @@ def _machines() -> str:
         rows.append(
             [
                 title(name),
-                *(", ".join(sorted({run.get(of, "") for run in runs})) for of in ("dml_jax", "jax")),
+                *(
+                    ", ".join(sorted({run.get(of, "") for run in runs}))
+                    for of in ("dml_jax", "jax")
+                ),
                 dates[-1],
                 str(len(counted(name))),
                 f"`{name}.json`",

@@ -88,7 +88,7 @@ def test_caches_of_lengths_are_causal():
 
 def test_present_tensors_keep_the_past():
     lengths = np.zeros(2, np.int32)
-    with pytest.raises(DmlError, match="OutputPresentKeyTensor.* be at least 9 .*got 8"):
+    with pytest.raises(DmlError, match=r"OutputPresentKeyTensor.* be at least 9 .*got 8"):
         attend(**PAST, past_sequence_lengths=lengths, output_sizes=_present(8))
 
 

@@ -85,17 +85,14 @@ def test_the_table(folder: Path):
 def test_what_a_program_says(folder: Path):
     found = files(folder)
     assert [fault["message"] for fault in found["faulty.py"]["faults"]] == [
-        "expected line 3 to be in dml_jax.pydirectml (did you mean 'TensorDesc'?), "
-        "got 'TensorDesk'",
-        "expected line 4 to be in dml_jax.pydirectml (did you mean 'reinterpret'?), "
-        "got 'reinterpet'",
-        "expected line 5 to be in dml_jax.pydirectml (did you mean 'FLOAT32'?), "
-        "got 'TensorDataType.FLOAT322'",
+        "line 3: dml_jax.pydirectml has no 'TensorDesk' (did you mean 'TensorDesc'?)",
+        "line 4: dml_jax.pydirectml has no 'reinterpet' (did you mean 'reinterpret'?)",
+        "line 5: dml_jax.pydirectml has no 'TensorDataType.FLOAT322' (did you mean 'FLOAT32'?)",
         "expected the call in line 6 to fit gemm(a, b, c, trans_a, trans_b, alpha, beta, "
         "fused_activation), got an unexpected keyword argument 'alfa'",
         "expected the call in line 7 to fit join(input, axis), "
         "got missing a required argument: 'axis'",
-        "expected line 8 to be in dml_jax.pydirectml, got 'np'",
+        "line 8: dml_jax.pydirectml has no 'np'",
     ]
     (fault,) = found["syntax.py"]["faults"]
     assert fault["field"] in ("line 2", "line 3")
@@ -133,3 +130,56 @@ def test_programs_that_cannot_be_read(folder: Path):
     assert "folder.py" not in found
     (fault,) = found["nothing.py"]["faults"]
     assert "No such file" in fault["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gem", " (did you mean 'gemm'?)"),
+        ("Gemm", " (did you mean 'gemm'?)"),
+        ("tensordesc", " (did you mean 'TensorDesc'?)"),
+        ("float32", " (did you mean 'FLOAT32'?)"),
+        ("ReduceFunction", ""),
+        ("reduce", " (PyDirectML has none; port the program to dml_jax.reduce)"),
+        ("FusedActivation.relu", ""),
+    ],
+)
+def test_names_that_are_meant(name: str, hint: str, tmp_path: Path):
+    """Functions stand for functions, and classes for classes."""
+    (tmp_path / "p.py").write_text(f"import pydirectml as dml\ndml.{name}\n")
+    (fault,) = files(tmp_path)["p.py"]["faults"]
+    assert fault["message"] == f"line 2: dml_jax.pydirectml has no {name!r}{hint}"
+
+
+def test_a_program_alone(folder: Path, tmp_path: Path):
+    done = invoke(folder / "deep" / "program.py")
+    assert done.exit_code == 0
+    assert "program.py: 1 of 1 files run." in done.stdout
+    assert invoke(folder / "faulty.py").exit_code == 1
+    done = invoke(tmp_path / "none.py")
+    assert (done.exit_code, "none.py': expected the program to be" in done.stderr) == (1, True)
+    (tmp_path / "plain.py").write_text("import numpy\n")
+    done = invoke(tmp_path / "plain.py")
+    assert done.exit_code == 1
+    assert done.stderr.endswith("is a program that does not import pydirectml\n")
+
+
+def test_sizes_that_a_network_needs(tmp_path: Path):
+    onnx = pytest.importorskip("onnx")
+    network = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 18]>
+        g (float[N, 3, H, W] x) => (float[N, 3, H2, W2] y) {
+            y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+        }
+    """)
+    onnx.save(network, tmp_path / "n.onnx")
+    message = "free dimensions N, H, W of 'x' have size 1: set them with -f NAME:SIZE or -b x:SIZES"
+    assert files(tmp_path)["n.onnx"]["faults"][-1]["message"] == message
+    assert "needs sizes" in invoke(tmp_path).stdout
+    assert message.replace("N, H, W", "N, W") in invoke(tmp_path, "-f", "H:2").stdout
+    message = "free dimension W of 'x' has size 1: set it with -f NAME:SIZE or -b x:SIZES"
+    assert message in invoke(tmp_path, "-f", "H:2", "-f", "N:2").stdout
+    done = invoke(tmp_path, "-f", "H:4", "-f", "W:6")
+    assert done.exit_code == 0 and "needs sizes" not in done.stdout
+    done = invoke(tmp_path / "n.onnx", "-f", "H:4", "-f", "W:6")
+    assert "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]" in done.stdout

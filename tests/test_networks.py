@@ -14,7 +14,8 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from onnx import parser  # noqa: E402
 
-from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, run_model  # noqa: E402
+import dml_jax  # noqa: E402
+from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, load_onnx, run_model  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.dispatch import serialized as reading  # noqa: E402
 from dml_jax.dispatch.networks import Overrides  # noqa: E402
@@ -145,7 +146,7 @@ def test_sizes_of_free_dimensions(fields: Json, options: list[str], rows: int, t
 
 def test_sizes_are_for_the_networks_that_know_them(tmp_path: Path):
     network(tmp_path, LAYER)
-    network(tmp_path, CONCAT, "c.onnx")
+    network(tmp_path, CONCAT.replace("float[N,2] x1", "float[M,2] x1"), "c.onnx")
     files = {"layer": "n.onnx", "concat": "c.onnx"}
     model = {
         "resources": {},
@@ -382,12 +383,16 @@ def test_a_network_runs_by_itself(tmp_path: Path):
     assert "Initialize 'n.onnx':" in done.stdout
     assert "run" in done.stdout.splitlines()[-1]
     y = np.maximum(x @ np.array([[1, 2], [3, -4]], np.float32), 0)
+    assert "  4, 0, 2, 4, ...\n" in done.stdout
+    assert f"Output 'y' written to '{tmp_path / 'out/y.npy'}'\n" in done.stdout
     np.testing.assert_array_equal(np.load(tmp_path / "out/y.npy"), y)
     np.testing.assert_array_equal(np.load(tmp_path / "out/big.npy"), (y > 1).view(np.uint8))
     x.tofile(tmp_path / "x.bin")
     done = command("run", path, "-b", "x:3,2", "--input", f"x={tmp_path / 'x.bin'}", "--json")
     told = json.loads(done.stdout)
     assert told["outputs"] == {"y": ["float32", [3, 2]], "big": ["uint8", [3, 2]]}
+    assert told["values"] == {"y": y.tolist(), "big": (y > 1).astype(int).tolist()}
+    assert "(values: --output_path FOLDER)" in command("run", path).stdout
     assert told.keys() > {"load_ms", "compile_ms", "run_ms", "dispatches", "device"}
     assert "HloModule" in command("run", path, "--hlo").stdout
 
@@ -396,19 +401,42 @@ def test_inputs_of_files_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     path = network(tmp_path, LAYER)
     (tmp_path / "x.bin").write_bytes(bytes(4))
+    (tmp_path / "xs.bin").write_bytes(bytes(24))
     np.save(tmp_path / "i.npy", np.zeros((1, 2), np.int32))
+    np.save(tmp_path / "x3.npy", np.zeros((3, 2), np.float32))
+    np.save(tmp_path / "t.npy", np.zeros((2, 1), np.float32))
+    np.save(tmp_path / "flat.npy", np.zeros(2, np.float32))
     for name, file, message in (
-        ("x", "x.bin", "sourcePath '{}' to hold FLOAT32[1,2], 8 bytes, got 4 bytes"),
-        ("x", "i.npy", "sourcePath '{}' to hold FLOAT32, as"),
+        ("x", "x.bin", "'{}' to hold FLOAT32[1,2], 8 bytes, got 4 bytes"),
+        ("x", "xs.bin", "'{}' to hold FLOAT32[1,2] (batch is 1: -f batch:3), 8 bytes, got 24"),
+        ("x", "i.npy", "'{}' holds INT32, the network wants FLOAT32 (np.save(f, a.astype('float3"),
+        ("x", "x3.npy", "'{}' to hold FLOAT32[1,2] (batch is 1: -f batch:3), got FLOAT32[3,2]"),
+        ("x", "t.npy", "'{}' to hold FLOAT32[1,2], got FLOAT32[2,1]"),
         ("x", "none.bin", "sourcePath '{}' to be a readable .bin file, got No such file"),
         ("X", "x.bin", "--input to name an input (did you mean 'x'?)"),
+        ("image", "x.bin", "--input to name an input (x), got 'image'"),
     ):
         done = command("run", path, "--input", f"{name}={file}")
         assert done.exit_code == 1
         assert message.format(file) in done.stderr, done.stderr
+    assert command("run", path, "--input", "x=flat.npy").exit_code == 0
     assert command("run", path, "--input", "x").exit_code == 2
     model = of_network(tmp_path, LAYER, {}, {})
     assert command("run", model, "--input", "x=x.bin").exit_code == 2
+
+
+def test_an_input_of_booleans(tmp_path: Path):
+    """Booleans are taken as they are; INT64 takes neither them nor INT32."""
+    head = LAYER.partition(">\n")[0] + ">\n"
+    text = "g (bool[3] b, int64[3] i) => (bool[3] y, int64[3] z) { y = Not(b)  z = Neg(i) }"
+    path = network(tmp_path, head + text)
+    np.save(tmp_path / "b.npy", np.array([True, False, True]))
+    np.save(tmp_path / "i.npy", np.array([1, 2, 3], np.int32))
+    done = command("run", path, "--input", f"b={tmp_path / 'b.npy'}", "--json")
+    assert json.loads(done.stdout)["values"]["y"] == [0, 1, 0]
+    for name in ("b", "i"):
+        done = command("run", path, "--input", f"i={tmp_path / name}.npy")
+        assert "the network wants INT64 (np.save(f, a.astype('int64')))" in done.stderr
 
 
 def test_sizes_by_denotation(tmp_path: Path):
@@ -420,7 +448,10 @@ def test_sizes_by_denotation(tmp_path: Path):
         (["-F", "DATA_BATCH:7", "-f", "batch:2"], 7),
         (["--onnx_free_dim_denotation_override", "DATA_BATCH:3"], 3),
     ):
-        assert f"FLOAT32[{rows},2] ->" in command("check", tmp_path / "n.onnx", *options).stdout
+        assert (
+            f"x FLOAT32[batch={rows},2] ->"
+            in command("check", tmp_path / "n.onnx", *options).stdout
+        )
     done = command("check", tmp_path / "n.onnx", "-F", "DATA_BATCHES:7")
     assert "did you mean 'DATA_BATCH'?" in done.stderr
     assert command("run", tmp_path / "n.onnx", "-F", "DATA_BATCH").exit_code == 2
@@ -442,3 +473,90 @@ def test_a_check_says_what_a_network_takes(tmp_path: Path):
 def test_overrides_join():
     both = Overrides({"a": 1}, {"d": 2}).over({"a": 9, "b": 3}, {"d": 9, "e": 4})
     assert both == Overrides({"a": 1, "b": 3}, {"d": 2, "e": 4})
+
+
+def test_a_program_of_a_network_calls_its_graph(tmp_path: Path):
+    """The comments are Python that runs."""
+    path = network(tmp_path, LAYER)
+    text = command("show", path, "--python", "-f", "batch:2").stdout
+    lines = [line[2:] for line in text.splitlines() if line.startswith("# ")]
+    x = np.array([[1, 1], [2, 0]], np.float32)
+    names: Json = {"dml_jax": dml_jax, "inputs": {"x": x}}
+    code = [*lines[1:-1], f"results = {lines[-1]}"]
+    exec("\n".join([text, *code]), names)
+    y = np.maximum(x @ np.array([[1, 2], [3, -4]], np.float32), 0)
+    np.testing.assert_array_equal(names["results"][0], y)
+
+
+def test_a_model_with_a_network_is_no_program(tmp_path: Path):
+    text = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    head = LAYER.partition(">\n")[0] + ">\n"
+    bound = {"x": "r", "y": "r2"}
+    path = of_network(tmp_path, head + text, {"r": zeros(2), "r2": zeros(2)}, bound)
+    for options in ([], ["--json"]):
+        done = command("show", path, "--python", *options)
+        assert done.exit_code == 1
+        assert "operators and graphs alone, to become a program" in done.output
+
+
+def test_two_sizes_of_one_dimension_are_refused(tmp_path: Path):
+    path = network(tmp_path, LAYER)
+    message = "the input 'x' to have size 8 in dimension 0, as free_dimensions (-f) says of 'batch'"
+    done = command("run", path, "-f", "batch:8", "-b", "x:4,2")
+    assert done.exit_code == 1
+    assert f"expected {message}, got [4, 2] of input_shapes (-b)\n" == done.stderr
+    with pytest.raises(DmlError) as error:
+        load_onnx(path, {"x": [4, 2]}, {"batch": 8})
+    assert message in str(error.value)
+    assert load_onnx(path, {"x": [8, 2]}, {"batch": 8}).inputs["x"].shape == (8, 2)
+
+
+@pytest.mark.parametrize("verb", ["run", "check", "show"])
+def test_what_is_no_model(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder's own name is no suggestion; a program has a command of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.onnx").mkdir()
+    (tmp_path / "p.py").write_text("import pydirectml\n")
+    if verb != "check":
+        cure = "'d.onnx' is a folder: dml-jax check d.onnx\n"
+        assert command(verb, "d.onnx").stderr == cure
+        cure = "'p.py' is a program: python -m dml_jax.pydirectml p.py\n"
+        assert command(verb, "p.py").stderr == cure
+    if verb == "show":
+        assert command(verb, ".").stderr == "'.' is a folder: dml-jax check .\n"
+    (tmp_path / "empty.onnx").touch()
+    assert "be an ONNX model, got an empty file" in command(verb, "empty.onnx").stderr
+
+
+def test_bindings_of_a_faulty_operator_are_checked(tmp_path: Path):
+    value = {
+        "resources": {"buffer": zeros(1)},
+        "dispatchables": {
+            "op": {
+                "type": "DML_OPERATOR_ACTIVATION_RELUU",
+                "desc": {},
+                "bindings": {"InputTensor": "bufer"},
+            }
+        },
+        "commands": [dispatch("op", {"OutputTensor": "Buffr"})],
+    }
+    message = refusal(saved(tmp_path, value)).splitlines()
+    assert len(message) == 3
+    assert "RELUU" in message[0]
+    hint = "be bound to a resource of the model (did you mean 'buffer'?)"
+    assert message[1].endswith(f"Dispatchable 'op': expected InputTensor to {hint}, got 'bufer'")
+    assert message[2].endswith(f"Command 0: expected OutputTensor to {hint}, got 'Buffr'")
+
+
+def test_arguments_of_a_network_have_names(tmp_path: Path):
+    net = load_onnx(network(tmp_path, LAYER), {"x": [1, 2]})
+    x = np.ones((1, 2), np.float32)
+    with pytest.raises(
+        DmlError, match=r"expected inputs to be a dict, \{'x': array\}, got float32"
+    ):
+        net.apply(net.weights, x)
+    with pytest.raises(DmlError, match=r"expected weights to be a dict, \{'w': array\}"):
+        net.apply([], {"x": x})
+    np.savez(tmp_path / "w.npz", **net.weights)
+    result = net.apply(np.load(tmp_path / "w.npz"), {"x": x})["y"]
+    np.testing.assert_array_equal(result, net(x)["y"])

@@ -151,7 +151,7 @@ def mixed() -> Any:
 
 def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     message = refusal(mixed())
-    assert "Node 'd' (Det): expected op type to have an operator of DirectML, got 'Det'" in message
+    assert "Node 'd' (Det): Det has no operator of DirectML" in message
     cure = "with fallback=True (the option --fallback), plain functions compute: Node 'd' (Det)"
     assert message.splitlines()[1] == cure
     network = load_onnx(mixed(), fallback=True)
@@ -161,6 +161,18 @@ def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     assert "1 nodes by JAX, between 2 graphs\n  Node 'd' (Det): " in network.report()
     assert list(network.fallbacks) == ["Node 'd' (Det)"]
     assert [len(graph.nodes) for graph in network.graphs] == [1, 2]
+
+
+def test_a_fallback_that_cures_nothing_is_not_offered():
+    """INT64 arithmetic is refused without x64, by a plain function too, and once."""
+    model = parsed("g (int64[2] i, int64[2] j) => (int64[2] y) { y = Mul(i, j) }")
+    with jax.enable_x64(False):
+        message = refusal(model)
+        assert len(message.splitlines()) == 1
+        assert "turn them on" in message
+        assert refusal(model, fallback=True) == message
+    with jax.enable_x64(True):
+        assert load_onnx(model)(np.array([2**40, 3]), np.array([4, 5]))["y"].tolist() == [2**42, 15]
 
 
 @pytest.mark.parametrize("command", ["run", "check", "show"])

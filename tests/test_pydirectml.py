@@ -546,6 +546,20 @@ def test_what_cannot_be_computed():
         dml.reinterpret(x, dml.TensorDataType.FLOAT32, [1, 1, 1, 5], None)
 
 
+def test_inputs_in_another_order():
+    """Two inputs of as many bytes could be taken for each other."""
+    p = Program()
+    x, w = p.input(np.ones((1, 1, 1, 4))), p.input(np.ones((1, 1, 4, 1)))
+    y = dml.gemm(x, w)
+    model = p.builder.build(dml.ExecutionFlags.NONE, [y])
+    message = r"inputs\[0\] to be of graph input 0, got graph input 1"
+    with pytest.raises(RuntimeError, match=message):
+        p.device.compute(model, p.bindings[::-1], [y])
+    other = Program().input(np.ones((1, 1, 1, 4)))  # of another graph: by position
+    bindings = [dml.Binding(other, np.full(4, 2.0)), p.bindings[1]]
+    assert np.array(p.device.compute(model, bindings, [y])[0]).item() == 8
+
+
 def test_devices():
     assert repr(dml.Device(use_gpu=False)) == "dml.Device on CPU"
     is_cpu = jax.local_devices()[0].platform == "cpu"
@@ -608,3 +622,34 @@ def test_what_is_no_program(tmp_path: Path):
     done = ran(tmp_path, "none.py")
     text = "dml_jax.pydirectml: can't open file 'none.py': No such file or directory\n"
     assert (done.returncode, done.stderr) == (2, text)
+
+
+def test_a_name_that_is_missing(tmp_path: Path):
+    """Python suggests a name, and a function of dml_jax is named."""
+    (tmp_path / "p.py").write_text("import pydirectml as dml\ndml.gem(1)")
+    lines = ran(tmp_path, "p.py").stderr.splitlines()
+    assert lines[-1].endswith("has no attribute 'gem'. Did you mean: 'gemm'?")
+    assert [line.lstrip()[:4] for line in lines].count("File") == 1
+    with pytest.raises(AttributeError, match=r"port the program to dml_jax\.reduce\)"):
+        dml.reduce  # noqa: B018  # pyright: ignore
+    with pytest.raises(AttributeError, match="gemm multiplies matrices"):
+        dml.matmul  # noqa: B018  # pyright: ignore
+
+
+def test_the_excepthook_of_a_program(tmp_path: Path):
+    text = "import sys, pydirectml as dml\nsys.excepthook = lambda *a: print('hook', a[1])\n"
+    (tmp_path / "p.py").write_text(text + "dml.Device(1, 2, 3)")
+    done = ran(tmp_path, "p.py")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "hook pydirectml.Device: too many positional arguments\n"
+
+
+def test_a_chain_of_errors_is_shown_whole(tmp_path: Path):
+    text = "try:\n    dml.Device(1, 2, 3)\nexcept TypeError as e:\n    raise KeyError(2) from e\n"
+    (tmp_path / "p.py").write_text(f"import pydirectml as dml\n{text}")
+    lines = ran(tmp_path, "p.py").stderr.splitlines()
+    assert [line.lstrip() for line in lines if "File" in line] == [
+        'File "p.py", line 3, in <module>',
+        'File "p.py", line 5, in <module>',
+    ]
+    assert lines[-1] == "KeyError: 2"

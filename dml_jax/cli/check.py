@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from dml_jax.cli.folders import checked, show_folder
+from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
     check_network,
@@ -16,7 +16,7 @@ from dml_jax.cli.networks import (
 )
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault, Sentence
 
 
 @click.command()
@@ -39,9 +39,9 @@ def check(
     tensors and its lowest feature level; for a network its operators, memory and arithmetic. With
     --json each model is a line, and so are all mistakes.
 
-    MODEL may be a folder. One table says of all models, graphs, ONNX networks and PyDirectML
-    programs in it which of them run, what is missing, and their lowest feature levels. Programs are
-    read, and not run: only names and arguments are checked.
+    MODEL may be a PyDirectML program, or a folder. One table says of all models, graphs, ONNX
+    networks and PyDirectML programs in it which of them run, what is missing, and their lowest
+    feature levels. Programs are read, and not run: only names and arguments are checked.
 
     \b
     dml-jax check model.json
@@ -67,6 +67,11 @@ def check(
                 continue
             name = str(path) if len(models) > 1 else ""
             try:
+                if path.suffix.lower() == ".py":
+                    file = _program(path, feature_level)
+                    show_folder(path, [file], as_json)
+                    runs = runs and not file.faults
+                    continue
                 if is_network(path):
                     model = network_model(path, overrides, feature_level)
                     check_network(model, as_json, name)
@@ -80,3 +85,15 @@ def check(
             raise DmlError(faults)
         if not runs:  # the table has said why
             sys.exit(1)
+
+
+def _program(path: Path, feature_level: FeatureLevel | None) -> Checked:
+    """Return what is to be said of a program. Raises `DmlError` if it has no PyDirectML."""
+    try:
+        file = checked_program(path, path, feature_level)
+    except DmlError as error:
+        raise error.within(f"Program '{path}'") from None
+    if file is None:
+        text = f"'{path}' is a program that does not import pydirectml"
+        raise DmlError([Fault("", "", Sentence(text), "")])
+    return file

@@ -49,11 +49,9 @@ def checked(
         kind, name = _KINDS[path.suffix.lower()], path.relative_to(folder)
         try:
             if kind == "program":
-                program = read_program(path)
+                program = checked_program(path, name, feature_level)
                 if program is not None:
-                    faults = [*program.faults, *_refused(program.feature_level, feature_level)]
-                    level = None if faults else program.feature_level
-                    yield Checked(name, kind, level, tuple(faults))
+                    yield program
                 continue
             if kind == "network":
                 model = network_model(path, replace(overrides, is_shared=True), feature_level)
@@ -64,6 +62,18 @@ def checked(
                 yield Checked(name, kind, level)
         except DmlError as error:
             yield Checked(name, kind, None, error.faults)
+
+
+def checked_program(path: Path, name: Path, feature_level: FeatureLevel | None) -> Checked | None:
+    """Return what is to be said of a Python file, None where it does not import PyDirectML.
+
+    Raises `DmlError` if the file cannot be read, or is no Python.
+    """
+    program = read_program(path)
+    if program is None:
+        return None
+    faults = [*program.faults, *_refused(program.feature_level, feature_level)]
+    return Checked(name, "program", None if faults else program.feature_level, tuple(faults))
 
 
 _KINDS = {".json": "model", ".py": "program", ".onnx": "network"}
@@ -112,13 +122,17 @@ def show_folder(folder: Path, files: list[Checked], as_json: bool) -> None:
         ]
         say_json({"folder": str(folder), "files": values})
         return
+    from dml_jax.dispatch.networks import UNSET
+
     rows = []
     for file in files:
-        lines = [str(fault) for fault in file.faults[:_SHOWN]]
-        rest = len(file.faults) - len(lines)
+        unset = [fault for fault in file.faults if fault.field == UNSET]
+        others = [fault for fault in file.faults if fault.field != UNSET]
+        lines = [str(fault) for fault in (*unset, *others[:_SHOWN])]
+        rest = len(others) - _SHOWN
         lines += [f"... {rest} more (--json has all)"] * (rest > 0)
         level = file.level.suffix if file.level else ""
-        is_running = "no" if file.faults else "yes"
+        is_running = "needs sizes" if unset else "no" if file.faults else "yes"
         rows.append(
             (printable(file.path.as_posix()), file.kind, is_running, level, "\n".join(lines))
         )

@@ -9,7 +9,7 @@ import click
 
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, printable
+from dml_jax.errors import DmlError, Fault, Sentence, printable
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -36,6 +36,7 @@ def load(
     from dml_jax.dispatch.model import load_model, parse_model
     from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS
 
+    _check_kind(path)
     sizes = replace(overrides or AS_THE_MODEL_SAYS, is_shared=True)
     if path == STDIN:
         model = parse_model(read_stdin(), folder or Path(), str(path), sizes)
@@ -60,6 +61,9 @@ def load_model_or_graph(path: Path) -> "Model | Graph":
     from dml_jax.dispatch.reading import folder_of, read_json
     from dml_jax.graph import Graph
 
+    if path.is_dir():
+        raise DmlError([folder_fault(path)])
+    _check_kind(path)
     value = read_stdin() if path == STDIN else read_json(path)
     if not (isinstance(value, dict) and "Nodes" in value):
         return parse_model(value, folder_of(path), str(path))
@@ -67,6 +71,18 @@ def load_model_or_graph(path: Path) -> "Model | Graph":
         return Graph.from_json(value, folder_of(path))
     except DmlError as error:
         raise error.within(f"Graph '{path}'") from None
+
+
+def folder_fault(path: Path) -> Fault:
+    """Return the fault of a folder where a file is wanted."""
+    return Fault("", "", Sentence(f"'{path}' is a folder: dml-jax check {path}"), "")
+
+
+def _check_kind(path: Path) -> None:
+    """Raise `DmlError` where a path names a Python program, which another command runs."""
+    if path.suffix.lower() == ".py":
+        text = f"'{path}' is a program: python -m dml_jax.pydirectml {path}"
+        raise DmlError([Fault("", "", Sentence(text), "")])
 
 
 def show_model(model: "Model", as_json: bool, name: str = "") -> None:

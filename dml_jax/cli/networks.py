@@ -1,6 +1,7 @@
 """ONNX networks for the commands: loaded with sizes for free dimensions, shown and run."""
 
 import collections
+import math
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dml_jax.cli.models import rows_of
+from dml_jax.cli.models import folder_fault, rows_of
 from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
-from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest, printable
+from dml_jax.enums import FeatureLevel, TensorDataType
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import Graph, OperatorNode
 
 if TYPE_CHECKING:
+    from dml_jax.bindable import BindPoint
     from dml_jax.dispatch.executor import Executor
     from dml_jax.dispatch.model import Model
     from dml_jax.dispatch.networks import NetworkFunction, Overrides
+    from dml_jax.dispatch.resources import Values
     from dml_jax.onnx import Network
 
 
@@ -116,9 +119,11 @@ def network_model(
     """
     from dml_jax.dispatch.model import parse_model
 
+    if path.is_dir():
+        raise DmlError([folder_fault(path)])
     if not path.is_file():
         rule = f"be a file that can be read{similar_file(path)}"
-        value = Unquoted("a folder or a device" if path.exists() else "no such file")
+        value = Unquoted("a device" if path.exists() else "no such file")
         raise DmlError([Fault("", f"the file '{path}'", rule, value)])
     value = {
         "resources": {},
@@ -154,26 +159,28 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
 
     Raises `DmlError` with all faults.
     """
-    from dml_jax.dispatch.resources import values_of_file
+    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
 
     (dispatchable,) = model.dispatchables.values()
-    points = {point.name: point.tensors[0] for point in dispatchable.operator.bind_points()}
-    known = list(function_of(model).network.inputs)
+    function = function_of(model)
+    points = {point.name: point for point in function.bind_points()}
+    known = list(function.network.inputs)
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
             if name not in known:
-                raise DmlError([Fault("", "--input", f"name an input{nearest(name, known)}", name)])
-            tensor, resource = points[name], dispatchable.own[name]
+                listed = f" ({', '.join(known)})"
+                rule = f"name an input{nearest(name, known) or listed}"
+                raise DmlError([Fault("", "--input", rule, name)])
+            (tensor,), resource = points[name].tensors, dispatchable.own[name]
             picture = None
             if len(tensor.sizes) >= 3:
                 channels, height, width = tensor.sizes[-3:]
                 picture = channels, height, width
-            values = values_of_file(str(path), path.absolute, tensor.data_type, picture)
-            if values.size != resource.initial_size:
-                rule = f"hold {tensor.shown()}, {resource.initial_size} bytes"
-                got = Unquoted(f"{values.size} bytes")
-                raise DmlError([Fault("", f"sourcePath '{path}'", rule, got)])
+            # An array of another type gets a message of its own.
+            data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
+            values = values_of_file(str(path), path.absolute, data_type, picture)
+            _check_input(function, points[name], resource.initial_size, path, values)
             data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
             found[resource.name] = resource.placed(data, 0)
         except DmlError as error:
@@ -181,6 +188,62 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     if faults:
         raise DmlError(faults)
     return found
+
+
+def _check_input(
+    function: "NetworkFunction", point: "BindPoint", size: int, path: Path, values: "Values"
+) -> None:
+    """Raise `DmlError` where the values of a file are no input of a network.
+
+    A .npy file holds an array of the input's type and shape, or a flat one.
+
+    Args:
+        function: the network.
+        point: the input.
+        size: its bytes.
+        path: the file.
+        values: what the file holds.
+    """
+    (tensor,), name = point.tensors, point.name
+    wanted, got = tensor.data_type, values.data_type
+    if values.shape is not None and got != wanted:
+        is_bool = function.network.inputs[name].dtype == bool and got == TensorDataType.INT8
+        if not is_bool:
+            text = f"'{path}' holds {got}, the network wants {wanted} "
+            text += f"(np.save(f, a.astype('{tensor.dtype.name}')))"
+            raise DmlError([Fault("", "", Sentence(text), "")])
+    shapes = (tensor.sizes, function.network.inputs[name].shape, (math.prod(tensor.sizes),))
+    if values.size == size and (values.shape is None or values.shape in shapes):
+        return
+    rule = f"hold {tensor.shown()}{_cure(function, point, size, values)}"
+    held = f"{values.size} bytes"
+    if values.shape is not None:
+        held = f"{got.suffix}[{','.join(map(str, values.shape))}]"
+    else:
+        rule += f", {size} bytes"
+    raise DmlError([Fault("", f"'{path}'", rule, Unquoted(held))])
+
+
+def _cure(function: "NetworkFunction", point: "BindPoint", size: int, values: "Values") -> str:
+    """Return ` (batch is 1: -f batch:8)` where free dimensions of other sizes fit the values."""
+    sizes, names = point.tensors[0].sizes, function.free.get(point.name, ())
+    free = [k for k, name in enumerate(names) if name is not None]
+    shape = values.shape
+    if (shape is None or len(shape) == 1 != len(sizes)) and len(free) == 1:
+        shape = list(sizes)
+        shape[free[0]] = shape[free[0]] * values.size // size
+        if math.prod(shape) * size != math.prod(sizes) * values.size:
+            return ""
+    if shape is None or len(shape) != len(sizes) or not free:
+        return ""
+    other = [k for k, pair in enumerate(zip(sizes, shape, strict=True)) if pair[0] != pair[1]]
+    if not set(other) <= set(free):
+        return ""
+    said = ", ".join(f"{names[k] or f'dimension {k}'} is {sizes[k]}" for k in other)
+    options = " ".join(f"-f {names[k]}:{shape[k]}" for k in other)
+    if not all(names[k] for k in other):
+        options = f"-b {point.name}:{','.join(map(str, shape))}"
+    return f" ({said}: {options})"
 
 
 def show_network(model: "Model", as_json: bool, name: str = "") -> None:
@@ -323,22 +386,47 @@ def write_outputs(outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]) 
         write_whole(path, lambda file, a=outputs[name]: write_npy(file, a))
 
 
+def _first_values(array: np.ndarray) -> str:
+    """Return the first values of an array, with dots where there are more."""
+    values = array.reshape(-1)[:_FIRST].tolist()
+    shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+    return ", ".join([*shown, *["..."] * (array.size > _FIRST)])
+
+
+_FIRST = 4  # values of an output that a table shows
+
+
 def report_run(
-    report: dict[str, Any], outputs: Mapping[str, np.ndarray], times: Mapping[str, float]
+    report: dict[str, Any],
+    outputs: Mapping[str, np.ndarray],
+    times: Mapping[str, float],
+    as_json: bool,
 ) -> None:
     """Add what `run` says of a network to `report`: the outputs' types and shapes, and the times.
 
-    The times are milliseconds; that of a run is the median of the dispatches.
+    JSON has the values of the outputs too. The times are milliseconds; that of a run is the median
+    of the dispatches.
     """
     report["outputs"] = {n: [a.dtype.name, list(a.shape)] for n, a in outputs.items()}
+    if as_json:
+        report["values"] = {n: a.tolist() for n, a in outputs.items()}
     report |= times
     report["run_ms"] = statistics.median(report["dispatches"][0]["samples_ms"])
 
 
-def say_run(report: Mapping[str, Any]) -> None:
-    """Print what `report_run` gave."""
-    rows = [[printable(name), *map(str, kind)] for name, kind in report["outputs"].items()]
-    say_folded(["Output", "Type", "Shape"], *rows)
+def say_run(
+    report: Mapping[str, Any], outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]
+) -> None:
+    """Print what `report_run` gave, the first values of the outputs, and their files."""
+    rows = [
+        [printable(name), *map(str, kind), _first_values(outputs[name])]
+        for name, kind in report["outputs"].items()
+    ]
+    say_folded(["Output", "Type", "Shape", "Values"], *rows)
+    for name, path in files.items():
+        click.echo(printable(f"Output '{name}' written to '{path}'"))
+    if not files:
+        click.echo("(values: --output_path FOLDER)")
     samples = report["dispatches"][0]["samples_ms"]
     click.echo(
         f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "

@@ -1,14 +1,16 @@
 """PyDirectML programs for `dml-jax check`: read, and not run."""
 
 import ast
+import difflib
 import inspect
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, suggested
 from dml_jax.facts import PREFIX
 from dml_jax.operator import OPERATORS
 
@@ -111,15 +113,34 @@ def _look_up(program: Program, path: str, line: int) -> None:
     parts = path.split(".")
     for index, name in enumerate(parts):
         if name not in known and name != "*":
-            hint = nearest(name, [n for n in known if not n.startswith("_")])
-            rule = f"be in dml_jax.pydirectml{hint}"
             missing = ".".join(parts[: index + 1])
-            program.faults.append(Fault("", f"line {line}", rule, missing))
+            other = pydirectml.elsewhere(name) if index == 0 else ""
+            hint = f" ({other})" if other else suggested(_meant(name, known))
+            text = f"line {line}: dml_jax.pydirectml has no {missing!r}{hint}"
+            program.faults.append(Fault("", f"line {line}", Sentence(text), missing))
             return
         value = getattr(value, name, None)
         if not inspect.isclass(value):
             return  # only the running program knows the attributes of an instance
         known = dir(value)
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `name` probably means, or None.
+
+    In this order: the most similar one of its kind (`gemm`, `TensorDesc` or `FLOAT32`), and a
+    function, class or member that is `name` in another case.
+    """
+    public = [n for n in known if not n.startswith("_")]
+    alike = [n for n in public if _case(n) == _case(name)]
+    close = difflib.get_close_matches(name, alike, n=1, cutoff=0.75)
+    by_case = [n for n in public if n.casefold() == name.casefold()]
+    return next(iter([*close, *sorted(by_case, key=_case)]), None)
+
+
+def _case(name: str) -> int:
+    """Return the kind that the case of a name tells: 0 functions, 1 classes, 2 members."""
+    return 0 if name.islower() else 2 if name.isupper() else 1
 
 
 def _call(program: Program, path: str, node: ast.Call) -> None:

@@ -292,11 +292,11 @@ def run(
             if is_one:
                 outputs = outputs_of(parsed, executor)
                 times = {"load_ms": 1e3 * (loaded - start), "compile_ms": 1e3 * (compiled - loaded)}
-                report_run(report, outputs, times)
+                report_run(report, outputs, times, as_json)
                 write_outputs(outputs, files)
                 report["files"] = list(map(str, files.values()))
                 if not as_json:
-                    say_run(report)
+                    say_run(report, outputs, files)
         if as_json:
             say_json(report)
 

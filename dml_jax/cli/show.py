@@ -1,5 +1,6 @@
 """`dml-jax show`: models and graphs as tables and pictures."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
     from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
+    from dml_jax.onnx import Network
 
 
 @click.command()
@@ -101,20 +103,44 @@ def _program(loaded: "Model | Graph", file: Path) -> str:
     from dml_jax.code import program
     from dml_jax.dispatch.code import model_program
     from dml_jax.graph import Graph
+    from dml_jax.operator import Operator
 
     if isinstance(loaded, Graph):
         return program(loaded)
     if not is_network(file):
-        if loaded.hidden:
+        operators = [dispatchable.operator for dispatchable in loaded.dispatchables.values()]
+        if loaded.hidden or not all(isinstance(o, (Operator, Graph)) for o in operators):
             rule = "have operators and graphs alone, to become a program (load_onnx takes networks)"
             value = Unquoted("networks or serialized graphs")
             raise DmlError([Fault("", "the dispatchables", rule, value)])
         return model_program(loaded)
-    graph = function_of(loaded).network.graph
+    network = function_of(loaded).network
+    graph = network.graph
     if graph is None:
         rule = "have an operator (its outputs are known without one)"
         raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
-    return program(graph)
+    return program(graph) + _with_weights(file, network, graph)
+
+
+def _with_weights(file: Path, network: "Network", graph: "Graph") -> str:
+    """Return comments that call the graph of a network with its weights; "" without weights."""
+    if not network.weights:
+        return ""
+    shapes = {name: list(kind.shape or ()) for name, kind in network.inputs.items()}
+    arguments = []
+    for name, tensor in zip(graph.input_names or (), graph.inputs, strict=True):
+        place = "weights" if name in network.weights else "inputs"
+        known = network.weights.get(name, network.inputs.get(name))
+        is_scalar = known is not None and known.shape == ()
+        arguments.append(f"{place}[{name!r}]" + f".reshape({list(tensor.sizes)})" * is_scalar)
+    call = textwrap.fill(
+        f"graph({', '.join(arguments)})", 96, initial_indent="# ", subsequent_indent="#     "
+    )
+    return (
+        "\n# The graph takes the weights of the network as arguments:\n"
+        f"# weights = dml_jax.load_onnx({str(file)!r}, {shapes}).weights\n"
+        f"{call}\n"
+    )
 
 
 def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph":

@@ -210,6 +210,9 @@ def _parse_model(value: Any, folder: Path, title: str, overrides: Overrides) -> 
     resources = _measured(resources, resource_items, dispatchables, command_items)
     # Names whose definitions failed are known, so that one mistake is reported once.
     names = _Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
+    for name, item in dispatchable_items.items():
+        if name not in dispatchables and isinstance(item, Mapping):
+            faults += names.unknown(item.get("bindings"), f"Dispatchable '{name}'")
     commands: list[Command] = []
     for index, item in enumerate(command_items):
         if len(faults) > FAULTS_MAX:
@@ -307,6 +310,22 @@ class _Names:
             return expect(False, place, "name a resource of the model", NOTHING)
         hint = "" if name in known else nearest(name, known)
         return expect(name in known, place, f"be bound to a resource of the model{hint}", name)
+
+    def unknown(self, bindings: Any, context: str) -> Iterator[Fault]:
+        """Yield a fault for each resource that the model lacks, in bindings of an unknown operator.
+
+        Bindings that cannot be read are left to whoever parses them.
+        """
+        expect = Expect("")
+        try:
+            sources = parse_bindings({} if bindings is None else bindings)
+        except DmlError:
+            return
+        for path, listed in sources.items():
+            for source in listed:
+                if source.resource is not None:
+                    self.expect_resource(source, path, expect)
+        yield from DmlError(expect.faults).within(context).faults
 
     def resource(self, value: Any) -> str:
         return _known(string(value), self.resource_names, "resources")
@@ -423,6 +442,10 @@ def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
             except DmlError as error:
                 outer = error if shaped is None else error.within(dispatchable.context)
                 raise outer.within(context) from None
+    if dispatchable is None:
+        faults = list(names.unknown(value.get("bindings"), context))
+        if faults:
+            raise DmlError(faults)
     if shaped is None or tensors is None:
         return None  # its definition has the fault
     return Dispatch(shaped, tensors)

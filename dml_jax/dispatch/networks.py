@@ -1,7 +1,7 @@
 """ONNX networks as functions that memory is bound to, and models of one network."""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.dispatch.resources import Resource
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.tensor import X64_RULE, TensorDesc
 
 Sizes = Mapping[str, int]
@@ -64,6 +64,7 @@ class NetworkFunction(Bindable):
 
     Args:
         network: the network.
+        free: the name of each dimension of an input, None for one whose size is fixed.
 
     Raises `DmlError` if an input or output has a type that no memory holds.
     """
@@ -71,8 +72,8 @@ class NetworkFunction(Bindable):
     c_name = "ONNX"
     is_one: ClassVar[bool] = False
 
-    def __init__(self, network: Any):
-        self.network = network
+    def __init__(self, network: Any, free: Mapping[str, Sequence[str | None]] = {}):
+        self.network, self.free = network, free
         self._points = list(_points_of(network))
 
     @property
@@ -119,10 +120,24 @@ class NetworkFunction(Bindable):
         ]
 
     def describe(self) -> str:
-        """Return the types and sizes of inputs and outputs, without weights."""
-        tensors = [p.tensors[0].shown() for p in self._points if p.output]
-        inputs = [p.tensors[0].shown() for p in self._points if p.name in self.network.inputs]
-        return f"{', '.join(inputs)} -> {', '.join(tensors)}"
+        """Return the names, types and sizes of inputs and outputs, without weights.
+
+        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`.
+        """
+        inputs = [self.shown(p) for p in self._points if p.name in self.network.inputs]
+        outputs = [self.shown(p) for p in self._points if p.output]
+        return f"{', '.join(inputs)} -> {', '.join(outputs)}"
+
+    def shown(self, point: BindPoint) -> str:
+        """Return the name, type and sizes of an input or an output."""
+        (tensor,) = point.tensors
+        names = self.free.get(point.name) or [None] * len(tensor.sizes)
+        sizes = [
+            str(size) if name is None else f"{name or '?'}={size}"
+            for name, size in zip(names, tensor.sizes, strict=True)
+        ]
+        kind, _, rest = tensor.shown().partition("[")
+        return f"{point.name} {kind}[{','.join(sizes)}{rest[rest.index(']') :]}"
 
 
 def _points_of(network: Any) -> Iterator[BindPoint]:
@@ -192,15 +207,29 @@ class NetworkFile:
         shapes = {**shapes, **overrides.shapes}
         key = tuple((tensor, tuple(sizes)) for tensor, sizes in sorted(shapes.items()))
         if key not in self._loaded:
-            function = NetworkFunction(self._network(overrides, shapes))
+            function = self._function(overrides, shapes)
             self._loaded[key] = function, _memory(name, function)
         return self._loaded[key]
 
-    def _network(self, overrides: Overrides, shapes: Mapping[str, Sequence[int]]) -> Any:
+    def _function(
+        self, overrides: Overrides, shapes: Mapping[str, Sequence[int]]
+    ) -> NetworkFunction:
         from dml_jax.onnx import free_sizes, load_onnx
+        from dml_jax.onnx.model import free_names
 
-        inputs, names = free_sizes(self.path, overrides.names, overrides.denotations, shapes)
-        network = load_onnx(self.path, inputs, names, overrides.fallback)
+        free = free_names(self.path)
+        # Shapes of the model come before its own names; the caller's have to agree with each other.
+        bound = shapes.keys() - overrides.shapes.keys()
+        inputs, names = free_sizes(
+            self.path, overrides.names, overrides.denotations, shapes, settled=bound
+        )
+        try:
+            network = load_onnx(self.path, inputs, names, overrides.fallback)
+        except DmlError as error:
+            left = _left_at_1(free, inputs, {*overrides.names}, {*shapes})
+            if left is None or not any(map(_is_of_sizes, error.faults)):
+                raise
+            raise DmlError([*error.faults, left]) from None
         faults = []
         for output, kind in network.output_types.items():
             sizes = list(kind.shape or ())
@@ -209,7 +238,52 @@ class NetworkFile:
                 faults.append(Fault("", f"the output '{output}'", rule, list(shapes[output])))
         if faults:
             raise DmlError(faults)
-        return network
+        return NetworkFunction(network, free)
+
+
+UNSET = "free dimensions"
+"""The field of the fault that says which free dimensions have no size from the caller."""
+
+
+def _left_at_1(
+    free: Mapping[str, Sequence[str | None]],
+    inputs: Mapping[str, Sequence[int]],
+    named: Set[str],
+    shaped: Set[str],
+) -> Fault | None:
+    """Return the fault that names the free dimensions of size 1, None where there are none.
+
+    Args:
+        free: the name of each dimension of an input, None for one whose size is fixed.
+        inputs: the sizes of these inputs.
+        named: the free dimensions whose sizes the caller gives.
+        shaped: the inputs whose sizes the caller gives.
+    """
+    lines, value = [], []
+    for name, dims in free.items():
+        sizes = inputs.get(name, [])
+        pairs = zip(dims, sizes, strict=False)
+        left = [d for d, size in pairs if d is not None and size == 1 and d not in named]
+        if left and name not in shaped:
+            listed = ", ".join(d or "without a name" for d in left)
+            by_name = "-f NAME:SIZE or " if any(left) else ""
+            value += left
+            subject = f"free dimension{'s' * (len(left) > 1)} {listed}"
+            verb, object_ = ("have", "them") if len(left) > 1 else ("has", "it")
+            lines.append(
+                f"{subject} of '{name}' {verb} size 1: set {object_} with {by_name}-b {name}:SIZES"
+            )
+    if not lines:
+        return None
+    return Fault("", UNSET, Sentence("; ".join(lines)), list(dict.fromkeys(value)))
+
+
+def _is_of_sizes(fault: Fault) -> bool:
+    """Return whether other sizes could cure a fault."""
+    if fault.operator or (isinstance(fault.rule, Sentence) and "refuses" in fault.rule):
+        return True
+    words = ("size", "shape", "dimension", "element", "rank")
+    return any(word in fault.rule or word in fault.field for word in words)
 
 
 def _memory(title: str, function: NetworkFunction) -> dict[str, Resource]:

@@ -146,11 +146,15 @@ def parse_resource(name: str, value: Any, folder: Path) -> Resource:
 
 @dataclass(frozen=True)
 class Values:
-    """Initial values: their type, their bytes, and the function that makes them."""
+    """Initial values: their type, their bytes, and the function that makes them.
+
+    `shape` is that of the array in a .npy file.
+    """
 
     data_type: TensorDataType
     size: int  # bytes
     make: Callable[[], np.ndarray]
+    shape: tuple[int, ...] | None = None
 
 
 def _resample_size(value: Any) -> tuple[int, int, int]:
@@ -347,7 +351,7 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> Values:
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
     make = functools.partial(_read_npy, path, stored, array.shape)
-    return Values(stored, array.nbytes, make)
+    return Values(stored, array.nbytes, make, array.shape)
 
 
 def _read_npy(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.ndarray:

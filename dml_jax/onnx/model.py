@@ -1,6 +1,6 @@
 """Reads ONNX models: from files, bytes or protos, with sizes that are fixed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ def free_sizes(
     free_dimensions: Mapping[str, int],
     denotations: Mapping[str, int] = {},
     shapes: Mapping[str, Sequence[int]] = {},
+    settled: Collection[str] = (),
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Return `input_shapes` and `free_dimensions` that give size 1 to what has no size.
 
@@ -88,8 +89,10 @@ def free_sizes(
         free_dimensions: the sizes of some free dimensions, by name.
         denotations: the sizes of free dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs; others have the sizes of their dimensions.
+        settled: the inputs whose shapes may differ from the sizes of free dimensions.
 
-    Raises `DmlError` for a denotation or an input that the model has not.
+    Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
+    free dimension give two sizes to one dimension.
     """
     graph = _parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
@@ -109,6 +112,8 @@ def free_sizes(
     for name, value in values.items():
         dims = value.type.tensor_type.shape.dim
         if name in shapes:
+            if name not in settled:
+                _expect_agreement(expect, name, dims, shapes[name], free_dimensions)
             found[name] = list(shapes[name])
         elif not all(is_fixed(d) for d in dims):
             found[name] = [
@@ -117,8 +122,41 @@ def free_sizes(
                 else denotations.get(d.denotation, free_dimensions.get(d.dim_param, 1))
                 for d in dims
             ]
-    names = {d.dim_param: 1 for d in every if d.dim_param}
-    return found, {**names, **free_dimensions}
+    expect.check()
+    # `found` has the sizes of these, which may be others than those of their names.
+    known = {d.dim_param for d in every if d.denotation in denotations}
+    dims_of = (value.type.tensor_type.shape.dim for n, value in values.items() if n in settled)
+    known |= {d.dim_param for dims in dims_of for d in dims}
+    return found, {name: size for name, size in free_dimensions.items() if name not in known}
+
+
+def _expect_agreement(
+    expect: Expect, name: str, dims: Sequence[Any], sizes: Sequence[int], free: Mapping[str, int]
+) -> None:
+    """Expect that the sizes of an input are those that the names of its dimensions have."""
+    for k, (d, size) in enumerate(zip(dims, sizes, strict=False)):
+        if not is_fixed(d) and d.dim_param in free:
+            wanted = int(free[d.dim_param])
+            rule = f"have size {wanted} in dimension {k}, as free_dimensions (-f) says of "
+            rule += f"'{d.dim_param}'"
+            got = Unquoted(f"{list(sizes)} of input_shapes (-b)")
+            expect(int(size) == wanted, f"the input '{name}'", rule, got)
+
+
+def free_names(model: Any) -> dict[str, list[str | None]]:
+    """Return the name of each dimension of the inputs: None for a fixed one, "" without a name.
+
+    `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
+    are left out.
+    """
+    graph = _parsed(model)[0].graph
+    initialized = {tensor.name for tensor in graph.initializer}
+    found: dict[str, list[str | None]] = {}
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name not in initialized and not all(map(is_fixed, dims)):
+            found[value.name] = [None if is_fixed(d) else d.dim_param for d in dims]
+    return found
 
 
 def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
@@ -153,6 +191,8 @@ def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
     if not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"
         raise DmlError([Fault("", "model", rule, Unquoted(with_article(type(model))))])
+    if not bytes(model[:1]):
+        raise DmlError([Fault("", where, "be an ONNX model", Unquoted("an empty file"))])
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(bytes(model))
@@ -216,6 +256,7 @@ def _type(
             if is_fixed(d):
                 rule = f"have size {d.dim_value} in dimension {k}, as the model says"
                 expect(sizes[k] == d.dim_value, where, rule, sizes[k])
+        _expect_agreement(expect, value.name, dims, sizes, free)
     else:
         sizes = []
         for k, d in enumerate(dims):

@@ -202,6 +202,12 @@ class Network:
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
+        for place, given in (("inputs", inputs), ("weights", weights)):
+            known = self.inputs if place == "inputs" else self.weights
+            first = next(iter(known), "name")
+            rule = f"be a dict, {{{first!r}: array}}"
+            expect(isinstance(given, Mapping), place, rule, shown_array(given))
+        expect.check()
         for name in inputs:
             rule = f"name an input{nearest(name, self.inputs)}"
             expect(name in self.inputs, "inputs", rule, name)

@@ -338,7 +338,7 @@ class Translation:
             if all(kind is None or kind.is_empty for kind in node.types) and any(node.types):
                 results: Sequence[Any] = [None] * len(node.types)
             elif translator is None:
-                raise node.refusal("op type", "have an operator of DirectML", node.op_type)
+                raise _no_operator(node)
             else:
                 results = _listed(translator(node))
                 if results[0] is NotImplemented:
@@ -354,7 +354,8 @@ class Translation:
                 if results:
                     return results
             except DmlError as error:
-                faults = [*faults, *error.faults]
+                known = {str(fault) for fault in faults}
+                faults = [*faults, *(f for f in error.faults if str(f) not in known)]
         elif has_plain(node, domain_of(proto.domain)):
             self.curable.append(label_of(proto))
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -408,7 +409,7 @@ class Translation:
         opsets = {**self._opsets, domain_of(proto.domain): node.version}
         body = body_of(node.schema, proto, node.inputs, opsets)
         if body is None:
-            raise node.refusal("op type", "have an operator of DirectML", node.op_type)
+            raise _no_operator(node)
         scope: Scope = {}
         self._call(body, proto, node.inputs, scope)
         return [scope.get(name) for name in proto.output]
@@ -536,6 +537,12 @@ _RANDOM = {
     "RandomUniform",
     "RandomUniformLike",
 }
+
+
+def _no_operator(node: Node) -> DmlError:
+    """Return the error that DirectML has no operator for an op type."""
+    text = f"{node.op_type} has no operator of DirectML"
+    return node.refusal("op type", Sentence(text), node.op_type)
 
 
 def _listed(results: Any) -> Sequence[Any]:

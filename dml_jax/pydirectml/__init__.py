@@ -11,11 +11,14 @@ Choices, where PyDirectML crashes, reads foreign memory or loses a value:
 - A tensor that is not FLOAT32 is bound from an array of its own type, or from numbers that its type
   holds; float32 data of another 32-bit type are bits, as in PyDirectML. A result has the type of
   its tensor.
-- Inputs are matched by position, and checked. Outputs are those that `build` was given, in any
-  order.
+- Inputs are matched by position; an input in the place of another is refused. Outputs are those
+  that `build` was given, in any order.
 - An error is a `PyDirectMLError`, which is a `DmlError` and, as in PyDirectML, a `RuntimeError`.
   An argument of another type raises `TypeError`.
 """
+
+import sys
+from typing import Any, NoReturn
 
 from dml_jax.pydirectml.arguments import (
     PyDirectMLError,
@@ -145,3 +148,24 @@ _FLAT = (
 )
 for _enumeration in _FLAT:
     globals().update(_enumeration.__members__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise `AttributeError`, which names the function of dml_jax where PyDirectML has none."""
+    text = f"module {__name__!r} has no attribute {name!r}"
+    other = elsewhere(name)
+    module: Any = sys.modules[__name__]
+    if other:
+        raise AttributeError(f"{text} ({other})")
+    raise AttributeError(text, name=name, obj=module)
+
+
+def elsewhere(name: str) -> str:
+    """Return where a function is that DirectML's users look for in PyDirectML; "" for others."""
+    from dml_jax import facts
+
+    if name == "matmul":
+        return "PyDirectML has none; gemm multiplies matrices"
+    if name in facts.functions() and name not in __all__:
+        return f"PyDirectML has none; port the program to dml_jax.{name}"
+    return ""

@@ -90,7 +90,8 @@ class Binding:
 
     @checked
     def __init__(self, expr: Expression, data: Any) -> None:
-        self._desc = expr._there.desc
+        self._source = expr._there
+        self._desc = self._source.desc
         self._data = _bytes_of(self._desc, data)
 
 
@@ -123,7 +124,7 @@ class Model:
 
     _graph: graph.Graph
     _outputs: list[graph.Expression]
-    _count: int  # the inputs that programs bind
+    _indices: dict[Any, int]  # of the inputs that programs bind, by their places in the graph
     _programs: dict[Any, "_Program"]
 
     def __init__(self) -> None:
@@ -134,7 +135,7 @@ class Model:
         made = object.__new__(cls)
         made._graph = builder._graph.build(outputs, only_read=True)
         made._outputs, made._programs = outputs, {}
-        made._count = max(builder._inputs, default=-1) + 1
+        made._indices = {e.source: index for index, e in builder._inputs.items()}
         made._program(builder._device)
         return made
 
@@ -147,8 +148,9 @@ class Model:
     def _compute(
         self, device: Device, inputs: Sequence[Binding | None], outputs: Sequence[Any]
     ) -> list[TensorData]:
-        if len(inputs) > self._count:
-            rule = f"be at most {self._count}, the model's inputs"
+        count = max(self._indices.values(), default=-1) + 1
+        if len(inputs) > count:
+            rule = f"be at most {count}, the model's inputs"
             raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
         bound = []
         for name, desc in zip(self._graph.input_names or (), self._graph.inputs, strict=True):
@@ -157,6 +159,12 @@ class Model:
             if binding is None:
                 got = Unquoted("nothing")
                 raise refuse("Device.compute", f"inputs[{index}]", "be bound", got)
+            other = self._index_of(binding)
+            if other not in (None, index):
+                got = Unquoted(f"graph input {other}")
+                raise refuse(
+                    "Device.compute", f"inputs[{index}]", f"be of graph input {index}", got
+                )
             if not _alike(binding._desc, desc):
                 rule = f"be of graph input {index}, {desc!r}"
                 raise refuse("Device.compute", f"inputs[{index}]", rule, binding._desc)
@@ -173,6 +181,12 @@ class Model:
             chosen.append(places.index(place))
         results = self._program(device)(bound)
         return [TensorData._of(results[i], self._outputs[i].desc) for i in chosen]
+
+    def _index_of(self, binding: Binding) -> int | None:
+        """Return the index of the graph input that is bound; None for other expressions."""
+        bound = binding._source
+        is_own = bound.builder is self._outputs[0].builder
+        return self._indices.get(bound.source) if is_own else None
 
 
 def _alike(a: tensor.TensorDesc, b: tensor.TensorDesc) -> bool:

@@ -1,10 +1,8 @@
 """Run programs that import `pydirectml`."""
 
 import importlib
-import itertools
 import os
 import sys
-import traceback
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,17 +44,31 @@ def _show(error: BaseException) -> None:
     """Print the traceback of a program without the lines that run it.
 
     The lines of this package are left out too where the error is about the program's arguments.
+    The program's own `sys.excepthook` has its say.
     """
-    shown = traceback.TracebackException.from_exception(error)
-    is_usage = isinstance(error, PyDirectMLError) or str(error).startswith("pydirectml.")
-    part: traceback.TracebackException | None = shown
+    part: BaseException | None = error
     while part is not None:
-        lines = itertools.dropwhile(_is_own, part.stack)
-        kept = [line for line in lines if not (is_usage and _is_own(line))]
-        part.stack = traceback.StackSummary.from_list(kept)
+        is_usage = isinstance(part, PyDirectMLError) or str(part).startswith(_STARTS)
+        part.__traceback__ = _trimmed(part.__traceback__, is_usage)
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
-    print("".join(shown.format()), end="", file=sys.stderr)
+    sys.excepthook(type(error), error, error.__traceback__)
 
 
-def _is_own(line: traceback.FrameSummary) -> bool:
-    return line.filename.startswith(str(Path(__file__).parents[1]))
+_STARTS = ("pydirectml.", "module 'dml_jax.pydirectml' has no")  # of errors about its arguments
+
+
+def _trimmed(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
+    """Return a traceback without the first steps in this package, or without all of them."""
+    listed = []
+    while steps is not None:
+        if not _is_own(steps) or (listed and not is_usage):
+            listed.append(steps)
+        steps = steps.tb_next
+    made = None
+    for step in reversed(listed):
+        made = types.TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return made
+
+
+def _is_own(step: types.TracebackType) -> bool:
+    return step.tb_frame.f_code.co_filename.startswith(str(Path(__file__).parents[1]))

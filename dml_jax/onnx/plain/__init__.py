@@ -11,6 +11,7 @@ import jax
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.onnx.integers import checked
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
@@ -39,14 +40,17 @@ def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
 
 
 def has_plain(node: Node, domain: str) -> bool:
-    """Return whether a plain function computes a node."""
+    """Return whether a plain function computes a node, 64-bit integers in 32 bits included."""
     function = plain_of(domain, node.op_type, node.version)
     if function is None:
         return False
     try:
-        return bool(plain_types(node, function))
+        kinds, _ = plain_types(node, function)
+        for index, kind in enumerate(kinds):
+            _ = kind and checked(node, index, kind)
     except DmlError:
         return False
+    return True
 
 
 def listed(results: Any) -> Sequence[Any]:
