@@ -621,6 +621,8 @@ def _tensor_desc(
     """Return the description of an array that is broadcast to `target`, in the sizes `fitted`."""
     if fitted is not None and isinstance(array, Expression):
         return _with_sizes(_tensor_desc(array, dtype, shape, target, None), fitted)
+    if fitted is not None and isinstance(array, _NUMBERS):
+        return _tensor_desc(array, dtype, (1,) * len(fitted), fitted, None)
     if fitted is not None:
         return TensorDesc(TensorDataType.of_dtype(dtype), fitted)
     desc = array.desc if isinstance(array, Expression) else None

@@ -75,8 +75,9 @@ class Convolution(_Convolving, op="CONVOLUTION"):
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return a bias of one number for each channel with the input's rank."""
         bias, x = sizes.get("bias_tensor"), sizes["input_tensor"] or ()
-        is_fitted = bias is not None and len(bias) == 1 and len(x) > 2
-        return Fitted({"bias_tensor": (1, *bias, *(1 for _ in x[2:]))} if is_fitted else {})
+        if bias is None or len(bias) != 1 or len(x) < 3:
+            return Fitted()
+        return Fitted({"bias_tensor": (1, *bias, *(1 for _ in x[2:]))})
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
