@@ -675,3 +675,42 @@ def test_64_bits_are_said_once_with_both_cures():
     assert len(caught.value.faults) == 1
     assert "turn them on" in str(caught.value)
     assert "x.astype('int32') converts" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: wrong.slice(X, [0, 0, 3, 0], [2, 8, 2, 6], [1, 1, 1, 1]),
+            "keep InputWindowOffsets[2] + InputWindowSizes[2] at most 4 (InputTensor.Sizes[2]), got",
+        ),
+        (
+            lambda: wrong.one_hot(np.zeros((4, 1), np.int32), jnp.ones((1, 1), jnp.float32), 5, 1),
+            "expected ValuesTensor.Sizes to keep product(ValuesTensor.Sizes) at least 2, got 1",
+        ),
+        (
+            lambda: dml_jax.Gather(
+                input_tensor=TensorDesc("FLOAT32", [2, 3]),
+                indices_tensor=TensorDesc("UINT32", [1, 4]),
+                output_tensor=TensorDesc("FLOAT32", [5, 3]),
+                axis=0,
+                index_dimensions=1,
+            ),
+            "OutputTensor.Sizes to be [4, 3] (ones may stand in front), got [5, 3]",
+        ),
+    ],
+)
+def test_a_formula_is_said_as_a_sentence(call: Callable[[], Any], message: str):
+    with pytest.raises(DmlError) as caught:
+        call()
+    assert message in str(caught.value)
+
+
+def test_gather_of_other_ranks_is_a_node_of_a_graph():
+    builder = dml_jax.GraphBuilder()
+    table = builder.input_tensor("table", TensorDesc("FLOAT32", [5, 4]))
+    places = builder.input_tensor("places", TensorDesc("INT32", [2, 3]))
+    graph = builder.build(dml_jax.gather(table, places, 0))
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    indices = np.array([[0, 1, 2], [3, 4, 0]], np.int32)
+    np.testing.assert_array_equal(graph(x, indices), np.take(x, indices, 0))
