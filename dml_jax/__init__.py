@@ -64,7 +64,8 @@ def __getattr__(name: str) -> Any:
     elif name in _of("facts").functions():
         value = getattr(_of("functional"), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = "" if name.startswith("_") else _of("names").attribute_hint(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value
 

@@ -212,7 +212,7 @@ def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
     """
     rule = f"be a list{of}"
     if isinstance(values, Set):
-        rule += ", in order: [2, 1] where C++ has {2, 1}"
+        rule += " such as [2, 1] (the set {2, 1} of Python has no order)"
     elif not isinstance(values, (str, bytes, Mapping, enum.Enum)):
         try:
             return tuple(values)

@@ -28,14 +28,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax import facts
+from dml_jax import facts, remedies
 from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.descriptor import Descriptor
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted, items_of, nearest
+from dml_jax.errors import DmlError, Fault, Unquoted, items_of
 from dml_jax.fields import Array, Field
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.operator import OPERATORS, FusedActivation, Operator
+from dml_jax.operator import OPERATORS, Fitted, FusedActivation, Operator
 from dml_jax.tensor import TensorDesc, is_array, shown_array
 
 _KEPT_MAX = 4096  # calls of one function
@@ -90,7 +90,9 @@ class _Call:
         op: the operator.
         places: the argument of each array, in the order of the operator's inputs.
         types: the type in which a Python number is taken there, None for arrays.
-        targets: the sizes to which each array is broadcast, None where it has them.
+        targets: the sizes to which each array is broadcast, None where it has them; then it takes
+            the sizes of the operator's input.
+        result: the sizes of each result, None where they are those of the operator's outputs.
         rounded: which outputs are rounded to bfloat16; None where no bfloat16 takes part.
         returned: makes what the function returns of the results; None where they are that already.
     """
@@ -101,14 +103,16 @@ class _Call:
         places: Sequence[Place],
         types: Sequence[np.dtype | None],
         targets: Sequence[tuple[int, ...] | None],
+        result: tuple[int, ...] | None,
         rounded: tuple[bool, ...] | None,
         returned: Callable[[Any], Any] | None,
+        is_fitted: bool,
     ):
-        self.op, self.places, self.types = op, places, types
+        self.op, self.places, self.types, self.result = op, places, types, result
         self.targets, self.rounded, self.returned = tuple(targets), rounded, returned
         whole = [(number, None) for number in range(len(places))]
         self.in_order = [*places] == whole and set(types) <= {None}
-        self.is_direct = rounded is None and set(targets) <= {None}
+        self.is_direct = rounded is None and set(targets) <= {None} and not is_fitted
 
     def __call__(
         self, positional: Sequence[Any], named: Mapping[str, Any], graph: GraphBuilder | None = None
@@ -124,6 +128,10 @@ class _Call:
             results = op(*arrays)
         elif any(isinstance(array, Expression) for array in arrays):
             results = op(*map(_reinterpreted, arrays, op.inputs))
+            if self.result is not None and op.returns_tuple:
+                results = tuple(r.reinterpret(self.result) for r in results)
+            elif self.result is not None:
+                results = results.reinterpret(self.result)
         else:
             results = self._spread(arrays)
         return results if self.returned is None else self.returned(results)
@@ -137,7 +145,10 @@ class _Call:
             values.append(value if item is None else value[item])
         builder = next((v.builder for v in values if isinstance(v, Expression)), graph)
         paths = [path for path, _, _ in self.op.tensors(output=False)]
-        ranks = [tensor.dimension_count for tensor in self.op.inputs]
+        ranks = [
+            tensor.dimension_count if target is None else len(target)
+            for tensor, target in zip(self.op.inputs, self.targets, strict=True)
+        ]
         for value, dtype, path, rank in zip(values, self.types, paths, ranks, strict=True):
             if dtype is None:
                 yield value
@@ -150,7 +161,7 @@ class _Call:
         if not all(is_plain(array) and not is_deleted(array) for array in arrays):
             found = map(unusable, [self.op.c_name] * len(paths), paths, arrays)
             raise DmlError(fault for fault in found if fault)
-        return _spread_call(self.op, self.targets, self.rounded, *arrays)
+        return _spread_call(self.op, self.targets, self.rounded, self.result, *arrays)
 
 
 def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
@@ -160,21 +171,27 @@ def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
     return value.reinterpret(tensor.sizes, tensor.strides)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), inline=True)
-def _spread_call(op: Operator, targets: Any, rounded: Any, *arrays: Any) -> Any:
-    """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3), inline=True)
+def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: Any) -> Any:
+    """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16.
+
+    The arrays take the ranks of the operator's inputs, and the results take `sizes`, if any.
+    """
     inputs = []
     for array, target, tensor in zip(arrays, targets, op.inputs, strict=True):
         if rounded is not None and array.dtype == _BFLOAT16:
             array = array.astype(tensor.dtype)
-        inputs.append(array if target is None else jnp.broadcast_to(array, target))
+        array = array if target is None else jnp.broadcast_to(array, target)
+        inputs.append(array if array.shape == tensor.sizes else array.reshape(tensor.sizes))
     results = op(*inputs)
-    if rounded is None or not any(rounded):
+    if sizes is None and not any(rounded or ()):
         return results
     made = results if op.returns_tuple else (results,)
     made = tuple(
-        r.astype(_BFLOAT16) if narrow else r for r, narrow in zip(made, rounded, strict=True)
+        r.astype(_BFLOAT16) if narrow else r
+        for r, narrow in zip(made, rounded or (False,) * len(made), strict=True)
     )
+    made = made if sizes is None else tuple(r.reshape(sizes) for r in made)
     return made if op.returns_tuple else made[0]
 
 
@@ -255,9 +272,12 @@ class _Family:
             return self.signature.bind(*positional, **named).arguments
         except TypeError as error:
             text = str(error)
+            if "missing" in text:
+                text += remedies.along_axes(self.name)
             for name in named:
                 if name not in self.defaults:
-                    text = f"got an unexpected argument {name!r}{nearest(name, self.defaults)}"
+                    hint = remedies.of_argument(self.name, name, self.defaults)
+                    text = f"got an unexpected argument {name!r}{hint}"
             raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
     def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> _Call:
@@ -279,11 +299,11 @@ class _Family:
                 try:
                     fields, origins = self._fields_of(operator, arguments)
                     return self._described(operator, fields, origins, places)
-                except _LacksError as error:
-                    refusals.append(error)
                 except DmlError as error:
-                    refusals.insert(sum(not isinstance(r, _LacksError) for r in refusals), error)
-        raise DmlError(refusals[0].faults) from None
+                    refusals.append(error)
+        is_refused = [r for r in refusals if not isinstance(r, _LacksError)]
+        best = min(is_refused or refusals[:1], key=lambda error: len(error.faults))
+        raise DmlError(best.faults) from None
 
     def _chooses_type(self, given: Mapping[str, Any]) -> bool:
         return "output_data_type" in self.defaults and "output_data_type" not in given
@@ -345,6 +365,9 @@ class _Family:
         places: Mapping[str, int | str],
     ) -> _Call:
         inputs, values = _split_inputs(operator, fields)
+        remedies.check_constant(
+            operator.c_name, {f.name: f.c_name for f in operator.fields}, values
+        )
         types = _number_types(operator, inputs, values)
         is_narrow = _BFLOAT16 in map(_dtype, _flat(inputs)) or _BFLOAT16 in types.values()
         is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
@@ -352,12 +375,15 @@ class _Family:
             rule = "be no bfloat16, which is computed as FLOAT32: its bits are others"
             raise DmlError([Fault(operator.c_name, "the type", rule, Unquoted("bfloat16"))])
         targets = _broadcast(operator, inputs, values)
-        make = functools.partial(_made, operator, inputs, values, types, targets)
+        fitted = _fitted(operator, inputs, values, targets)
+        values = {**values, **fitted.attributes}
+        make = functools.partial(_made, operator, inputs, values, types, targets, fitted.sizes)
         rounded = None
         if is_narrow:
             op, rounded = _in_float32(make, inputs, values)
         else:
             op = make(_BFLOAT16)
+        remedies.check_64_bits(op, _flat(inputs))
         at: list[Place] = []
         sizes: list[Any] = []
         taken: list[Any] = []
@@ -371,7 +397,8 @@ class _Family:
                 wanted = targets.get(name)
                 sizes.append(None if wanted == _shape(array) else wanted)
                 taken.append(types[name] if isinstance(array, _NUMBERS) else None)
-        return _Call(op, at, taken, sizes, rounded, self._returned(op))
+        returned, is_fitted = self._returned(op), fitted.sizes != {}
+        return _Call(op, at, taken, sizes, fitted.result, rounded, returned, is_fitted)
 
     def _returned(self, op: Operator) -> Callable[[Any], Any] | None:
         """Return what makes a named tuple of the results, with None for one that is left out."""
@@ -486,7 +513,9 @@ def _number_types(
     types: dict[str, np.dtype] = {}
     for name in numbers:
         alike = operator.fields_of_type(name)
+        only = operator.only_type_of(name)
         found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
+        found = found if only is None else [only.dtype]
         if not found:
             f = next(f for f in operator.fields if f.name == name)
             rule = "be an array, or another argument (numbers have no type of their own)"
@@ -516,16 +545,51 @@ def _broadcast(
     return targets
 
 
+def _fitted(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    targets: Mapping[str, tuple[int, ...]],
+) -> Fitted:
+    """Return how single arrays of other ranks than the operator's are fitted to these."""
+    sizes = {n: targets.get(n, _shape(v)) for n, v in inputs.items() if not isinstance(v, tuple)}
+    plain = {n: python.index(v) if _is_integer(v) else v for n, v in values.items()}
+    return operator.fitted(sizes, plain)
+
+
 def _made(
     operator: type[Operator],
     inputs: Mapping[str, Any],
     values: Mapping[str, Any],
     types: Mapping[str, np.dtype],
     targets: Mapping[str, tuple[int, ...]],
+    fitted: Mapping[str, tuple[int, ...]],
     narrow: np.dtype,
 ) -> Operator:
     """Return the operator of arrays and attributes, with the type `narrow` for bfloat16."""
     rank = next((len(_shape(a) or ()) for a in _flat(inputs) if _shape(a) is not None), 0)
+    paths = [
+        path for f in operator.fields if f.name in inputs for path, _ in _paths(f, inputs[f.name])
+    ]
+    lists = operator.spatial_lists()
+    try:
+        return _inferred(operator, inputs, values, types, targets, fitted, narrow, rank)
+    except DmlError as error:
+        spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
+        faults = remedies.of_lists(operator.c_name, error.faults, spatial, rank - 2)
+        raise DmlError(remedies.cured(faults, paths, rank)) from None
+
+
+def _inferred(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    types: Mapping[str, np.dtype],
+    targets: Mapping[str, tuple[int, ...]],
+    fitted: Mapping[str, tuple[int, ...]],
+    narrow: np.dtype,
+    rank: int,
+) -> Operator:
     fields: dict[str, Any] = {}
     for f in operator.fields:
         if f.name not in inputs:
@@ -537,7 +601,8 @@ def _made(
             ones = (1,) * len(targets.get(f.name, (1,) * rank))
             shape = ones if isinstance(array, _NUMBERS) else array.shape
             try:
-                descs.append(_tensor_desc(array, dtype, shape, targets.get(f.name)))
+                target, sizes = targets.get(f.name), fitted.get(f.name)
+                descs.append(_tensor_desc(array, dtype, shape, target, sizes))
             except DmlError as error:
                 raise DmlError(error.moved(operator.c_name, path)) from None
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
@@ -547,9 +612,19 @@ def _made(
 
 
 def _tensor_desc(
-    array: Any, dtype: Any, shape: tuple[int, ...], target: tuple[int, ...] | None
+    array: Any,
+    dtype: Any,
+    shape: tuple[int, ...],
+    target: tuple[int, ...] | None,
+    fitted: tuple[int, ...] | None,
 ) -> TensorDesc:
-    """Return the description of an array that is read with the sizes `target`."""
+    """Return the description of an array that is broadcast to `target`, in the sizes `fitted`."""
+    if fitted is not None and isinstance(array, Expression):
+        return _with_sizes(_tensor_desc(array, dtype, shape, target, None), fitted)
+    if fitted is not None and isinstance(array, _NUMBERS):
+        return _tensor_desc(array, dtype, (1,) * len(fitted), fitted, None)
+    if fitted is not None:
+        return TensorDesc(TensorDataType.of_dtype(dtype), fitted)
     desc = array.desc if isinstance(array, Expression) else None
     if target is None or target == shape:
         return desc or TensorDesc(TensorDataType.of_dtype(dtype), shape)
@@ -559,6 +634,16 @@ def _tensor_desc(
         return TensorDesc(TensorDataType.of_dtype(dtype), target, strides)
     total = desc.total_tensor_size_in_bytes
     return desc.replace(sizes=target, strides=strides, total_tensor_size_in_bytes=total)
+
+
+def _with_sizes(desc: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:
+    """Return the description of the same elements in other sizes."""
+    more = len(sizes) - desc.dimension_count
+    if more == 0 or desc.strides is None:
+        return desc if desc.sizes == sizes else desc.replace(sizes=sizes)
+    if sizes != (1,) * more + desc.sizes:
+        return desc  # no strides read these elements in such sizes; the rank is refused
+    return desc.replace(sizes=sizes, strides=(0,) * more + desc.strides)
 
 
 def _strides_of_broadcast(
@@ -590,7 +675,8 @@ def _in_float32(
     except DmlError as error:
         if np.dtype(np.float32) in map(_dtype, _flat(inputs)):
             rule = "be of one type with the others (bfloat16 and FLOAT32 are not promoted)"
-            raise DmlError([Fault(op.c_name, error.field, rule, error.value)]) from None
+            got = Unquoted("bfloat16") if error.value == "FLOAT16" else error.value
+            raise DmlError([Fault(op.c_name, error.field, rule, got)]) from None
         is_asked = values.get("output_data_type") is not None
         return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)
     pairs = zip(op.outputs, half.outputs, strict=True)
@@ -600,8 +686,11 @@ def _in_float32(
 
 
 def _normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """Return attributes with an integer as a list of one, and axes that count from the start."""
-    result = dict(values)
+    """Return attributes with lists for integers, and axes that count from the start.
+
+    An integer stands for each spatial dimension, in a list of these, and else for a list of one.
+    """
+    result, spatial = dict(values), operator.spatial_lists()
     if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
         sizes, first = values["output_sizes"], operator.outputs_of()[0]
         is_listed = sizes is None or not _is_integer(sizes)
@@ -613,7 +702,8 @@ def _normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) 
         if value is None or f.tensor:
             continue
         if isinstance(f.kind, Array):
-            items = [value] if _is_integer(value) else _listed(operator, f.c_name, value)
+            count = max(rank - 2, 1) if f.name in spatial else 1
+            items = [value] * count if _is_integer(value) else _listed(operator, f.c_name, value)
             result[f.name] = tuple(_axis(v, rank) for v in items) if f.name == "axes" else items
         elif f.name == "axis":
             result[f.name] = _axis(value, rank)

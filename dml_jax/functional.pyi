@@ -770,7 +770,7 @@ def gather(
     input: Given[Value],
     indices: Given[Value],
     axis: int,
-    index_dimensions: int,
+    index_dimensions: int | None = None,
 ) -> Value:
     """Reads slices along an axis."""
 

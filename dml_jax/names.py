@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import jax
 
 from dml_jax import facts
+from dml_jax.errors import nearest
 
 LIBRARIES = ("function", "DirectMLX", "ONNX", "JAX", "PyTorch")
 
@@ -114,3 +115,15 @@ def call_of(function: str) -> str:
 def _in_full(word: str) -> str:
     """Return `word` with its module in full: `jax.numpy.sum` for `jnp.sum`."""
     return next((long + word[len(s) :] for s, long in _SHORT.items() if word.startswith(s)), word)
+
+
+def attribute_hint(name: str) -> str:
+    """Return what `dml_jax` has in place of an attribute that it lacks, for its message, or ""."""
+    word = plain(name)
+    for library in ("JAX", "PyTorch", "ONNX", "DirectMLX"):
+        for operator, own in names().items():
+            if word in (plain(other.rpartition(".")[2]) for other in own[library]):
+                is_class = name[:1].isupper()
+                found = facts.class_name_of(operator) if is_class else own["function"][0]
+                return f" (dml_jax.{found}; `dml-jax operators {name}`)"
+    return nearest(name, facts.names_of_classes() if name[:1].isupper() else facts.functions())

@@ -135,9 +135,9 @@ def test_the_lowest_version_is_made():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"key": None}, "given.KeyTensor"),
-        ({"value": None}, "given.ValueTensor"),
-        ({"stacked_key_value": drawn(B, L, N, 2, D)}, "given.KeyTensor"),
+        ({"key": None}, "KeyTensor to be given, or"),
+        ({"value": None}, "ValueTensor to be given, or"),
+        ({"stacked_key_value": drawn(B, L, N, 2, D)}, "KeyTensor to be given, or"),
         ({"mask": np.ones(B, np.int32)}, "MaskType"),
         ({"past_key": PAST["past_key"]}, "PastValueTensor to be given"),
         ({"past_sequence_lengths": np.ones(B, np.int32)}, "PastKeyTensor to be given"),

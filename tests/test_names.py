@@ -1,10 +1,12 @@
 """The names of operators elsewhere are there, and mean these operators."""
 
 import importlib
+import re
 from typing import Any
 
 import pytest
 
+import dml_jax
 from dml_jax import facts, functional
 from dml_jax.graph import OperatorNode
 from dml_jax.names import in_jax, names, search
@@ -124,3 +126,19 @@ def test_the_names_of_onnx_mean_these_operators():
             wrong[name] = made
     assert wrong == {}
     assert len(right) > 0.9 * len(own & set(of_onnx()))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("softmax", "(dml_jax.activation_softmax; `dml-jax operators softmax`)"),
+        ("sum", "(dml_jax.reduce; `dml-jax operators sum`)"),
+        ("where", "(dml_jax.if_; `dml-jax operators where`)"),
+        ("Conv", "(dml_jax.Convolution; `dml-jax operators Conv`)"),
+        ("Reduc", "(did you mean 'Reduce'?)"),
+        ("_zzz", "has no attribute '_zzz'"),
+    ],
+)
+def test_a_name_of_another_library_leads_to_the_operator(name: str, hint: str):
+    with pytest.raises(AttributeError, match=re.escape(hint) + "$"):
+        getattr(dml_jax, name)

@@ -305,8 +305,11 @@ def test_bfloat16_is_computed_in_float32():
     ("call", "message"),
     [
         (lambda x: dml_jax.max_pooling(x, [3, 9]), r"WindowSize\[1\] to span at most 5"),
-        (lambda x: dml_jax.max_pooling(x, 3), r"DimensionCount to be 2 .* got 1$"),
-        (lambda x: convolve(x, x, strides=[1]), r"DimensionCount to be 2 .* got 1$"),
+        (
+            lambda x: dml_jax.max_pooling(x, [3]),
+            r"WindowSize to have 2 elements, one for each spatial dimension, got \[3\]$",
+        ),
+        (lambda x: convolve(x, x, strides=[1]), r"Strides to have 2 elements, .* got \[1\]$"),
         (lambda x: convolve(x, x, group_count=2), r"FilterTensor.Sizes\[1\] to be 1"),
         (
             lambda x: dml_jax.average_pooling(x, [1, 1], [2, 2], [], [], "ab", True),

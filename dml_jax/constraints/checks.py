@@ -213,9 +213,19 @@ def _check_holds(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
             bind_names(data, view, index)
             if not evaluate(data["holds"], view):
                 path, rule, value = _explained(data, view, index)
-                expect(False, path, rule, value)
+                expect(False, *_of_lists(path, rule, value, view))
     finally:
         view.let = {}
+
+
+def _of_lists(path: str, rule: str, value: Any, view: View) -> tuple[str, str, Any]:
+    """Return a fault of a count as one of the first list that is counted and given."""
+    name = next((name for name in view.lists_of(path) if view.is_given(name)), None)
+    wanted = re.match(r"be (\d+)(.*)", rule)
+    if name is None or wanted is None:
+        return path, rule, value
+    each = ", one for each spatial dimension" if rule.endswith(" - 2)") else ""
+    return name, f"have {wanted[1]} elements{each}{wanted[2]}", list(view[name])
 
 
 def _explained(data: Any, view: View, index: int) -> tuple[str, str, Any]:
@@ -237,13 +247,47 @@ def _explained(data: Any, view: View, index: int) -> tuple[str, str, Any]:
             ((path, value),) = places(ast.unparse(parts[1]), view)
             low, high = (value_of(part, view) for part in (parts[0], parts[2]))
             return path, f"be in [{low}, {high}] ({ast.unparse(parts[2])})", value
-        left, right = (value_of(part, view) for part in (parts[0], parts[-1]))
-        node = next(n for n in ast.walk(tree) if isinstance(n, ast.expr) and _is_path(n))
-        paths = [n for n in ast.walk(parts[0]) if isinstance(n, ast.expr) and _is_path(n)]
-        path = ast.unparse(paths[0] if paths else node)
-        path = re.sub(r"\[[^\]]*:[^\]]*\]$", "", path)
-        return path, f"make {text} true (its left side is {_shown(left)})", _shown(right)
+        if len(parts) == 2:
+            return _in_words(tree, view)
     return root_of(text), f"make {text} true", _plain("false")
+
+
+def _in_words(tree: ast.Compare, view: View) -> tuple[str, str, Any]:
+    """Return (path, rule, value) of a comparison whose left side is no path and which is false."""
+    left, right = (value_of(part, view) for part in (tree.left, tree.comparators[0]))
+    text, limit = ast.unparse(tree.left), ast.unparse(tree.comparators[0])
+    nodes = [n for n in ast.walk(tree.left) if isinstance(n, ast.expr) and _is_path(n)]
+    called = {n.func for n in ast.walk(tree.left) if isinstance(n, ast.Call)}
+    paths = [ast.unparse(n) for n in nodes if n not in called]
+    leading = re.fullmatch(r"product\((\w+)\.Sizes\[:.*- ?(\w+)\]\)", text)
+    if leading is not None and right == 1:
+        tensor, count = view[leading[1]], evaluate(leading[2], view)
+        first = tensor.Sizes[: tensor.DimensionCount - count]
+        d, size = next((d, size) for d, size in enumerate(first) if size != 1)
+        rule = f"be 1: dimensions before the last {count} ({leading[2]}) do not count"
+        return f"{leading[1]}.Sizes[{d}]", rule, size
+    own = re.fullmatch(r"stripped\((\w+)\.Sizes\)", text)
+    if own is not None:
+        rule = f"be {list(right)} (ones may stand in front)"
+        return f"{own[1]}.Sizes", rule, list(view[own[1]].Sizes)
+    given = re.findall(r"given\((\w+)\)", text)
+    if len(given) > 1:
+        rule = f"be given, or {_listed(given[1:])}: exactly one of them"
+        return given[0], rule, left
+    if given:
+        rule = f"be {'given' if right else 'left out'} ({'' if right else 'unless '}{limit})"
+        return given[0], rule, _plain("a tensor" if left else "nothing")
+    if isinstance(tree.left, ast.BinOp) and isinstance(tree.left.op, ast.Mod):
+        by = ast.unparse(tree.left.right)
+        rule = f"be a multiple of {value_of(tree.left.right, view)} ({by})"
+        return paths[0], rule, value_of(tree.left.left, view)
+    text = re.sub(
+        r"len\(stripped\((\w+)\.Sizes\)\)", r"(dimensions of \1 after leading ones)", text
+    )
+    word = _OPERATORS[type(tree.ops[0])].removeprefix("be").strip() or "equal to"
+    origin = "" if limit == str(right) else f" ({limit})"
+    path = re.sub(r"\[[^\]]*:[^\]]*\]$", "", paths[0])
+    return path, f"keep {text} {word} {_shown(right)}{origin}", _shown(left)
 
 
 def _shown(value: Any) -> Any:

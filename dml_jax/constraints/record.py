@@ -28,6 +28,7 @@ class Record:
         self.where: Mapping[str, Any] = data.get("where", {})
         self.levels: Mapping[str, str] = data.get("levels", {})
         self.reads = frozenset(self._reads())
+        self.subject = root_of(data[self.kind]) if isinstance(data[self.kind], str) else ""
 
     def __repr__(self) -> str:
         return f"Record({self.data})"
@@ -94,6 +95,9 @@ class Record:
         CHECKS[self.kind](self.data, view, expect, wrong)
 
 
+# Records of one list are checked whatever another of these says about it.
+_OF_ELEMENTS = ("least", "nonzero", "unique", "range")
+
 # Records that say more about a single field come first: later ones rely on it.
 _ORDER = ["at_least_one", "given", "least", "nonzero", "unique", "length", "range", "equal", "type"]
 
@@ -121,6 +125,7 @@ def check(
         level: the feature level.
     """
     undecided: list[tuple[Record, Exception]] = []
+    of_elements: set[Aspect] = set()
     for record in records:
         if not record.holds_at(level):
             continue
@@ -129,7 +134,9 @@ def check(
             names -= {aspect_of(record.data["size"])[0]}
         if any(not view.is_known(name) for name in names):
             continue
-        if any(is_wrong(wrong, root, aspect) for root, aspect in record.reads):
+        is_of_elements = record.kind in _OF_ELEMENTS
+        own = of_elements & {(record.subject, "")} if is_of_elements else set()
+        if any(is_wrong(wrong - own, root, aspect) for root, aspect in record.reads):
             continue
         before = len(expect.faults)
         try:
@@ -141,7 +148,9 @@ def check(
             undecided.append((record, error))
         for fault in expect.faults[before:]:
             root, aspect = aspect_of(fault.field)
-            wrong |= {(name, aspect) for name in (root, *view.lists_of(root))}
+            found = {(name, aspect) for name in (root, *view.lists_of(root))} - wrong
+            of_elements |= found if is_of_elements else set()
+            wrong |= found
     if undecided and not expect.faults and not wrong:
         record, error = undecided[0]
         raise TypeError(f"{expect.operator}: {record} cannot be checked") from error

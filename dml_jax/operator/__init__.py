@@ -8,10 +8,12 @@ finds faults, `inference` finds outputs that follow from the inputs, and `base` 
 from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, operator_type
 from dml_jax.operator.declaration import Rule, rule
 from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.inference import Fitted, with_rank
 from dml_jax.operator.typical import typical_sizes
 
 __all__ = [
     "OPERATORS",
+    "Fitted",
     "FusedActivation",
     "Operator",
     "Rule",
@@ -19,4 +21,5 @@ __all__ = [
     "operator_type",
     "rule",
     "typical_sizes",
+    "with_rank",
 ]

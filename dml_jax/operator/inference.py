@@ -1,7 +1,10 @@
 """Describe an operator by its inputs: its outputs follow."""
 
 import functools
+import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from dml_jax.constraints import View, solve_sizes, solve_types
@@ -11,6 +14,29 @@ from dml_jax.errors import NOTHING, DmlError, Fault, nearest
 from dml_jax.fields import Choice, Field
 from dml_jax.operator.checks import NEWEST, Checked
 from dml_jax.tensor import TensorDesc
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """How a function fits its arrays to the ranks of an operator; every field keeps its order.
+
+    Attributes:
+        sizes: the sizes of each fitted input, by field.
+        attributes: the attributes that change with the ranks.
+        result: the sizes of each result of the function; None leaves those of the outputs.
+    """
+
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    result: tuple[int, ...] | None = None
+
+
+def with_rank(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return sizes with as many ones in front as give `rank`; the first are multiplied if more."""
+    first = len(sizes) - rank + 1
+    if first > 1:
+        return (math.prod(sizes[:first]), *sizes[first:])
+    return (1,) * (rank - len(sizes)) + tuple(sizes)
 
 
 class Inferred(Checked):
@@ -61,6 +87,39 @@ class Inferred(Checked):
             attributes: the other arguments of the function by field.
         """
         return {}
+
+    @classmethod
+    def fitted(
+        cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any]
+    ) -> Fitted:
+        """Return how functions fit arrays of other ranks, after they are broadcast.
+
+        Args:
+            sizes: the sizes of each array by field, None for a number.
+            attributes: the other arguments of the function by field.
+
+        Raises `DmlError` where ranks and attributes contradict each other.
+        """
+        return Fitted()
+
+    @classmethod
+    @functools.cache
+    def spatial_lists(cls) -> frozenset[str]:
+        """Return the lists with one element for each dimension after batch and channels."""
+        rules = (
+            r"(?P<count>\w+) == \w+\.DimensionCount - 2",
+            r"InputTensor\.DimensionCount == (?P<count>\w+) \+ 2",
+        )
+        found = (re.fullmatch(r, c.get("holds", "")) for r in rules for c in cls.constraints)
+        counts = {match["count"] for match in found if match}
+        return frozenset(f.name for f in cls.fields if f.count in counts)
+
+    @classmethod
+    @functools.cache
+    def only_type_of(cls, name: str) -> TensorDataType | None:
+        """Return the one type that a tensor field may have, None where there are several."""
+        types = {t for rows in cls.support.groups.values() for row in rows for t in row.types[name]}
+        return types.pop() if len(types) == 1 else None
 
     @classmethod
     @functools.cache

@@ -1,6 +1,7 @@
 """Operators that map the elements at one place of several tensors."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -9,7 +10,7 @@ from jax import lax
 
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
-from dml_jax.operator import Operator
+from dml_jax.operator import Fitted, Operator, with_rank
 from dml_jax.tensor import TensorDesc
 
 
@@ -244,11 +245,13 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
     Gradient: that of the formulas; the square root's at V' = 0 counts as 0.
 
     Fields:
-        input_parameters_tensor: the parameters.
+        input_parameters_tensor: the parameters. Functions take parameters of every rank, with
+            moments and a gradient of the same sizes.
         input_first_moment_tensor: the mean of gradients; 0 before the first step.
         input_second_moment_tensor: the mean of squared gradients; 0 before the first step.
         gradient_tensor: the gradient of what is minimised.
-        training_step_tensor: the number of the step, UINT32 of sizes 1.
+        training_step_tensor: the number of the step, UINT32 of sizes 1. Functions also take an
+            integer, and an array of rank 0.
         output_parameters_tensor, output_first_moment_tensor, output_second_moment_tensor: the
             updated tensors; each may be the memory of any input but `training_step_tensor`.
         learning_rate: the size of a step.
@@ -265,6 +268,20 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
             "epsilon": 1e-8,
         },
     )
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return parameters of any one shape in rank 4, and the step as one element."""
+        step = sizes["training_step_tensor"] or ()
+        found = {"training_step_tensor": with_rank((), 4)} if math.prod(step) == 1 else {}
+        own = {name: s for name, s in sizes.items() if name != "training_step_tensor"}
+        first = own["input_parameters_tensor"]
+        is_one_shape = set(own.values()) == {first}  # else the descriptor says which disagree
+        for name, given in own.items():
+            shape = (first or ()) if given is None else given
+            if is_one_shape or len(shape) < 4:
+                found[name] = with_rank(shape, 4)
+        return Fitted(found, result=first if is_one_shape else None)
 
     @classmethod
     def domain(cls, field: str) -> tuple[float, float]:

@@ -1,12 +1,12 @@
 """Operators that convolve: CONVOLUTION, and two of integers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import convolution
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Fitted, Operator, rule, typical_sizes
 from dml_jax.operators.windowed import Windowed, least_sizes
 from dml_jax.tensor import TensorDesc
 
@@ -59,7 +59,7 @@ class Convolution(_Convolving, op="CONVOLUTION"):
     Fields:
         filter_tensor: FORWARD: {output channels, C / group_count, spatial...}; BACKWARD:
             {C, output channels / group_count, spatial...}.
-        bias_tensor: {1, output channels, 1...}.
+        bias_tensor: {1, output channels, 1...}; functions also take {output channels}.
         mode: CROSS_CORRELATION, or CONVOLUTION, which mirrors the filter.
         direction: FORWARD, or BACKWARD for the transpose.
         start_padding, end_padding: the zeros before and behind each spatial dimension of the input;
@@ -70,6 +70,14 @@ class Convolution(_Convolving, op="CONVOLUTION"):
     """
 
     typical_attributes = ({"mode": "CROSS_CORRELATION", "output_padding": [0, 0]},)
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return a bias of one number for each channel with the input's rank."""
+        bias, x = sizes.get("bias_tensor"), sizes["input_tensor"] or ()
+        if bias is None or len(bias) != 1 or len(x) < 3:
+            return Fitted()
+        return Fitted({"bias_tensor": (1, *bias, *(1 for _ in x[2:]))})
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:

@@ -8,7 +8,7 @@ import jax
 
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import indexing
-from dml_jax.operator import Operator
+from dml_jax.operator import Fitted, Operator, with_rank
 from dml_jax.tensor import TensorDesc
 
 
@@ -92,8 +92,35 @@ class Gather(_Gather, op="GATHER"):
     Fields:
         axis: the dimension of the input that indices name.
         index_dimensions: the number of dimensions of the indices, from the last one, that count;
-            those before have the size 1. Choice: 0 and the rank are accepted.
+            those before have the size 1. Choice: 0 and the rank are accepted. Functions count all
+            where it is left out; then, and where ranks differ, the result is that of `jnp.take`.
     """
+
+    @classmethod
+    def fitted(
+        cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any]
+    ) -> Fitted:
+        """Return arrays of other ranks with ones in front; then the result has `take`'s sizes."""
+        x, indices = sizes["input_tensor"], sizes["indices_tensor"] or ()
+        axis, count = attributes["axis"], attributes["index_dimensions"]
+        if not x or type(axis) is not int:
+            return Fitted()  # the descriptor says what is wrong, as below
+        own, is_asked = len(indices), count is not None
+        count = count if is_asked else own
+        if type(count) is not int or not 0 <= count <= own:
+            return Fitted()
+        places = next((d for d, size in enumerate(x) if size != 1), len(x))
+        if is_asked and own == len(x) and count - 1 <= places:
+            return Fitted()  # as DirectML has it
+        if not -len(x) <= axis < len(x):
+            rule = f"be in [{-len(x)}, {len(x) - 1}]"
+            raise DmlError([Fault(cls.c_name, "Axis", rule, axis)])
+        axis %= len(x)
+        result = (*x[:axis], *indices[own - count :], *x[axis + 1 :])
+        rank = max(len(x), own, len(result))
+        fitted = {"input_tensor": with_rank(x, rank), "indices_tensor": with_rank(indices, rank)}
+        changed = {"axis": axis + rank - len(x), "index_dimensions": count}
+        return Fitted(fitted, changed, result)
 
     @property
     def _sizes(self) -> Sequence[int]:

@@ -123,7 +123,8 @@ class Reduce(_OverAxes, op="REDUCE"):
         input_tensor: the tensor to reduce.
         output_tensor: the input's sizes, with 1 for each of `axes`; of its type, but for ARGMAX
             and ARGMIN, which give an integer type of the support table.
-        axes: the dimensions to reduce: one or more, each once, in any order.
+        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
+            where the list is empty or left out.
 
     Source: DML_REDUCE_OPERATOR_DESC.
     """
@@ -165,7 +166,8 @@ class Argmax(_Arg, op="ARGMAX"):
     Fields:
         input_tensor: the tensor to search.
         output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
-        axes: the dimensions to reduce: one or more, each once, in any order.
+        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
+            where the list is empty or left out.
         axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
 
     Source: DML_ARGMAX_OPERATOR_DESC.

@@ -93,8 +93,8 @@ class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1"):
     `y[i] = exp(x[i]) / sum(exp(x[k]) for every k)`, computed as
     `exp(x[i] - max(x)) / sum(exp(x[k] - max(x)))`, which does not overflow.
 
-    Choices: NaN or infinity among the elements that belong together, or -infinity alone, makes all
-    of them NaN.
+    Choices: elements that belong together become NaN if they hold NaN or +infinity, or only
+    -infinity.
 
     Gradient: `y * (dy - sum(y * dy))`.
     """
@@ -121,8 +121,8 @@ class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1"):
 
     `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
 
-    Choices: the page prints the numbers of HARDMAX1 as its examples; the formula rules. NaN or
-    infinity among the elements that belong together, or -infinity alone, makes all of them NaN. The
+    Choices: the page prints the numbers of HARDMAX1 as its examples; the formula rules.
+    Elements that belong together become NaN if they hold NaN or +infinity, or only -infinity. The
     sum is in FLOAT64; a result nearer to 0 than 2^-53 becomes 0.
 
     Gradient: `dy - exp(y) * sum(dy)`.

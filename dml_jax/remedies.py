@@ -1,0 +1,120 @@
+"""What helps against the mistakes of a function's caller: faults with a cure, and hints."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jax.core import Tracer
+
+from dml_jax.arrays import is_plain
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.operator import Operator
+from dml_jax.tensor import X64_RULE, needs_x64, shown_array
+
+_ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
+_SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
+_INSTEAD = {"learning_rate": " (for a schedule, use learning_rate=1 and scale the change)"}
+
+
+def of_argument(function: str, name: str, known: Iterable[str]) -> str:
+    """Return the hint about an argument that a function lacks; "" where there is none."""
+    if name in ("axis", "axes", "keepdims") and function in _ALONG_AXES:
+        return along_axes(function)
+    return _SQUEEZE if name == "keepdims" else nearest(name, known)
+
+
+def along_axes(function: str) -> str:
+    """Return the hint about a function of two tensors which is a reduction elsewhere, or ""."""
+    name = _ALONG_AXES.get(function)
+    return f' (along axes: dml_jax.reduce(x, "{name}", axes))' if name else ""
+
+
+def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Raise `DmlError` where an attribute is traced.
+
+    Args:
+        operator: the operator, as messages name it.
+        fields: the name of each field in messages.
+        values: the attributes by field.
+    """
+    faults = []
+    for name, value in values.items():
+        traced = next((v for v in _items(value) if isinstance(v, Tracer)), None)
+        if traced is not None:
+            rule = f"be a constant: attributes cannot be traced{_INSTEAD.get(name, '')}"
+            got = Unquoted(f"a traced {shown_array(traced)}")
+            faults.append(Fault(operator, fields.get(name, name), rule, got))
+    if faults:
+        raise DmlError(faults)
+
+
+def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
+    """Raise `DmlError` where an array of 64 bits meets a JAX without such types."""
+    faults = []
+    for (path, _, tensor), array in zip(op.tensors(output=False), arrays, strict=True):
+        if is_plain(array) and needs_x64(tensor.data_type):
+            less = tensor.dtype.name.replace("64", "32")
+            rule = f"{X64_RULE.removesuffix(')')}; or x.astype({less!r}) converts)"
+            faults.append(Fault(op.c_name, f"{path}.DataType", rule, tensor.data_type.shown()))
+    if faults:
+        raise DmlError(faults)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def of_lists(
+    operator: str, faults: Iterable[Fault], lists: Mapping[str, Any], count: int
+) -> list[Fault]:
+    """Return the faults, with those about lengths as faults of the caller's own lists.
+
+    Args:
+        operator: the operator, as messages name it.
+        faults: the faults of the descriptor, which may be about lists that were filled in.
+        lists: what the caller gave, by field, for one element for each spatial dimension.
+        count: the number of spatial dimensions.
+    """
+    found = list(faults)
+    rule = f"have {count} elements, one for each spatial dimension"
+    lengths = [f for f in found if "counts both)" in f.rule or f.rule.startswith(rule)]
+    listed = {name: v for name, v in lists.items() if isinstance(v, (list, tuple)) and v}
+    own = [Fault(operator, n, rule, list(v)) for n, v in listed.items() if len(v) != count]
+    return [*(f for f in found if f not in lengths), *own] if lengths and own else found
+
+
+def cured(faults: Iterable[Fault], inputs: Collection[str], rank: int) -> Iterator[Fault]:
+    """Yield the faults of a function's call, with what its caller can do about them.
+
+    Args:
+        faults: the faults of the descriptor.
+        inputs: the paths of the arrays.
+        rank: the rank of the first array, up to which axes may count from the end.
+    """
+    for fault in faults:
+        root, _, aspect = fault.field.partition(".")
+        is_input, rule = root in inputs, fault.rule
+        if re.fullmatch(r"Axis|Axes\[\d+\]", fault.field) and type(fault.value) is int and rank:
+            both = f"be in [{-rank}, {rank - 1}]"
+            rule = re.sub(r"^be (an integer )?in \[0, \d+\]", both, rule)
+        elif is_input and aspect in ("DataType", "dtype"):
+            rule = _of_type(rule, str(fault.value))
+        elif is_input and aspect == "DimensionCount" and fault.value == 0:
+            rule += " (x.reshape(1) has rank 1)"
+        elif fault.field == "FilterTensor.Sizes[1]":
+            rule += " (images are NCHW)"
+        yield replace(fault, rule=rule)
+
+
+def _of_type(rule: str, got: str) -> str:
+    """Return a rule about an array's type with the conversion that keeps most."""
+    if got == "bool":
+        return "be one that DirectML has (x.astype('uint8') converts)"
+    if not rule.startswith("be one of "):
+        return rule
+    allowed = rule.removeprefix("be one of ").split(", ")
+    kind = got.rstrip("0123456789")
+    like = (f"{kind}32", "FLOAT32", "INT32", *allowed)
+    best = next(name for name in like if name in allowed)
+    return f"{rule} (x.astype('{best.lower()}') converts)"
