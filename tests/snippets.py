@@ -70,6 +70,10 @@ def _run_plain(name: str, block: str, session: dict[str, Any]) -> None:
 def _run_command(name: str, command: str, expected: str) -> None:
     words = shlex.split(command)
     assert words[0] == "dml-jax", (name, command)
-    shown = CliRunner().invoke(cli, words[1:]).output.replace(name_of(devices()[0]), "cpu:0")
+    shown = (
+        CliRunner(env={"COLUMNS": None})
+        .invoke(cli, words[1:])
+        .output.replace(name_of(devices()[0]), "cpu:0")
+    )
     same = doctest.OutputChecker().check_output(expected, shown, OPTIONS)
     assert same, f"{name}: {command}\n{shown}"

@@ -44,7 +44,7 @@ def little_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner(env={"COLUMNS": None}).invoke(cli, ["bench", *words])
 
 
 # The cells.
@@ -419,7 +419,7 @@ def test_a_model_s_dispatchables_are_measured(name: str, monkeypatch: pytest.Mon
     model = ROOT / "examples" / "models" / "pixel_shuffle.json"
     monkeypatch.chdir(model.parent)
     words = ["bench", "--model", name, "--json", "--seconds", "0.001"]
-    result = CliRunner().invoke(cli, words, input=model.read_text())
+    result = CliRunner(env={"COLUMNS": None}).invoke(cli, words, input=model.read_text())
     assert result.exit_code == 0, result.output
     names = {c["operator"] for c in json.loads(result.stdout)["cells"]}
     assert names == set(load_model(model).dispatchables)

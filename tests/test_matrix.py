@@ -122,7 +122,7 @@ def test_fused_softmax_of_a_product():
     rows = Gemm.infer(**square(1), **NONE, fused_activation=ActivationSoftmax.fused())
     assert rows.minimum_feature_level.suffix == "6_1"
     np.testing.assert_allclose(rows(a[:1], a[:1]).sum(-1), 1, rtol=1e-6)
-    with pytest.raises(DmlError, match="product"):
+    with pytest.raises(DmlError, match="dimensions before the last 2"):
         Gemm.infer(**square(2), **NONE, fused_activation=ActivationSoftmax.fused())
     with pytest.raises(DmlError, match=r"FusedActivation.Axes\[1\] to be in \[0, 2\].*got 3"):
         Gemm.infer(**square(2), **NONE, fused_activation=ActivationSoftmax1.fused(axes=[1, 3]))

@@ -261,8 +261,7 @@ def _in_words(tree: ast.Compare, view: View) -> tuple[str, str, Any]:
     paths = [ast.unparse(n) for n in nodes if n not in called]
     leading = re.fullmatch(r"product\((\w+)\.Sizes\[:.*- ?(\w+)\]\)", text)
     if leading is not None and right == 1:
-        tensor, count = view[leading[1]], evaluate(leading[2], view)
-        first = tensor.Sizes[: tensor.DimensionCount - count]
+        count, first = evaluate(leading[2], view), evaluate(text[len("product(") : -1], view)
         d, size = next((d, size) for d, size in enumerate(first) if size != 1)
         rule = f"be 1: dimensions before the last {count} ({leading[2]}) do not count"
         return f"{leading[1]}.Sizes[{d}]", rule, size
