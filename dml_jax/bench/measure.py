@@ -90,11 +90,8 @@ class Bench:
     def __init__(
         self, device: Any, seconds: float, ways: Sequence[str] = WAYS[:1], arithmetic: bool = False
     ):
-        self.device = device
-        self.seconds = seconds
-        self.ways = ways
-        self.arithmetic = arithmetic
-        self.data = Data(device)
+        self.device, self.seconds, self.data = device, seconds, Data(device)
+        self.ways, self.arithmetic = ways, arithmetic
         self._copies: dict[TensorDataType, tuple[Contender, int]] = {}
         self._peaks: dict[TensorDataType, float] = {}
 

@@ -107,19 +107,11 @@ def programs(
     alone = whole_program(function)
     sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
-
-    def shapes(tensors: Sequence[TensorDesc]) -> tuple[Any, ...]:
-        make = jax.ShapeDtypeStruct
-        return tuple(make(tuple(t.sizes), t.dtype, sharding=sharding) for t in tensors)
-
-    xs, outs = shapes(inputs), shapes(outputs)
+    shape = functools.partial(jax.ShapeDtypeStruct, sharding=sharding)
+    xs, outs = (tuple(shape(tuple(t.sizes), t.dtype) for t in ts) for ts in (inputs, outputs))
     # XLA writes to the donated memory because it is an argument, though nothing reads it.
-    donated = jax.jit(
-        lambda _, inputs: each_set(alone, inputs),
-        donate_argnums=0,
-        keep_unused=True,
-    ).lower([outs] * sets, [xs] * sets)
-    allocated = jax.jit(lambda *xs: alone(*xs)).lower(*xs)
+    all_sets = jax.jit(lambda _, xs: each_set(alone, xs), donate_argnums=0, keep_unused=True)
+    donated, allocated = all_sets.lower([outs] * sets, [xs] * sets), jax.jit(alone).lower(*xs)
     return Programs(donated.compile(), allocated.compile(), sets)
 
 

@@ -104,8 +104,7 @@ def interleaved(
         least: how many of each contender even after `seconds`.
         seconds: after these no further round begins.
         sample_seconds: a sample makes as many calls as last this long.
-        give_up: a contender slower than the fastest by this factor gets `least` samples, by three
-            times the factor two.
+        give_up: a contender slower than the fastest by this factor gets `least` samples.
         keep: contenders that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
@@ -124,8 +123,7 @@ def interleaved(
             dice.shuffle(order)
             for name in order:
                 slower = min(taken[name], default=0.0) / best if best else 0.0
-                enough = 2 if slower > 3 * give_up else least
-                if turn >= enough and slower > give_up and name not in keep:
+                if turn >= least and slower > give_up and name not in keep:
                     continue
                 contender, count = contenders[name], calls[name]
                 took, queued = contender.sample(turns, count)
@@ -136,10 +134,7 @@ def interleaved(
     finally:
         if collecting:
             gc.enable()
-    return {
-        name: _summary(taken[name], calls[name] * contender.sets, queueing[name])
-        for name, contender in contenders.items()
-    }
+    return {n: _summary(taken[n], calls[n] * c.sets, queueing[n]) for n, c in contenders.items()}
 
 
 def _calls_of_a_sample(contender: Contender, turns: Iterator[int], seconds: float) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 PEERS: dict[str, Any] = {
     "ELEMENT_WISE_ADD": lambda op: torch.add,

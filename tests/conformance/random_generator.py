@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 
 def _sequence(op: Any) -> Any:

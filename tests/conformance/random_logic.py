@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 
 def _truth(function: Callable[..., torch.Tensor]) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 ACTIVATIONS: dict[str, Callable[..., torch.Tensor]] = {
     "ACTIVATION_RELU": torch.relu,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 from conformance.random_matrix import activated, placed
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 
 def _over_axes(function: Callable[[torch.Tensor, int], torch.Tensor]) -> Any:
