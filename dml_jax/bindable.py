@@ -87,7 +87,7 @@ class Bindable:
 
         @property
         def __name__(self) -> str:
-            """By which JAX calls a program of it alone, and profiles show that."""
+            """The name of the program of `jax.jit` of it, which profiles show."""
             return self.c_name
 
     @functools.cached_property

@@ -81,7 +81,8 @@ def cells(
         operators: names, with or without DML_OPERATOR_; none stands for the representatives.
         types: names of data types; none stands for `TYPES`, or else the first that is accepted.
         mebibytes: sizes of the largest tensor, in MiB; none stands for `MEBIBYTES`.
-        variants, most_types: at most so many of each operator.
+        variants: at most so many of each operator.
+        most_types: at most so many of each operator.
 
     Raises `DmlError` for an operator that does not exist, or if no cell is left.
     """

@@ -4,8 +4,12 @@ float16 accumulates in float32 and is rounded once, at the end; integers wrap mo
 
 A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
 is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
-`reduce/primitive.py` chooses among these, in `_form`. `neighbours_merged` changes only the program
-of one operator alone on a GPU.
+On one CPU or GPU the program has `on`. Exports, explicit meshes and reductions over nothing have
+`plain`; for these and for several devices `_form` in `reduce/primitive.py` chooses.
+
+A call outside of a trace is one jitted program, in which the operator is alone. Within a trace the
+call is inlined, and the operator is not alone. On a CPU both programs have the same reduction.
+`neighbours_merged` changes it only alone on a GPU, where neighbouring axes are reduced.
 """
 
 import functools

@@ -1,4 +1,8 @@
-"""Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN."""
+"""Operators that combine the elements along axes into one: REDUCE, ARGMAX, ARGMIN.
+
+`lower` calls a function of `lowering/reduction.py`, whose docstring says which file has the program
+for each platform.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,10 @@
-"""Reductions on a CPU: columns by blocks that are combined elementwise, rows in one pass.
+"""Reductions on a CPU.
 
-XLA fuses both with what makes the input, and LLVM makes vectors of them; XLA's own reductions of
-columns take up to forty times as long.
+Columns, and rows of at most FUSED elements, go by blocks that are combined elementwise. Longer rows
+go in one pass, in pieces where they have more than PIECE elements. XLA fuses both with the program
+that makes the input, and LLVM makes vectors of them; XLA's own reductions of columns take up to
+forty times as long. With three or more cores `read_by_all_cores` puts exclusive ors around a large
+input, which cancel out and change no value.
 """
 
 import math
@@ -174,7 +177,9 @@ def rows_with_nan_flag(
 ) -> Any:
     """Return the reduction by `op` along the last axis, with a flag of NaN beside it.
 
-    Where `op` keeps NaN by itself, only short rows have the flag, which makes their loop better.
+    The flag is always an operand, since XLA fuses a reduction of two. Where `op` keeps NaN by
+    itself, the flag is x != x for rows of fewer than UNROLLED elements, whose loop it makes better,
+    and False for longer rows.
     """
 
     def rows(x: jax.Array) -> jax.Array:

@@ -1,9 +1,11 @@
 """Reductions on an NVIDIA GPU.
 
-XLA's own are as fast as the memory where they keep one array, but for short odd rows and signed
-integers. Of two arrays (a maximum and a sum beside it, an element and its index) they are up to
-fifty times slower: there a thread reads a short row at once; pieces of a long row are combined
-before XLA reduces them; and columns are windows, of each of which XLA makes a loop in one thread.
+XLA's own reductions are as fast as the memory where they keep one array, but for short odd rows and
+signed integers. Reductions of two arrays (a maximum and a sum beside it, an element and its index)
+are up to fifty times slower. `fold` has their form: up to AT_ONCE elements are combined at once; of
+a longer row up to PIECES pieces are combined elementwise, and one reduction does the rest, of
+complex numbers where both arrays have 32 bits. Longer columns are windows, of each of which XLA
+makes a loop in one thread. Up to LITTLE elements XLA reduces both arrays.
 """
 
 import functools
@@ -38,7 +40,7 @@ AT_ONCE = 24  # elements that one thread combines at once; more take long to com
 PIECES = 8  # pieces of a long row that are combined before they are reduced
 MANY = 2**17  # threads that fill the memory's bandwidth
 THREADS = 2**7  # threads that are launched together: results are a multiple, or each is tested
-SHORT_ROW = 2**7  # elements of an odd row whose elements XLA reads one by one
+ODD_ROW = 2**7  # elements of an odd row whose elements XLA reads one by one
 
 
 # One array.
@@ -48,7 +50,7 @@ def by_xla(own: Any, op: Callable[[Any, Any], Any], identity: Any, x: jax.Array,
     """Reduce by XLA's own `own`; short rows that are not aligned are cut, and combined by `op`."""
     runs = runs_of(x.shape, axes)
     n, is_row = runs[-1]
-    is_odd = is_row and AT_ONCE // 2 < n <= SHORT_ROW and n % 4 != 0 and x.dtype.itemsize <= 4
+    is_odd = is_row and AT_ONCE // 2 < n <= ODD_ROW and n % 4 != 0 and x.dtype.itemsize <= 4
     if x.size <= LITTLE or not is_odd:
         return restored(own(x, axes), axes)
     rows = (wide(x).reshape(-1, n),)

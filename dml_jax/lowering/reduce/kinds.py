@@ -1,4 +1,9 @@
-"""The kinds of reductions: what each means, and its form on a CPU and on an NVIDIA GPU."""
+"""The kinds of reductions: what each means, and its form on a CPU and on an NVIDIA GPU.
+
+On a CPU the form of more than LITTLE (2**15) elements is `cpu.fold` of a `Fold` that stands here;
+fewer elements have `plain`. On a GPU a kind that keeps one array is `gpu.by_xla`, XLA's own
+reduction but for short odd rows; a kind that keeps two is `gpu.fold` of a `Pair`.
+"""
 
 import functools
 import math
