@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import itertools
 import json
+import math
 import pickle
 import re
 import zlib
@@ -277,6 +279,47 @@ def test_round_trips(op_class: type[Operator]):
             assert twin.to_json() == op.to_json()
         with pytest.raises(AttributeError):
             setattr(op, op.fields[0].name, None)
+
+
+# Their pages leave the output's sizes to the caller.
+CHOSEN = {
+    "AVERAGE_POOLING_GRAD", "CONVOLUTION", "DIAGONAL_MATRIX", "DIAGONAL_MATRIX1",
+    "FILL_VALUE_CONSTANT", "FILL_VALUE_SEQUENCE", "FOLD", "MAX_UNPOOLING", "ONE_HOT",
+    "RANDOM_GENERATOR", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3", "RESAMPLE_GRAD",
+    "RESAMPLE_GRAD1", "ROI_ALIGN", "ROI_ALIGN1", "SLICE_GRAD",
+}  # fmt: skip
+ROOM = {"NONZERO_COORDINATES", "SLICE1"}  # an output may be smaller than the one that infer makes
+
+
+@pytest.mark.parametrize(
+    "op_class", [p for p in BUILT if p.id != "SPLIT"]
+)  # its outputs are a list
+def test_infer_makes_the_sizes_of_outputs(op_class: type[Operator]):
+    made, name = op_class.outputs_of(), op_class.short_name
+    for op in drawn(op_class)[:4]:
+        fields = {f.name: getattr(op, f.name) for f in op.fields if f not in made}
+        wanted = {f.name: t for f in made if (t := getattr(op, f.name)) is not None}
+        types = {field: tensor.data_type for field, tensor in wanted.items()}
+        infer = functools.partial(op_class.infer, **fields, outputs=wanted, output_data_type=types)
+        if name in CHOSEN:
+            first = next(iter(wanted))
+            twin = infer(output_sizes=getattr(op, first).sizes)
+            assert getattr(twin, first).sizes == getattr(op, first).sizes
+            continue
+        try:
+            twin = infer()
+        except DmlError as error:
+            pytest.fail(f"{name} wants a record or expected_sizes for its outputs: {error}")
+        for field, tensor in wanted.items():
+            found = getattr(twin, field).sizes
+            if name in ROOM:
+                assert math.prod(found) >= math.prod(tensor.sizes)
+            else:  # leading sizes of 1 are the caller's choice
+                assert _without_ones(found) == _without_ones(tensor.sizes)
+
+
+def _without_ones(sizes: Sequence[int]) -> list[int]:
+    return list(itertools.dropwhile(lambda size: size == 1, sizes))
 
 
 @pytest.mark.parametrize("op_class", BUILT)

@@ -335,7 +335,7 @@ An empty cell in the last column means that DirectMLX has no function for the op
 
 FILES: Mapping[str, Callable[[], str]] = {
     "dml_jax/__init__.pyi": package_stub,
-    "dml_jax/functional.pyi": functional_stub,
+    "dml_jax/functional/__init__.pyi": functional_stub,
     "dml_jax/operators/__init__.pyi": operators_stub,
     "docs/functions.md": table,
 }

@@ -1,0 +1,178 @@
+"""The arrays and attributes of a call: types of numbers, broadcast sizes, axes, ranks."""
+
+import contextlib
+import operator as python
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.enums import TensorDataType, is_bfloat16
+from dml_jax.errors import DmlError, Fault, items_of
+from dml_jax.fields import Array, Field
+from dml_jax.functional.keys import NUMBERS
+from dml_jax.graph import Expression
+from dml_jax.operator import Fitted, Operator
+from dml_jax.tensor import is_array, shown_array
+
+BFLOAT16 = np.dtype(jnp.bfloat16)
+
+
+def split_inputs(
+    operator: type[Operator], fields: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays by field, in the operator's order, and the other fields."""
+    inputs: dict[str, Any] = {}
+    values = dict(fields)
+    for f in operator.fields:
+        if f.tensor is None or f.tensor.output or f.name not in values:
+            continue
+        value = values.pop(f.name)
+        if value is None and f.optional:
+            continue
+        if f.is_array:
+            if is_array(value):  # or its slices would be taken
+                got = shown_array(value)
+                raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
+            value = _listed(operator, f.c_name, value)
+        for path, array in paths_of(f, value):
+            is_number = isinstance(array, NUMBERS) and not f.is_array
+            if not (is_number or is_array(array) or isinstance(array, Expression)):
+                rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+                raise DmlError([Fault(operator.c_name, path, rule, shown_array(array))])
+        inputs[f.name] = value
+    return inputs, values
+
+
+def paths_of(f: Field, value: Any) -> list[tuple[str, Any]]:
+    """Return (path, array) of each array of a field."""
+    if isinstance(value, tuple):
+        return [(f"{f.c_name}[{index}]", array) for index, array in enumerate(value)]
+    return [(f.c_name, value)]
+
+
+def arrays_of(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def flat(inputs: Mapping[str, Any]) -> list[Any]:
+    return [array for value in inputs.values() for array in arrays_of(value)]
+
+
+def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
+    try:
+        return items_of(values)
+    except DmlError as error:
+        raise DmlError(error.moved(operator.c_name, field)) from None
+
+
+def dtype_of(array: Any) -> Any:
+    """Return the type of an array or expression, None for a number."""
+    return getattr(array, "dtype", None)
+
+
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    """Return the sizes of an array or expression, None for a number."""
+    return getattr(array, "shape", None)
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        python.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, (bool, np.bool_))
+
+
+def _axis(value: Any, rank: int) -> Any:
+    """Return an axis that counts from the end as one that counts from the start."""
+    is_negative = _is_integer(value) and -rank <= python.index(value) < 0
+    return python.index(value) + rank if is_negative else value
+
+
+def types_of_numbers(
+    operator: type[Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, np.dtype]:
+    """Return the type in which each input that is a Python number is taken.
+
+    It is the type of the arrays whose type it must have, or else that of the first array.
+    """
+    numbers = [name for name, value in inputs.items() if isinstance(value, NUMBERS)]
+    if not numbers:
+        return {}
+    known = {name: dtype_of(arrays_of(v)[0]) for name, v in inputs.items() if arrays_of(v)}
+    chosen = values.get("output_data_type")
+    for f in operator.outputs_of():
+        if chosen is not None and not isinstance(chosen, Mapping):
+            known[f.name] = BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
+    types: dict[str, np.dtype] = {}
+    for name in numbers:
+        alike = operator.fields_of_type(name)
+        only = operator.only_type_of(name)
+        found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
+        found = found if only is None else [only.dtype]
+        if not found:
+            f = next(f for f in operator.fields if f.name == name)
+            rule = "be an array, or another argument (numbers have no type of their own)"
+            raise DmlError([Fault(operator.c_name, f.c_name, rule, inputs[name])])
+        types[name] = np.dtype(found[0])
+    return types
+
+
+def broadcast_targets(
+    operator: type[Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """Return the sizes to which each input that must agree with others in sizes is broadcast."""
+    targets: dict[str, tuple[int, ...]] = {}
+    known = {name: shape_of(array) for name, array in inputs.items()}
+    for name, sizes in operator.broadcast_sizes(known, values).items():
+        with contextlib.suppress(ValueError):  # the descriptor says which sizes disagree
+            if np.broadcast_shapes(known[name] or (), sizes) == sizes:
+                targets[name] = sizes
+    for names in operator.inputs_of_equal_sizes():
+        shapes = {n: shape_of(inputs[n]) or () for n in names if n in inputs}
+        if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], NUMBERS) for n in shapes):
+            continue
+        try:
+            targets |= dict.fromkeys(shapes, np.broadcast_shapes(*shapes.values()))
+        except ValueError:
+            continue  # the descriptor says which sizes disagree
+    return targets
+
+
+def fitted_ranks(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    targets: Mapping[str, tuple[int, ...]],
+) -> Fitted:
+    """Return how single arrays of other ranks than the operator's are fitted to these."""
+    sizes = {n: targets.get(n, shape_of(v)) for n, v in inputs.items() if not isinstance(v, tuple)}
+    plain = {n: python.index(v) if _is_integer(v) else v for n, v in values.items()}
+    return operator.fitted(sizes, plain)
+
+
+def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    """Return attributes with lists for integers, and axes that count from the start.
+
+    An integer stands for each spatial dimension, in a list of these, and else for a list of one.
+    """
+    result, spatial = dict(values), operator.spatial_lists()
+    if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
+        sizes, first = values["output_sizes"], operator.outputs_of()[0]
+        is_listed = sizes is None or not _is_integer(sizes)
+        path = f"{first.c_name}.Sizes"
+        listed = _listed(operator, path, sizes) if sizes is not None and is_listed else (sizes,)
+        result["output_sizes"] = None if sizes is None else listed
+    for f in operator.fields:
+        value = values.get(f.name)
+        if value is None or f.tensor:
+            continue
+        if isinstance(f.kind, Array):
+            count = max(rank - 2, 1) if f.name in spatial else 1
+            items = [value] * count if _is_integer(value) else _listed(operator, f.c_name, value)
+            result[f.name] = tuple(_axis(v, rank) for v in items) if f.name == "axes" else items
+        elif f.name == "axis":
+            result[f.name] = _axis(value, rank)
+    return result

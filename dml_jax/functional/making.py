@@ -1,0 +1,144 @@
+"""The operator of the arrays and attributes of a call, in FLOAT32 for bfloat16."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dml_jax import remedies
+from dml_jax.enums import TensorDataType, is_bfloat16
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.functional.inputs import BFLOAT16, dtype_of, flat, normalised, paths_of, shape_of
+from dml_jax.functional.keys import NUMBERS
+from dml_jax.graph import Expression
+from dml_jax.operator import Operator
+from dml_jax.tensor import TensorDesc
+
+
+def operator_of(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    types: Mapping[str, np.dtype],
+    targets: Mapping[str, tuple[int, ...]],
+    fitted: Mapping[str, tuple[int, ...]],
+    narrow: np.dtype,
+) -> Operator:
+    """Return the operator of arrays and attributes, with the type `narrow` for bfloat16."""
+    rank = next((len(shape_of(a) or ()) for a in flat(inputs) if shape_of(a) is not None), 0)
+    paths = [
+        path for f in operator.fields if f.name in inputs for path, _ in paths_of(f, inputs[f.name])
+    ]
+    lists = operator.spatial_lists()
+    try:
+        return _inferred(operator, inputs, values, types, targets, fitted, narrow, rank)
+    except DmlError as error:
+        spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
+        faults = remedies.of_lists(operator.c_name, error.faults, spatial, rank - 2)
+        raise DmlError(remedies.cured(faults, paths, rank)) from None
+
+
+def _inferred(
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    types: Mapping[str, np.dtype],
+    targets: Mapping[str, tuple[int, ...]],
+    fitted: Mapping[str, tuple[int, ...]],
+    narrow: np.dtype,
+    rank: int,
+) -> Operator:
+    fields: dict[str, Any] = {}
+    for f in operator.fields:
+        if f.name not in inputs:
+            continue
+        descs = []
+        for path, array in paths_of(f, inputs[f.name]):
+            dtype = types[f.name] if isinstance(array, NUMBERS) else array.dtype
+            dtype = narrow if dtype == BFLOAT16 else dtype
+            ones = (1,) * len(targets.get(f.name, (1,) * rank))
+            shape = ones if isinstance(array, NUMBERS) else array.shape
+            try:
+                target, sizes = targets.get(f.name), fitted.get(f.name)
+                descs.append(_tensor_desc(array, dtype, shape, target, sizes))
+            except DmlError as error:
+                raise DmlError(error.moved(operator.c_name, path)) from None
+        fields[f.name] = tuple(descs) if f.is_array else descs[0]
+    for name, value in normalised(operator, values, rank).items():
+        fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value
+    return operator.infer_from(**fields)
+
+
+def _tensor_desc(
+    array: Any,
+    dtype: Any,
+    shape: tuple[int, ...],
+    target: tuple[int, ...] | None,
+    fitted: tuple[int, ...] | None,
+) -> TensorDesc:
+    """Return the description of an array that is broadcast to `target`, in the sizes `fitted`."""
+    if fitted is not None and isinstance(array, Expression):
+        return _with_sizes(_tensor_desc(array, dtype, shape, target, None), fitted)
+    if fitted is not None and isinstance(array, NUMBERS):
+        return _tensor_desc(array, dtype, (1,) * len(fitted), fitted, None)
+    if fitted is not None:
+        return TensorDesc(TensorDataType.of_dtype(dtype), fitted)
+    desc = array.desc if isinstance(array, Expression) else None
+    if target is None or target == shape:
+        return desc or TensorDesc(TensorDataType.of_dtype(dtype), shape)
+    steps = desc.strides if desc and desc.strides else None
+    strides = _strides_of_broadcast(shape, target, steps)
+    if desc is None:
+        return TensorDesc(TensorDataType.of_dtype(dtype), target, strides)
+    total = desc.total_tensor_size_in_bytes
+    return desc.replace(sizes=target, strides=strides, total_tensor_size_in_bytes=total)
+
+
+def _with_sizes(desc: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:
+    """Return the description of the same elements in other sizes."""
+    more = len(sizes) - desc.dimension_count
+    if more == 0 or desc.strides is None:
+        return desc if desc.sizes == sizes else desc.replace(sizes=sizes)
+    if sizes != (1,) * more + desc.sizes:
+        return desc  # no strides read these elements in such sizes; the rank is refused
+    return desc.replace(sizes=sizes, strides=(0,) * more + desc.strides)
+
+
+def _strides_of_broadcast(
+    shape: Sequence[int], target: Sequence[int], steps: Sequence[int] | None
+) -> tuple[int, ...]:
+    """Return the strides by which memory of `shape` is read as `target`; `steps` are its own."""
+    strides, packed = [0] * len(target), 1
+    for d in range(1, len(shape) + 1):
+        step = packed if steps is None else steps[-d]
+        strides[-d] = 0 if shape[-d] == 1 and target[-d] != 1 else step
+        packed *= shape[-d]
+    return tuple(strides)
+
+
+def in_float32(
+    make: Callable[[np.dtype], Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[Operator, tuple[bool, ...]]:
+    """Return the operator that computes bfloat16 in FLOAT32, and which of its results are rounded.
+
+    FLOAT16 in place of bfloat16 says which: the results that it turns into FLOAT16.
+    """
+    note = " (bfloat16, which DirectML lacks, is computed as FLOAT32)"
+    try:
+        op = make(np.dtype(np.float32))
+    except DmlError as error:
+        raise DmlError(replace(f, rule=f.rule + note) for f in error.faults) from None
+    try:
+        half = make(np.dtype(np.float16))
+    except DmlError as error:
+        if np.dtype(np.float32) in map(dtype_of, flat(inputs)):
+            rule = "be of one type with the others (bfloat16 and FLOAT32 are not promoted)"
+            got = Unquoted("bfloat16") if error.value == "FLOAT16" else error.value
+            raise DmlError([Fault(op.c_name, error.field, rule, got)]) from None
+        is_asked = values.get("output_data_type") is not None
+        return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)
+    pairs = zip(op.outputs, half.outputs, strict=True)
+    return op, tuple(
+        (a.data_type.name, b.data_type.name) == ("FLOAT32", "FLOAT16") for a, b in pairs
+    )
