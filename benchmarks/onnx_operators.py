@@ -2,7 +2,8 @@
 
 `python benchmarks/onnx_operators.py results.json [GROUP ...]` writes the results, prints a row for
 each cell, and needs onnxruntime. The groups: convolution, grouped, pooling, normalization,
-resampling, products, indexing, scans, recurrent.
+resampling, products, indexing, scans, recurrent. The program starts itself again with the
+environment variables that docs/performance.md has for calls that allocate.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import onnx_networks
+from kept_pages import restart_with_kept_pages
 
 from dml_jax.bench.measure import environment
 from dml_jax.host import cores
@@ -226,4 +228,5 @@ def main(results: Path, groups: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    restart_with_kept_pages()
     main(Path(sys.argv[1]), sys.argv[2:])

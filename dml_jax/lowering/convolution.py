@@ -15,12 +15,9 @@ from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
 from dml_jax.lowering.placed import placed, reshaped
 from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 
-# An output element of a group that adds at most so many products is a chain of multiply-adds.
+# An element of the result that adds at most so many products is a chain of multiply-adds, where
+# there are groups. Without groups a CPU computes such elements by a product of matrices.
 FEW_PRODUCTS = 80
-# From so many windows on, a CPU convolves faster with the channels last.
-MANY_WINDOWS = 8192
-# A CPU's convolution sums over channels within a row, and is slow where these are so few.
-FEW_CHANNELS = 4
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
 
@@ -114,12 +111,8 @@ def _correlation(
         return by_shifts(x, w, window, groups, inside)
     if groups == 1 and inside is None and products == w.shape[1]:
         return by_product(x, w, window)
-    if (
-        len(window.sizes) < 3
-        and not 1 < groups <= FEW_GROUPS
-        and not _gains_by_columns(x, w, groups, inside)
-        and not _gains_by_order(x, window, groups, inside)
-    ):
+    gains = _gains_by_columns(x, w, groups, inside)
+    if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
         return plain(x, w, window, groups, inside)
     return lax.platform_dependent(
         x,
@@ -139,29 +132,19 @@ def on_cpu(
         return by_groups(x, w, window, groups, inside)
     if _gains_by_columns(x, w, groups, inside):
         return by_columns(x, w, window)
-    if _gains_by_order(x, window, groups, inside):
-        return channels_last(x, w, window, inside)
     return plain(x, w, window, groups, inside)
 
 
 def _gains_by_columns(
     x: jax.Array, w: jax.Array, groups: int, inside: Sequence[int] | None
 ) -> bool:
-    """Return whether a CPU convolves faster by a product of matrices: channels or rows are short.
+    """Return whether a CPU convolves faster by a product of matrices: sums or rows are short.
 
     A program grows with the sizes of the window.
     """
-    is_narrow = w.shape[1] <= FEW_CHANNELS or x.shape[-1] == w.shape[-1] == 1
-    return groups == 1 and inside is None and is_narrow and max(w.shape[2:]) <= FEW
-
-
-def _gains_by_order(
-    x: jax.Array, window: Window, groups: int, inside: Sequence[int] | None
-) -> bool:
-    """Return whether a CPU convolves faster with the channels last."""
-    spread = inside or [1] * len(window.sizes)
-    counts = window.counts([(n - 1) * s + 1 for n, s in zip(x.shape[2:], spread, strict=True)])
-    return groups == 1 and x.shape[0] * math.prod(counts) >= MANY_WINDOWS
+    is_row_short = x.shape[-1] == w.shape[-1] == 1 and w.shape[2] <= FEW
+    gains = is_row_short or math.prod(w.shape[1:]) <= FEW_PRODUCTS
+    return groups == 1 and inside is None and gains
 
 
 def plain(
@@ -170,7 +153,6 @@ def plain(
     window: Window,
     groups: int,
     inside: Sequence[int] | None = None,
-    layout: Any = None,
 ) -> jax.Array:
     """Return the correlation, by `jax.lax`."""
     return lax.conv_general_dilated(
@@ -180,23 +162,10 @@ def plain(
         window.padding,
         inside,
         window.dilations,
-        layout,
+        None,
         groups,
         precision=precision(),
     )
-
-
-def channels_last(
-    x: jax.Array, w: jax.Array, window: Window, inside: Sequence[int] | None = None
-) -> jax.Array:
-    """Return `plain` of one group, computed with the channels behind the spatial dimensions."""
-    spatial = tuple(range(1, x.ndim - 1))
-    last = (0, x.ndim - 1, *spatial)
-    layout = lax.ConvDimensionNumbers(last, (x.ndim - 1, x.ndim - 2, *range(x.ndim - 2)), last)
-    y = plain(
-        jnp.moveaxis(x, 1, -1), w.transpose(*range(2, x.ndim), 1, 0), window, 1, inside, layout
-    )
-    return jnp.moveaxis(y, -1, 1)
 
 
 def by_planes(

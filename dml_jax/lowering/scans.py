@@ -11,12 +11,14 @@ from jax import lax
 
 from dml_jax.lowering.numbers import is_float, wide
 from dml_jax.lowering.placed import placed
+from dml_jax.lowering.reduction import argmax
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
 
 # A CPU takes a step along an axis for all lines at once. Fewer lines than this are cut into pieces
 # of half as many elements, and a step is one of all pieces.
 FEW_LINES = 64
+LEAST_PIECE = 64  # elements of a piece from which a search for the first pieces of a line gains
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
@@ -89,8 +91,13 @@ def top_k(
     elements stay in the order of their indices.
     """
     keys = jnp.moveaxis(_keys(x, increasing), axis, -1)
-    first = _first_places(k) if keys.dtype.itemsize == 4 else functools.partial(_by_sort, k=k)
-    index = jnp.moveaxis(first(keys), -1, axis)
+    if k == 1:
+        first = argmax(keys, [keys.ndim - 1], np.dtype(np.int32))
+    elif keys.dtype.itemsize == 4:
+        first = _first_places(k)(keys)
+    else:
+        first = _by_sort(keys, k)
+    index = jnp.moveaxis(first, -1, axis)
     values = jnp.take_along_axis(x, index, axis, mode="promise_in_bounds")
     return values, lax.convert_element_type(index, index_type)
 
@@ -132,10 +139,31 @@ def _by_floats(keys: jax.Array, k: int) -> jax.Array:
     return lax.top_k(lax.bitcast_convert_type(_folded(keys), jnp.float32), k)[1]
 
 
+def _by_pieces(keys: jax.Array, k: int) -> jax.Array:
+    """Return what `_by_floats` does, of the `k` pieces of a line that have the largest maxima.
+
+    For an element of another piece, each of these pieces has one that comes before it. Both numbers
+    of keys that are compared, of maxima and of elements, are near the root of `k` times the size.
+    """
+    *lines, size = keys.shape
+    piece = math.isqrt(size // k)
+    if piece < LEAST_PIECE:
+        return _by_floats(keys, k)
+    count = math.ceil(size / piece)
+    least = keys.dtype.type(np.iinfo(keys.dtype).min)
+    pieces = _padded(keys, keys.ndim - 1, 0, count * piece - size, least)
+    pieces = pieces.reshape(*lines, count, piece)
+    chosen = lax.sort(_by_floats(lax.reduce_max(pieces, [pieces.ndim - 1]), k))
+    found = jnp.take_along_axis(pieces, chosen[..., None], -2, mode="promise_in_bounds")
+    at = _by_floats(found.reshape(*lines, k * piece), k)
+    first = jnp.take_along_axis(chosen, at // piece, -1, mode="promise_in_bounds")
+    return first * piece + at % piece
+
+
 @functools.cache
 def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     """Return the function of the places of the `k` largest keys of 32 bits, the first of equals.
 
     One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort.
     """
-    return placed(functools.partial(_by_sort, k=k), cpu=functools.partial(_by_floats, k=k))
+    return placed(functools.partial(_by_sort, k=k), cpu=functools.partial(_by_pieces, k=k))

@@ -218,9 +218,12 @@ class _Program:
         return [np.array(result) for result in self._compiled(*placed)]
 
     def _placed(self, index: int, array: np.ndarray) -> Any:
-        """Return an input on the device: an OWNED_BY_DML one is sent once, while it stays equal."""
+        """Return an input on the device: an OWNED_BY_DML one is sent once, while it stays equal.
+
+        The call of the program sends the others.
+        """
         if not self._stays[index]:
-            return jax.device_put(array, self._device)
+            return array
         kept, placed = self._kept.get(index, (None, None))
         if kept is array:
             return placed
