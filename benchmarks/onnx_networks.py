@@ -29,6 +29,7 @@ from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 ROUNDS, RUNS = 5, 5
+SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
 
 
@@ -116,10 +117,16 @@ def _inputs(network: Any, source: Source) -> dict[str, np.ndarray]:
 
 
 def milliseconds(*calls: Callable[[], Any]) -> list[float]:
-    """Return the median time of each of `calls`, which take turns."""
+    """Return the median time of each of `calls`, which take turns.
+
+    The calls of the first `SETTLING` seconds of a turn are not counted.
+    """
     samples: list[list[float]] = [[] for _ in calls]
     for _ in range(ROUNDS):
         for call, times in zip(calls, samples, strict=True):
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < SETTLING:
+                call()
             for _ in range(RUNS):
                 start = CLOCK()
                 call()

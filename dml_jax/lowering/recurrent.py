@@ -17,14 +17,9 @@ Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
 
 
-def _columns(weight: jax.Array) -> jax.Array:
-    """Return `weight` [D, M, K] as [D, K, M], in which the products of all steps read it fast."""
-    return weight.swapaxes(1, 2)
-
-
-def _product(x: jax.Array, columns: jax.Array) -> jax.Array:
-    """Return `x @ columns` of `x` [D, N, K] and `columns` [D, K, M], direction by direction."""
-    return lax.dot_general(x, columns, (((2,), (1,)), ((0,), (0,))), precision=precision())
+def product(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction."""
+    return lax.dot_general(x, weight, (((2,), (2,)), ((0,), (0,))), precision=precision())
 
 
 def by_direction(functions: Sequence[Function]) -> Function:
@@ -87,8 +82,7 @@ def passes(
 
 def rnn(recurrence: jax.Array, f: Function) -> Callable[..., States]:
     """Return the step `f(part + h @ recurrence^T)`; `recurrence` is [D, K, K]."""
-    columns = _columns(recurrence)
-    return lambda part, h: (f(part + _product(h, columns)),)
+    return lambda part, h: (f(part + product(h, recurrence)),)
 
 
 def lstm(
@@ -108,11 +102,10 @@ def lstm(
         is_coupled: whether the forget gate is `1 - i`.
     """
     f, g, h_of = functions
-    columns = _columns(recurrence)
     peeps = None if peephole is None else jnp.split(peephole[:, None], 3, -1)
 
     def step(part: jax.Array, h: jax.Array, c: jax.Array) -> States:
-        i, o, forget, new = jnp.split(part + _product(h, columns), 4, -1)
+        i, o, forget, new = jnp.split(part + product(h, recurrence), 4, -1)
         if peeps is not None:
             i, forget = i + peeps[0] * c, forget + peeps[2] * c
         i = f(clip(i))
@@ -140,16 +133,15 @@ def gru(
     """
     f, g = functions
     k = recurrence.shape[-1]
-    columns = _columns(recurrence)
-    of_gates, of_new = jnp.split(columns, [2 * k], 2)
+    of_gates, of_new = jnp.split(recurrence, [2 * k], 1)  # once, not at each step
 
     def step(part: jax.Array, h: jax.Array) -> States:
         if hidden_bias is None:
-            gates = part[..., : 2 * k] + _product(h, of_gates)
+            gates = part[..., : 2 * k] + product(h, of_gates)
             z, r = jnp.split(f(gates), 2, -1)
-            new = g(part[..., 2 * k :] + _product(r * h, of_new))
+            new = g(part[..., 2 * k :] + product(r * h, of_new))
         else:
-            whole = _product(h, columns)
+            whole = product(h, recurrence)
             z, r = jnp.split(f(part[..., : 2 * k] + whole[..., : 2 * k]), 2, -1)
             new = g(part[..., 2 * k :] + r * (whole[..., 2 * k :] + hidden_bias[:, None]))
         return ((z.dtype.type(1) - z) * new + z * h,)
