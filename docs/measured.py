@@ -335,6 +335,28 @@ def _networks() -> list[str]:
     return parts
 
 
+def _programs() -> list[str]:
+    """Return the tables of `pydirectml_programs.py`."""
+    parts = []
+    for path in sorted(RESULTS.glob("programs-*.json")):
+        found = json.loads(path.read_text())
+        speeds = {name: row["peer_ms"] / row["ms"] for name, row in found["programs"].items()}
+        rows = [
+            [
+                name,
+                f"{row['error']:.0e}",
+                f"{row['ms']:.2f}",
+                f"{row['peer_ms']:.2f}",
+                f"{speeds[name]:.2f}",
+            ]
+            for name, row in found["programs"].items()
+        ]
+        rows.append(["**all**", *[""] * 3, mean(speeds.values())])
+        head = ["", "largest error", "ms", "PyTorch, ms", "speedup"]
+        parts += [f"### {_machine(found['environment'])}", table(head, rows)]
+    return parts
+
+
 def page() -> str:
     """Return the page of measurements."""
     cpu, gpu = (SMALLEST[kind] / 1e6 for kind in ("cpu", "gpu"))
@@ -367,13 +389,18 @@ def page() -> str:
         *_of_all_operators(),
         "## Single operators beside ONNX Runtime",
         "Models of one node, a call from Python, outputs allocated by the call. Both libraries use "
-        "all cores.",
+        "all cores, and keep freed memory: dml_jax by the environment variables of "
+        "[Performance](performance.md#memory-on-a-cpu).",
         *_beside_onnx_runtime(),
         "## ONNX networks",
         "Networks with batch 1, after the first call, beside ONNX Runtime on the CPU. An error is "
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## PyDirectML programs",
+        "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
+        "first one, beside the same calls in PyTorch.",
+        *_programs(),
         "## Several GPUs",
         "NVIDIA H200, by `benchmarks/scaling.py`. [Sharding](guides/sharding.md) says what the "
         "devices send each other.",

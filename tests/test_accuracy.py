@@ -31,6 +31,7 @@ FLOAT32 = [
 WORSE = {
     "ELEMENT_WISE_TANH": 5,
     "ELEMENT_WISE_ACOSH": 5,
+    "ELEMENT_WISE_ERF": 6,
     "ACTIVATION_TANH": 5,
     "ACTIVATION_SCALED_TANH": 5,
     "ACTIVATION_GELU": 6,  # a product of two exponentials and a polynomial

@@ -54,8 +54,12 @@ def test_gradients_of_products_with_zeros(exclusive: bool):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("type_", ["float32", "float16", "int8", "uint8", "int32", "uint32"])
-def test_top_k_of_ties_and_ends(type_: str, direction: str):
-    """Ties by index, NaN of both signs first, -0 among 0, the smallest and largest numbers."""
+@pytest.mark.parametrize(("shape", "counts"), [((3, 40), (1, 7, 40)), ((2, 9000), (2,))])
+def test_top_k_of_ties_and_ends(shape: Any, counts: Any, type_: str, direction: str):
+    """Ties by index, NaN of both signs first, -0 among 0, the smallest and largest numbers.
+
+    Of long lines a CPU searches some pieces; each piece has every number here.
+    """
     if type_.startswith("float"):
         limits: Any = np.finfo(type_)
         ends = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, limits.max, limits.min]
@@ -63,8 +67,8 @@ def test_top_k_of_ties_and_ends(type_: str, direction: str):
         limits = np.iinfo(type_)
         ends = [limits.min, limits.max, limits.min + 1, limits.max - 1, 0, 1]
     rng = np.random.default_rng(0)
-    x = rng.choice(np.array(ends, type_), (3, 40))
-    for k in (1, 7, 40):
+    x = rng.choice(np.array(ends, type_), shape)
+    for k in counts:
         tensor = TensorDesc(type_.upper(), x.shape)
         op = TopK1.infer(input_tensor=tensor, axis=1, k=k, axis_direction=direction)
         values, index = op(x)
@@ -91,10 +95,11 @@ def test_top_k_of_64_bits_by_64_bit_indices(type_: str, direction: str):
     assert values.tolist() == x[index].tolist()
 
 
-def test_top_k_of_a_wide_tensor_and_another_axis():
-    x = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
-    found = dml_jax.top_k(x, 0, 20, "INCREASING")
-    order = np.argsort(x, 0, kind="stable")[:20]
+@pytest.mark.parametrize(("size", "k"), [(300, 20), (300, 1), (50_001, 10)])
+def test_top_k_of_a_wide_tensor_and_another_axis(size: int, k: int):
+    x = np.random.default_rng(0).standard_normal((size, 4)).astype(np.float32)
+    found = dml_jax.top_k(x, 0, k, "INCREASING")
+    order = np.argsort(x, 0, kind="stable")[:k]
     np.testing.assert_array_equal(found.index, order)
     np.testing.assert_array_equal(found.value, np.take_along_axis(x, order, 0))
 

@@ -20,6 +20,7 @@ from dml_jax.cli.terminal import (
     device_names,
     find_device,
     name_of,
+    new_folder,
     reporting,
     usage_errors,
 )
@@ -118,7 +119,7 @@ def bench(
         raise click.UsageError("--model stands without --operator, --dtype and --mb.")
     to_stdout = json_file != "-"
     with reporting(not to_stdout):
-        new = ", in a new folder" if output is not None and not output.parent.exists() else ""
+        new = "" if output is None else new_folder(output)
         if output is not None:
             check_picture(output)
             check_writable(output)

@@ -20,6 +20,7 @@ from dml_jax.cli.terminal import (
     PICTURE,
     as_values,
     json_option,
+    new_folder,
     reporting,
     say_json,
     show_table,
@@ -68,6 +69,7 @@ def show(
     from dml_jax.graph import Graph
 
     with reporting(as_json):
+        new = "" if output is None else new_folder(output)
         if output is not None:
             from dml_jax.diagrams import check_diagram
 
@@ -90,7 +92,7 @@ def show(
                 draw(network_picture(network.graphs, network.weights), output)
             else:
                 draw(model_picture(loaded), output)
-            click.echo(f"Drawn to '{output}'", err=as_json or as_python)
+            click.echo(f"Drawn to '{output}'{new}", err=as_json or as_python)
 
 
 def _loaded(file: Path, overrides: "Overrides") -> "Model | Graph":

@@ -300,6 +300,11 @@ def name_of(device: "Device") -> str:
     return f"{device.platform}:{device.id}{kind}"
 
 
+def new_folder(target: Path) -> str:
+    """Return what to say behind the name of a file whose folder is made for it."""
+    return "" if target.parent.exists() else ", in a new folder"
+
+
 def device_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a device, up to its first space."""
     with contextlib.suppress(DmlError):

@@ -33,11 +33,6 @@ def atan(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
 
 
-def erf(x: jax.Array) -> jax.Array:
-    """Return the error function; 1 - erfc beyond 1, where XLA's erf has fewer digits."""
-    return jnp.where(jnp.abs(x) > 1, lax.sign(x) * (1 - lax.erfc(jnp.abs(x))), lax.erf(x))
-
-
 def cosh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) + exp(-x)) / 2`, of half the exponent, so that `exp` never overflows first.
 

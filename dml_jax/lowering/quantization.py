@@ -1,6 +1,7 @@
 """Conversions between types, and between real numbers and small integers that stand for them."""
 
 import functools
+import itertools
 from typing import Any
 
 import jax
@@ -143,19 +144,19 @@ def dynamic_quantize(x: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array, ja
     The others are the scale and the zero point, of one element each.
     """
     low, high = limits_of(dtype)
-    wide, zero = _float32(x), np.float32(0)
-    least, most = (jnp.minimum(wide.min(keepdims=True), zero), wide.max(keepdims=True))
-    scale = divide(jnp.maximum(most, zero) - least, np.float32(high - low))
+    zero = np.float32(0)
+    least = jnp.minimum(_float32(x.min(keepdims=True)), zero)
+    most = jnp.maximum(_float32(x.max(keepdims=True)), zero)
+    scale = divide(most - least, np.float32(high - low))
     scale = jnp.where(scale == 0, np.float32(1), scale)
     # The zero point is low for a least element of 0.
     offset = lax.round(low - divide(least, scale), lax.RoundingMethod.TO_NEAREST_EVEN)
     zero_point = saturate(lax.stop_gradient(offset), dtype)
-    return quantize(wide, scale, zero_point, dtype), scale, zero_point
+    return quantize(x, scale, zero_point, dtype), scale, zero_point
 
 
 def spread(x: jax.Array, sizes: tuple[int, ...]) -> jax.Array:
     """Return `x` with each element repeated over its block: a size q of n has blocks of n / q."""
-    for d, (n, q) in enumerate(zip(sizes, x.shape, strict=True)):
-        if q not in (1, n):
-            x = jnp.repeat(x, n // q, axis=d, total_repeat_length=n)
-    return x
+    blocks = [(q, n // q) for n, q in zip(sizes, x.shape, strict=True)]
+    split = x.reshape([size for q, _ in blocks for size in (q, 1)])
+    return jnp.broadcast_to(split, [*itertools.chain(*blocks)]).reshape(sizes)

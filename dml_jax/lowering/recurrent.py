@@ -55,8 +55,8 @@ def passes(
     is_step = None if lengths is None else times[:, None] < lengths[None]
     if is_step is not None:  # what lies beyond the end, NaN too, has no part in any derivative
         x = jnp.where(is_step[:, :, None], x, x.dtype.type(0))
-    parts = lax.dot_general(x, weight, (((2,), (2,)), ((), ())), precision=precision())
-    parts = parts.transpose(0, 2, 1, 3)
+    parts = lax.dot_general(weight, x, (((2,), (2,)), ((), ())), precision=precision())
+    parts = parts.transpose(2, 0, 3, 1)
     if bias is not None:
         parts = parts + bias[None, :, None]
 

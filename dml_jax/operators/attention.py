@@ -74,9 +74,10 @@ class _Attention(Operator):
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe an attention of 4 heads over a sequence of as many elements as asked."""
+        """Describe an attention of 4 heads over sequences of at most 512 elements."""
         heads, size = 4, 4 * 2 ** min(elements.bit_length() // 4, 4)
-        shape = (1, max(elements // (heads * size), 1), heads * size)
+        length = min(max(elements // (heads * size), 1), 512)
+        shape = (max(elements // (length * heads * size), 1), length, heads * size)
         counts = [f.name for f in cls.fields if f.name.endswith("head_count")]
         with suppress(DmlError):
             tensor = TensorDesc(data_type, shape)

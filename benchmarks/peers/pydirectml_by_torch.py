@@ -1,0 +1,222 @@
+"""PyDirectML's functions computed by PyTorch, one call for each: those of Microsoft's samples.
+
+Enumerations and TensorDesc are those of `dml_jax.pydirectml`. A function adds a step to a program;
+`Device.compute` runs the steps, with weights that were converted once.
+"""
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+import torch.nn.functional as F  # noqa: N812  # pyright: ignore[reportMissingImports]
+
+import dml_jax.pydirectml as dml
+
+_ACTIVATIONS = {"ACTIVATION_RELU": torch.relu, "ACTIVATION_TANH": torch.tanh}
+
+
+class Expression:
+    """A step of a program: a function of the results of other steps."""
+
+    def __init__(
+        self, function: Callable[..., Any], *inputs: "Expression | None", desc: Any = None
+    ):
+        self.function, self.inputs, self.desc = function, inputs, desc
+        self.values = self  # of MaxPoolingOutputs
+
+    def get_output_desc(self) -> Any:
+        """Return the description of a graph input."""
+        return self.desc
+
+
+class Binding:
+    """The tensor of a graph input, in the layout that its description says."""
+
+    def __init__(self, expression: Expression, data: Any):
+        desc = expression.desc
+        flat = torch.from_numpy(np.ascontiguousarray(data, np.float32).reshape(-1))
+        strides = desc.strides or [int(np.prod(desc.sizes[d + 1 :])) for d in range(4)]
+        self.expression, self.tensor = expression, flat.as_strided(desc.sizes, strides)
+
+
+class GraphBuilder:
+    """Keeps nothing: the expressions are the program."""
+
+    def __init__(self, device: Any):
+        self.device = device
+
+    def build(self, flags: Any, outputs: Sequence[Expression]) -> Sequence[Expression]:
+        """Return the outputs."""
+        return outputs
+
+
+class Device:
+    """Computes programs; each of `runs` computes a program again."""
+
+    runs: ClassVar[list[Callable[[], list[np.ndarray]]]] = []
+
+    def __init__(self, *_: Any):
+        pass
+
+    def compute(self, model: Any, inputs: Sequence[Binding], outputs: Sequence[Expression]) -> Any:
+        """Return the values of the outputs."""
+        bound = {id(b.expression): b.tensor for b in inputs}
+
+        def run() -> list[np.ndarray]:
+            found = dict(bound)
+            with torch.inference_mode():
+                return [_value(output, found).numpy() for output in outputs]
+
+        self.runs.append(run)
+        return run()
+
+
+def _value(step: Expression, found: dict[int, Any]) -> Any:
+    if id(step) not in found:
+        inputs = [None if x is None else _value(x, found) for x in step.inputs]
+        found[id(step)] = step.function(*inputs)
+    return found[id(step)]
+
+
+def _activated(y: Any, fused: Any) -> Any:
+    return y if fused is None else _ACTIVATIONS[fused._activation.name](y)
+
+
+def input_tensor(builder: Any, index: int, desc: Any) -> Expression:
+    """Return a graph input."""
+    return Expression(lambda: None, desc=desc)
+
+
+def convolution(
+    x: Expression,
+    w: Expression,
+    bias: Expression | None = None,
+    mode: Any = None,
+    direction: Any = dml.ConvolutionDirection.FORWARD,
+    strides: Sequence[int] = (1, 1),
+    start_padding: Sequence[int] = (0, 0),
+    group_count: int = 1,
+    fused_activation: Any = None,
+    output_sizes: Sequence[int] = (),
+    **_: Any,
+) -> Expression:
+    """Return conv2d, or conv_transpose2d whose result is cut or continued to `output_sizes`."""
+    steps, padding = list(strides) or [1, 1], list(start_padding) or [0, 0]
+
+    def forward(x: Any, w: Any, b: Any) -> Any:
+        b = None if b is None else b.reshape(-1)
+        if direction == dml.ConvolutionDirection.FORWARD:
+            y = F.conv2d(x, w, b, steps, padding, groups=group_count)
+        else:
+            more = [
+                size - (n - 1) * step - k + 2 * cut
+                for size, n, step, k, cut in zip(
+                    output_sizes[2:], x.shape[2:], steps, w.shape[2:], padding, strict=True
+                )
+            ]
+            y = F.conv_transpose2d(x, w, b, steps, padding, more, group_count)
+        return _activated(y, fused_activation)
+
+    return Expression(forward, x, w, bias)
+
+
+def batch_normalization(
+    x: Expression,
+    mean: Expression,
+    variance: Expression,
+    scale: Expression,
+    bias: Expression,
+    spatial: Any,
+    epsilon: float,
+    fused_activation: Any = None,
+) -> Expression:
+    """Return batch_norm."""
+
+    def normalized(x: Any, *parts: Any) -> Any:
+        mean, variance, scale, bias = (part.reshape(-1) for part in parts)
+        y = F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
+        return _activated(y, fused_activation)
+
+    return Expression(normalized, x, mean, variance, scale, bias)
+
+
+def mean_variance_normalization(
+    x: Expression,
+    scale: Expression,
+    bias: Expression,
+    axes: Sequence[int],
+    normalize_variance: Any,
+    epsilon: float,
+    fused_activation: Any = None,
+) -> Expression:
+    """Return instance_norm: of one picture, the axes 0, 2 and 3 are its axes."""
+
+    def normalized(x: Any, scale: Any, bias: Any) -> Any:
+        y = F.instance_norm(x, weight=scale.reshape(-1), bias=bias.reshape(-1), eps=epsilon)
+        return _activated(y, fused_activation)
+
+    return Expression(normalized, x, scale, bias)
+
+
+def max_pooling(x: Expression, window_sizes: Any, strides: Any) -> Expression:
+    """Return max_pool2d."""
+    return Expression(lambda x: F.max_pool2d(x, window_sizes, strides), x)
+
+
+def average_pooling(
+    x: Expression, strides: Any, window_sizes: Any, *_: Any, **__: Any
+) -> Expression:
+    """Return avg_pool2d."""
+    return Expression(lambda x: F.avg_pool2d(x, window_sizes, strides), x)
+
+
+def padding(x: Expression, mode: Any, value: float, start: Any, end: Any) -> Expression:
+    """Return the reflection of the last two dimensions."""
+    return Expression(lambda x: F.pad(x, (start[3], end[3], start[2], end[2]), "reflect"), x)
+
+
+def value_scale_2d(x: Expression, scale: float, bias: Sequence[float]) -> Expression:
+    """Return `x * scale + bias`."""
+    added = torch.tensor(bias).reshape(1, -1, 1, 1)
+    return Expression(lambda x: x * scale + added, x)
+
+
+def slice_(x: Expression, offsets: Any, sizes: Any, strides: Any) -> Expression:
+    """Return the part of `x`."""
+    ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
+    places = tuple(slice(*part) for part in zip(offsets, ends, strides, strict=True))
+    return Expression(lambda x: x[places], x)
+
+
+def join(inputs: Sequence[Expression], axis: int) -> Expression:
+    """Return the concatenation."""
+    return Expression(lambda *parts: torch.cat(parts, axis), *inputs)
+
+
+def reinterpret(x: Expression, data_type: Any, sizes: Any, strides: Any) -> Expression:
+    """Return the elements in other sizes."""
+    return Expression(lambda x: x.reshape(sizes), x)
+
+
+def module() -> ModuleType:
+    """Return the module that programs import as `pydirectml`."""
+    made = ModuleType("pydirectml")
+    vars(made).update({name: getattr(dml, name) for name in dir(dml) if name[0].isupper()})
+    vars(made).update({n: v for n, v in globals().items() if not n.startswith("_")})
+    simple: dict[str, Callable[..., Any]] = {
+        "activation_identity": lambda x: x,
+        "activation_relu": torch.relu,
+        "activation_soft_max": lambda x: torch.softmax(x, -1),
+        "add": torch.add,
+        "gemm": torch.matmul,
+        "multiply": torch.mul,
+    }
+    for name, function in simple.items():
+        setattr(made, name, lambda *inputs, function=function: Expression(function, *inputs))
+    made.slice = slice_  # pyright: ignore[reportAttributeAccessIssue]
+    made.activation_linear = lambda x, alpha, beta: Expression(  # pyright: ignore
+        lambda x: alpha * x + beta, x
+    )
+    return made

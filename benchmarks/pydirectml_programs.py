@@ -1,0 +1,88 @@
+"""Microsoft's PyDirectML programs, beside the same calls in PyTorch: answers and times.
+
+`python benchmarks/pydirectml_programs.py FOLDER results.json` runs the programs that lie in FOLDER,
+each beside its data, as microsoft/DirectML has them in Python/samples. It runs each program with
+`dml_jax.pydirectml`, then with a module whose functions PyTorch computes, and times their last
+`Device.compute`: all but the first call, in turns. It needs torch and pillow.
+"""
+
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+from kept_pages import restart_with_kept_pages
+from onnx_networks import milliseconds
+
+import dml_jax.pydirectml as dml
+from dml_jax.bench.measure import environment
+from dml_jax.host import cores
+
+PROGRAMS = ("mnist", "squeezenet", "mobilenet", "candy", "superres")
+
+
+def run(program: str, module: ModuleType) -> None:
+    """Run a program that imports `module` as pydirectml, without its words and pictures."""
+    from PIL import Image
+
+    Image.Image.show = lambda *_, **__: None  # pyright: ignore[reportAttributeAccessIssue]
+    sys.modules["pydirectml"] = module
+    sys.argv = [f"{program}.py"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        runpy.run_path(f"{program}.py", run_name="__main__")
+
+
+def measured(program: str) -> dict[str, Any]:
+    """Return the largest error of a program's outputs, and both times."""
+    from peers import pydirectml_by_torch as by_torch
+
+    own: list[Callable[[], Any]] = []
+    compute = dml.Device.compute
+
+    def kept(*arguments: Any) -> Any:
+        own.append(lambda: compute(*arguments))
+        return own[-1]()
+
+    dml.Device.compute = kept  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        run(program, dml)
+    finally:
+        dml.Device.compute = compute
+    run(program, by_torch.module())
+    other = by_torch.Device.runs[-1]
+    pairs = zip(own[-1](), other(), strict=True)
+    error = max(
+        float(np.abs(np.ravel(a) - np.ravel(b)).max() / np.abs(b).max())
+        for a, b in ((np.array(a), b) for a, b in pairs)
+    )
+    ms, peer = milliseconds(own[-1], other)
+    return {"error": error, "ms": ms, "peer_ms": peer}
+
+
+def main(folder: Path, results: Path) -> None:
+    """Measure the programs of a folder, and write the results."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    torch.set_num_threads(cores())
+    results, found = results.resolve(), {}
+    os.chdir(folder)
+    for program in PROGRAMS:
+        if Path(f"{program}.py").exists():
+            found[program] = row = measured(program)
+            speed = row["peer_ms"] / row["ms"]
+            print(f"{program:12} {speed:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms", flush=True)  # noqa: T201
+            whole = {"environment": environment(jax.devices()[0]), "programs": found}
+            results.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    restart_with_kept_pages()
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
