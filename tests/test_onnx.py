@@ -135,7 +135,8 @@ def test_quantized_matrices_are_multiplied_as_integers(
         arrays[f"{name}_scale"] = (rng.integers(1, 9, count) / 8).astype(np.float32)
         arrays[f"{name}_zero"] = rng.integers(limits.min, limits.max, count, dtype, True)
         if count == 1:
-            arrays[f"{name}_scale"].shape = arrays[f"{name}_zero"].shape = ()
+            for part in ("scale", "zero"):
+                arrays[f"{name}_{part}"] = arrays[f"{name}_{part}"].reshape(())
     zeros = ("a_zero", "b_zero") if has_zeros else ("", "")
     nodes = [
         node("DequantizeLinear", f"a a_scale {zeros[0]}", "x"),

@@ -33,6 +33,11 @@ def atan(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
 
 
+def erf(x: jax.Array) -> jax.Array:
+    """Return the error function. XLA passes a sharding through a select, and not through `erf`."""
+    return jnp.where(x == x, lax.erf(x), x)
+
+
 def cosh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) + exp(-x)) / 2`, of half the exponent, so that `exp` never overflows first.
 

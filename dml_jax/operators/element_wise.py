@@ -225,7 +225,7 @@ class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
     Gradient: `dy * 2 / sqrt(pi) * exp(-g(x)^2)`, times scale.
     """
 
-    function = staticmethod(lax.erf)
+    function = staticmethod(elements.erf)
 
 
 class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
