@@ -130,6 +130,49 @@ def test_clipping_that_directml_lacks_is_computed():
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("dtype", "is_by_column"), [(np.int8, False), (np.uint8, True)])
+def test_a_quantized_lstm_of_onnx_runtime_is_computed(
+    direction: str, dtype: Any, is_by_column: bool
+):
+    # One sequence, since ONNX Runtime's threads quantize the states of several apart.
+    count = 2 if direction == "bidirectional" else 1
+    parameters = (count, 16) if is_by_column else (count,)
+
+    def quantized(*sizes: int) -> np.ndarray:
+        return RANDOM.randint(0, 60, sizes).astype(dtype)
+
+    constants = {
+        "w": quantized(count, 2, 16),
+        "r": quantized(count, 4, 16),
+        "b": normal(count, 32),
+        "l": np.array([4], np.int32),
+        "h": normal(count, 1, 4),
+        "c": normal(count, 1, 4),
+        "p": normal(count, 12),
+        "ws": floats(RANDOM.rand(*parameters) * 0.02),
+        "wz": np.full(parameters, 0 if dtype == np.int8 else 30, dtype),
+        "rs": floats(RANDOM.rand(*parameters) * 0.02),
+        "rz": np.full(parameters, 0 if dtype == np.int8 else 20, dtype),
+    }
+    arrays = {"x": normal(5, 1, 2), **constants}
+    model = single(
+        "DynamicQuantizeLSTM",
+        arrays,
+        outputs="y yh yc",
+        constants=list(constants),
+        domain="com.microsoft",
+        hidden_size=4,
+        direction=direction,
+    )
+    message = refusal(model)
+    assert "DynamicQuantizeLSTM has no operator of DirectML" in message
+    assert "with fallback=True (the option --fallback), plain functions compute" in message
+    results = load_onnx(model, fallback=True)(arrays["x"])
+    for result, expected in zip(results.values(), runtime(model, {"x": arrays["x"]}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.usefixtures("no_x64")
 def test_float64_needs_jaxs():
     model = single("Exp", {"x": X})

@@ -10,6 +10,7 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
+from dml_jax.onnx.plain import plain_of
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
@@ -27,7 +28,7 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     try:
         schema = defs.get_schema(op_type, version, domain)
     except (defs.SchemaError, TypeError):  # a name that is no text is none
-        if (domain, op_type) in TRANSLATORS:
+        if (domain, op_type) in TRANSLATORS or plain_of(domain, op_type, version):
             return version, None
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")

@@ -10,10 +10,13 @@ from jax import lax
 
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
+from dml_jax.onnx.translators.microsoft import DOMAIN
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]
+Product = Callable[[jax.Array, jax.Array], jax.Array]
 
+_QUANTIZED = "DynamicQuantize"
 _STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
 _SIMPLE: dict[str, Activation] = {
     "relu": lambda x: jnp.maximum(x, 0),
@@ -24,8 +27,12 @@ _SIMPLE: dict[str, Activation] = {
 }
 
 
+def _kind(node: Node) -> str:
+    return node.op_type.removeprefix(_QUANTIZED)
+
+
 def _activations(node: Node, directions: int) -> list[Activation]:
-    default = DEFAULTS[node.op_type]
+    default = DEFAULTS[_kind(node)]
     names = (node.attribute("activations") or default * directions)[: len(default) * directions]
     for name in names:
         if name.lower() not in _SIMPLE:
@@ -37,15 +44,23 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
 
 
-def _rnn(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+def _quantized_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `_product` of `a` as DynamicQuantizeLinear rounds it."""
+    least, most = jnp.minimum(a.min(), 0), jnp.maximum(a.max(), 0)
+    scale = jnp.where(most > least, (most - least) / 255, 1)
+    zero = jnp.round(-least / scale)
+    return _product((jnp.clip(jnp.round(a / scale) + zero, 0, 255) - zero) * scale, b)
+
+
+def _rnn(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
     def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
         (h,) = states
-        return (functions[0](clip(x + _product(h, r) + bias[1])),)
+        return (functions[0](clip(x + product(h, r) + bias[1])),)
 
     return turn
 
 
-def _gru(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+def _gru(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
     is_before = bool(node.attribute("linear_before_reset", 0))
     f, g = functions
 
@@ -54,24 +69,24 @@ def _gru(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
         xz, xr, xh = jnp.split(x, 3, 1)
         rz, rr, rh = jnp.split(r, 3)
         bz, br, bh = jnp.split(bias[1], 3)
-        update = f(clip(xz + _product(h, rz) + bz))
-        reset = f(clip(xr + _product(h, rr) + br))
+        update = f(clip(xz + product(h, rz) + bz))
+        reset = f(clip(xr + product(h, rr) + br))
         if is_before:
-            hidden = xh + reset * (_product(h, rh) + bh)
+            hidden = xh + reset * (product(h, rh) + bh)
         else:
-            hidden = xh + _product(reset * h, rh) + bh
+            hidden = xh + product(reset * h, rh) + bh
         return ((1 - update) * g(clip(hidden)) + update * h,)
 
     return turn
 
 
-def _lstm(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
+def _lstm(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
     f, g, h = functions
     is_coupled = bool(node.attribute("input_forget", 0))
 
     def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
         hidden, cell = states
-        gates = jnp.split(x + _product(hidden, r) + bias[1], 4, 1)
+        gates = jnp.split(x + product(hidden, r) + bias[1], 4, 1)
         pi, po, pf = jnp.split(peephole, 3)
         add = f(clip(gates[0] + pi * cell))
         keep = 1 - add if is_coupled else f(clip(gates[2] + pf * cell))
@@ -85,9 +100,26 @@ def _lstm(node: Node, functions: Sequence[Activation], clip: Activation) -> Any:
 _TURNS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
+@plain("DynamicQuantizeLSTM", domain=DOMAIN)
+def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
+    w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
+
+    def real(weights: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
+        scale, zero = (v.reshape(len(weights), 1, -1) for v in (scale, zero))
+        return jnp.swapaxes((weights.astype(x.dtype) - zero.astype(x.dtype)) * scale, 1, 2)
+
+    weights = real(w, w_scale, w_zero), real(r, r_scale, r_zero)
+    return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
+
+
 @plain("RNN", "GRU", "LSTM")
-def _recurrent(
+def _recurrent(node: Node, *inputs: Any) -> Any:
+    return _turns(node, _product, *inputs)
+
+
+def _turns(
     node: Node,
+    product: Product,
     x: jax.Array,
     w: jax.Array,
     r: jax.Array,
@@ -95,11 +127,12 @@ def _recurrent(
     lengths: Any = None,
     *rest: Any,
 ) -> Any:
-    count, is_batch_first = _STATES[node.op_type], bool(node.attribute("layout", 0))
+    kind = _kind(node)
+    count, is_batch_first = _STATES[kind], bool(node.attribute("layout", 0))
     x = jnp.moveaxis(x, 1, 0) if is_batch_first else x
     steps, batch, _ = x.shape
     directions, hidden = r.shape[0], r.shape[2]
-    way, most = DIRECTIONS[node.attribute("direction")], node.attribute("clip")
+    way, most = DIRECTIONS[node.attribute("direction", "forward")], node.attribute("clip")
     functions = _activations(node, directions)
     states = [*rest, *[None] * 3][:count]
     peepholes = rest[2] if len(rest) > 2 and rest[2] is not None else None
@@ -117,13 +150,13 @@ def _recurrent(
         bias = jnp.zeros(2 * w.shape[1], x.dtype) if b is None else b[d]
         halves = jnp.split(bias, 2)
         peephole = jnp.zeros(3 * hidden, x.dtype) if peepholes is None else peepholes[d]
-        own = functions[d * len(DEFAULTS[node.op_type]) :][: len(DEFAULTS[node.op_type])]
-        turn = _TURNS[node.op_type](node, own, clip)
+        own = functions[d * len(DEFAULTS[kind]) :][: len(DEFAULTS[kind])]
+        turn = _TURNS[kind](node, own, clip, product)
         is_backward = way == "BACKWARD" or d == 1
         places = jnp.arange(steps, dtype=np.int32)[:, None]
         order = jnp.where(is_backward, jnp.maximum(ends[None] - 1 - places, 0), places)
         rows = jnp.take_along_axis(x, order[:, :, None], 0)
-        fed = _product(rows, w[d]) + halves[0]
+        fed = product(rows, w[d]) + halves[0]
 
         def advance(
             state: Any,
@@ -147,7 +180,7 @@ def _recurrent(
         outputs.append(made)
         finals.append(final)
     y = jnp.stack(outputs, 1)
-    last = [jnp.stack(kind) for kind in zip(*finals, strict=True)]
+    last = [jnp.stack(state) for state in zip(*finals, strict=True)]
     if is_batch_first:
         y, last = jnp.transpose(y, (2, 0, 1, 3)), [jnp.moveaxis(s, 0, 1) for s in last]
     return y, *last
