@@ -109,6 +109,39 @@ def test_quantized_weights_stay_narrow():
     np.testing.assert_allclose(result["g"], (w * np.float32(0.5)).T)
 
 
+# Tensors without elements
+
+
+@pytest.mark.parametrize(("op_type", "sizes"), [("MatMul", [3, 4]), ("Add", [1, 3])])
+def test_what_follows_from_weights_and_no_elements_is_empty(op_type: str, sizes: list[int]):
+    nodes = [node("Slice", "x end end", "none"), node(op_type, "none w", "y")]
+    weights = {"end": np.array([2]), "w": floats(np.ones(sizes))}
+    model = model_of(nodes, {"x": (np.float32, [2, 3])}, ["y"], weights)
+    x = floats(np.ones((2, 3)))
+    result, expected = load_onnx(model)(x)["y"], runtime(model, {"x": x})[0]
+    assert result.shape == expected.shape == (0, sizes[1])
+
+
+def test_a_tensor_without_elements_is_named():
+    nodes = [node("Slice", "x end end", "none"), node("Pad", "none pads value", "y")]
+    weights = {"end": np.array([2]), "pads": np.array([1, 0, 1, 0]), "value": floats(7)}
+    message = refusal(model_of(nodes, {"x": (np.float32, [2, 3])}, ["y"], weights))
+    assert message.startswith("Node 'y' (Pad): expected the tensor 'none' to have elements")
+
+
+@pytest.mark.parametrize("height", [3, 4])
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_filter_that_is_larger_than_the_input_is_refused(height: int, fallback: bool):
+    """ONNX infers sizes of 0 and below; ONNX Runtime refuses the node."""
+    arrays = {"x": floats(np.ones((1, 2, height, 9))), "w": floats(np.ones((2, 2, 5, 3)))}
+    model = single("Conv", arrays)
+    with pytest.raises(Exception, match="Invalid input shape"):
+        runtime(model, arrays)
+    message = refusal(model, fallback=fallback)
+    assert f"to span at most {height} elements (the padded input), with its dilation" in message
+    assert "plain functions compute" not in message
+
+
 INTEGERS, FLOATS = "DML_OPERATOR_MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "DML_OPERATOR_GEMM"
 
 

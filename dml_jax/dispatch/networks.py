@@ -265,10 +265,12 @@ def _left_at_1(
         pairs = zip(dims, sizes, strict=False)
         left = [d for d, size in pairs if d is not None and size == 1 and d not in named]
         if left and name not in shaped:
-            listed = ", ".join(d or "without a name" for d in left)
+            listed = ", ".join(dict.fromkeys(d or "without a name" for d in left))
             by_name = "-f NAME:SIZE or " if any(left) else ""
             value += left
             subject = f"free dimension{'s' * (len(left) > 1)} {listed}"
+            if len(left) > 1 and not any(left):
+                subject = f"{len(left)} free dimensions without names"
             verb, object_ = ("have", "them") if len(left) > 1 else ("has", "it")
             lines.append(
                 f"{subject} of '{name}' {verb} size 1: set {object_} with {by_name}-b {name}:SIZES"

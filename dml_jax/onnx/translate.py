@@ -311,6 +311,8 @@ class Translation:
         def later(index: int, name: str, kind: Type | None) -> Tensor | None:
             if kind is None or not name:
                 return None
+            if kind.is_empty:
+                return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
 
             def expression() -> Expression:
                 tensor = translated()[index]
@@ -335,7 +337,11 @@ class Translation:
             for name, kind in zip(proto.output, node.types, strict=True):
                 if name and kind is not None and not kind.is_empty:
                     _ = kind.inner
-            if all(kind is None or kind.is_empty for kind in node.types) and any(node.types):
+            has_nothing = all(kind is None or kind.is_empty for kind in node.types)
+            has_nothing = has_nothing and any(node.types)
+            if has_nothing and proto.op_type in _FITTING:  # but of an input without elements
+                has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
+            if has_nothing:
                 results: Sequence[Any] = [None] * len(node.types)
             elif translator is None:
                 raise _no_operator(node)
@@ -509,6 +515,9 @@ class Translation:
         return self.builder.input_tensor(name, TensorDesc(data_type, sizes, flags=flags))
 
     def _constant(self, name: str, array: np.ndarray, kind: Type) -> Expression:
+        if kind.is_empty:
+            rule = "have elements, as all tensors of DirectML"
+            raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
         dtype = kind.inner.dtype
         inner = array.astype(dtype)
         if array.dtype.kind in "iu" and not np.array_equal(inner, array):
@@ -529,6 +538,7 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
+_FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
 _RANDOM = {
     "Bernoulli",
     "Multinomial",

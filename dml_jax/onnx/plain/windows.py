@@ -1,5 +1,6 @@
 """Convolutions, pools and normalizations of types that DirectML's operators do not take."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,9 +20,21 @@ def _layout(spatial: int) -> tuple[str, str, str]:
     return own, own.replace("N", "O").replace("C", "I"), own
 
 
+def _fitting(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Window:
+    """Return the window of a node. Raises `DmlError` where the padded input is smaller."""
+    window = window_of(node, sizes, spatial)
+    for d, size in enumerate(spatial):
+        most = size + window.start[d] + window.end[d]
+        extent = (window.sizes[d] - 1) * window.dilations[d] + 1
+        if extent > most:
+            rule = f"span at most {most} elements in spatial dimension {d} (the padded input)"
+            raise node.refusal("the window", rule, extent)
+    return window
+
+
 @plain("Conv")
 def _conv(node: Node, x: jax.Array, weights: jax.Array, bias: Any = None) -> jax.Array:
-    window = window_of(node, weights.shape[2:], x.shape[2:])
+    window = _fitting(node, weights.shape[2:], x.shape[2:])
     made = lax.conv_general_dilated(
         x,
         weights,
@@ -50,7 +63,7 @@ def _pooled(x: jax.Array, window: Window, start: Any, function: Any, ends: Any) 
 
 
 def _window(node: Node, x: jax.Array) -> Window:
-    return window_of(node, node.attribute("kernel_shape"), x.shape[2:])
+    return _fitting(node, node.attribute("kernel_shape"), x.shape[2:])
 
 
 @plain("MaxPool")
