@@ -183,3 +183,8 @@ def test_sizes_that_a_network_needs(tmp_path: Path):
     assert done.exit_code == 0 and "needs sizes" not in done.stdout
     done = invoke(tmp_path / "n.onnx", "-f", "H:4", "-f", "W:6")
     assert "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]" in done.stdout
+    for dim in network.graph.input[0].type.tensor_type.shape.dim:
+        dim.ClearField("dim_param")
+    onnx.save(network, tmp_path / "n.onnx")
+    message = "3 free dimensions without names of 'x' have size 1: set them with -b x:SIZES"
+    assert files(tmp_path)["n.onnx"]["faults"][-1]["message"] == message

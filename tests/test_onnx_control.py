@@ -13,7 +13,7 @@ from click.testing import CliRunner
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from onnx import parser
+from onnx import numpy_helper, parser
 from onnx_models import refusal, runtime
 
 from dml_jax import DmlError, load_onnx
@@ -244,9 +244,34 @@ def test_a_loop_of_a_known_number_of_turns_is_differentiated():
     np.testing.assert_allclose(jax.grad(last)(jnp.asarray(X)), expected, rtol=1e-3, atol=step**2)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_branch_that_does_not_fit_is_left_out_where_the_condition_is_an_initializer(flag: bool):
+    """Test a model whose branches take inputs of different sizes, as for two sample rates."""
+    text = """g (int64 rate, float[1,4] x) => (float[1,n] y) <int64 high = {16}> {
+        is_high = Equal(rate, high)
+        y = If (is_high) <
+            then_branch = t () => (float[1,4] a) {
+                w4 = Constant<value = float[1,4] {1, 2, 3, 4}>() a = Add(x, w4) },
+            else_branch = e () => (float[1,3] b) {
+                w3 = Constant<value = float[4,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}>()
+                b = MatMul(x, w3) }>
+    }"""
+    model, x = parsed(text), XS[:1]
+    assert refusal(model, input_shapes={"x": [1, 4]}).endswith(
+        "Node 'y' (If): one branch is enough where cond is known at load: "
+        "make 'rate' an initializer of the model"
+    )
+    rate = np.array(16 if flag else 8)
+    expected = runtime(model, {"x": x, "rate": rate})[0]
+    model.graph.initializer.append(numpy_helper.from_array(rate, "rate"))
+    np.testing.assert_allclose(load_onnx(model)(x)["y"], expected, rtol=1e-5)
+
+
 def test_what_cannot_be_decided_later_is_refused():
     other = BRANCHES.replace("b = Sub(q, x)", "b = Concat<axis = 0>(q, x)")
-    assert "expected else_branch to give what then_branch gives" in refusal(parsed(other))
+    message = refusal(parsed(other))
+    assert "expected else_branch to give what then_branch gives" in message
+    assert "make 'c' an initializer of the model" in message
     late = COUNTED.replace(", int64 M = {COUNT}", "").replace(
         "(float[4] x) =>", "(float[4] x, int64 M) =>"
     )

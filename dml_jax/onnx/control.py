@@ -15,7 +15,7 @@ import onnx
 from jax import lax
 
 from dml_jax import functional as dml
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
 from dml_jax.onnx.program import Program, Values
@@ -32,6 +32,7 @@ _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
 _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
+_BRANCHES = ("then_branch", "else_branch")
 
 
 def _refusal(field: str, rule: str, value: object) -> DmlError:
@@ -173,17 +174,19 @@ def branch(
         raise _refusal("cond", "be given", Unquoted("nothing"))
     known = _single(condition)
     if known is not None:
-        body, own = _graph_of(proto, "then_branch" if known else "else_branch"), ChainMap({}, scope)
+        body, own = _graph_of(proto, _BRANCHES[0 if known else 1]), ChainMap({}, scope)
         translation.initializers(body, own)
         return translation.graph(body, own, [o.name for o in body.output], opsets)
-    bodies = [
-        _body(translation, proto, name, scope, opsets) for name in ("then_branch", "else_branch")
-    ]
+    try:
+        bodies = [_body(translation, proto, name, scope, opsets) for name in _BRANCHES]
+    except DmlError as error:
+        raise DmlError([*error.faults, *_cure(translation, condition)]) from None
     kinds = bodies[0].types
     if kinds != bodies[1].types:
         rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
         shown = [[_shown(t) for t in body.types] for body in bodies]
-        raise _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
+        error = _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
+        raise DmlError([*error.faults, *_cure(translation, condition)])
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
@@ -195,6 +198,22 @@ def branch(
 
     programs = [body.program for body in bodies]
     return translation.step(proto, _REASON, [condition, *tensors], kinds, run, programs)
+
+
+def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
+    """Return how `condition` becomes known at load, where it follows from inputs of the model."""
+    names, left = set[str](), [condition]
+    while left:
+        tensor = left.pop()
+        if not tensor.is_known and tensor.made_by is None:
+            names.add(tensor.name)
+        elif not tensor.is_known:
+            left += [t for t in tensor.made_by.inputs if isinstance(t, Tensor)]
+    if not names or not names <= translation.asked:
+        return []
+    shown = ", ".join(f"'{name}'" for name in sorted(names))
+    text = f"one branch is enough where cond is known at load: make {shown} an initializer"
+    return [Fault("", "cond", Sentence(f"{text} of the model"), Unquoted("a computed tensor"))]
 
 
 def _shown(kind: Type) -> str:

@@ -283,6 +283,7 @@ def load(
     read = models.read(model, input_shapes, free_dimensions)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, fallback)
+    translation.asked = set(read.inputs)
     scope: Scope = {}
     names = [output.name for output in graph.output]
     for tensor in graph.initializer:

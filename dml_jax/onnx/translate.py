@@ -63,6 +63,7 @@ class Translation:
         names: the names of the builder's inputs, in their order.
         steps: the functions between the graphs of operators, each one after its sources.
         curable: the nodes among the faults that a plain function could compute.
+        asked: the names of the model's inputs.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Translation:
         self.names: list[str] = []
         self.steps: list[Step] = []
         self.curable: list[str] = []
+        self.asked: set[str] = set()
         self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
@@ -87,7 +89,7 @@ class Translation:
         """Return a translation of a graph within the graph, which a step of this one runs."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback)
         inner._taken |= self._taken
-        inner._calls = self._calls
+        inner._calls, inner.asked = self._calls, self.asked
         return inner
 
     def adopt(self, inner: "Translation") -> None:
