@@ -109,6 +109,17 @@ def test_quantized_weights_stay_narrow():
     np.testing.assert_allclose(result["g"], (w * np.float32(0.5)).T)
 
 
+@pytest.mark.usefixtures("no_x64")
+def test_an_output_that_is_a_large_integer_is_not_cut():
+    nodes = [node("Add", "large large", "y"), node("Relu", "x", "z")]
+    large = {"large": np.array([2**40, 3])}
+    model = model_of(nodes, {"x": (np.float32, [2])}, ["y", "z"], large)
+    message = refusal(model)
+    assert message.startswith("expected the constant 'y' to fit INT32 while 64-bit types are off")
+    with jax.enable_x64(True):
+        assert load_onnx(model)(np.ones(2, np.float32))["y"].tolist() == [2**41, 6]
+
+
 # Tensors without elements
 
 

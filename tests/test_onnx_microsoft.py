@@ -12,7 +12,7 @@ from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import load_onnx
 
-DOMAIN = "com.microsoft"
+DOMAIN, NCHWC = "com.microsoft", "com.microsoft.nchwc"
 RANDOM = np.random.RandomState(1)
 
 
@@ -394,3 +394,11 @@ def test_what_is_not_computed_is_refused():
     assert "'y' (Attention): expected do_rotary to be 0, got 1" in refusal(model)
     model, _ = case("FusedConv", x=normal(1, 1, 3, 3), w=normal(1, 1, 1, 1), activation="Sin")
     assert "expected activation to be one of Elu" in refusal(model)
+
+
+def test_a_file_that_onnx_runtime_laid_out_for_its_processor_is_refused_with_the_cure():
+    model = single("Conv", {"x": normal(1, 8, 3, 3), "w": normal(8, 8, 1, 1)}, domain=NCHWC)
+    message = refusal(model)
+    assert message.startswith("Node 'y' (Conv): expected op type to be one of all processors")
+    assert "GraphOptimizationLevel.ORT_ENABLE_EXTENDED" in message
+    assert message.endswith("got 'com.microsoft.nchwc.Conv' (opset 1)")

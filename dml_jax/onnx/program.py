@@ -16,7 +16,7 @@ from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import Expression, Graph, GraphBuilder
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
-from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.tensors import Tensor, Type, fitting
 
 Values = Mapping[str, Any]
 Function = Callable[[Values, Sequence[Any]], Sequence[Any]]
@@ -124,7 +124,7 @@ class Program:
     def _place(self, tensor: Tensor, is_output: bool = False) -> _Place:
         """Return where the array of a tensor is; the last resort is an operator."""
         if tensor.is_known and not tensor.is_weight:
-            return _Place(tensor.type, array=tensor.array)
+            return _Place(tensor.type, array=fitting(tensor.name, tensor.array, tensor.type))
         if tensor.source:
             return _Place(tensor.type, tensor.source)
         x = tensor.expression

@@ -14,6 +14,7 @@ from dml_jax.onnx.plain import plain_of
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
+_OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
@@ -32,6 +33,10 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
             return version, None
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
+        if domain in _OF_ONE_PROCESSOR:
+            rule = "be one of all processors: ONNX Runtime writes this one for its own machine "
+            rule += "(write the file with GraphOptimizationLevel.ORT_ENABLE_EXTENDED at most)"
+            raise DmlError([Fault("", "op type", rule, shown)]) from None
         rule = f"be known{_nearest_op_type(domain, str(op_type))}"
         raise DmlError([Fault("", "op type", rule, shown)]) from None
     return schema.since_version, schema

@@ -142,6 +142,15 @@ class Type(NamedTuple):
         return self.element_count * self.dtype.itemsize
 
 
+def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
+    """Return the elements of a constant. Raises `DmlError` where 32 bits would cut integers."""
+    if array.dtype.kind in "iu" and not np.array_equal(array.astype(kind.array_dtype), array):
+        rule = f"fit {kind.inner.suffix} while 64-bit types are off in JAX"
+        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
+    return array
+
+
 @dataclass
 class TensorList:
     """A sequence of tensors that is taken apart at load.

@@ -26,7 +26,7 @@ from dml_jax.onnx.nodes import (
     translator_of,
 )
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import has_plain, in_order, plain_of, plain_types
+from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
 from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
@@ -39,6 +39,7 @@ from dml_jax.onnx.tensors import (
     Tensor,
     TensorList,
     Type,
+    fitting,
 )
 from dml_jax.onnx.views import reshaped
 from dml_jax.tensor import TensorDesc
@@ -356,6 +357,7 @@ class Translation:
             return [*made, *[None] * (len(proto.output) - len(made))]
         except (DmlError, *_BROKEN) as error:
             faults = _refusal(error).faults
+        kinds: Sequence[Type | None] = node.types
         if self.fallback:
             try:
                 results = self._plain(proto, node, str(faults[0]), opsets)
@@ -364,12 +366,13 @@ class Translation:
             except DmlError as error:
                 known = {str(fault) for fault in faults}
                 faults = [*faults, *(f for f in error.faults if str(f) not in known)]
-        elif has_plain(node, domain_of(proto.domain)):
+        elif (found := curing_types(node, domain_of(proto.domain))) is not None:
             self.curable.append(label_of(proto))
+            kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
         return [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
-            for name, kind in zip(proto.output, node.types, strict=True)
+            for name, kind in zip(proto.output, kinds, strict=True)
         ]
 
     def _plain(
@@ -520,12 +523,7 @@ class Translation:
         if kind.is_empty:
             rule = "have elements, as all tensors of DirectML"
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
-        dtype = kind.inner.dtype
-        inner = array.astype(dtype)
-        if array.dtype.kind in "iu" and not np.array_equal(inner, array):
-            rule = f"fit {kind.inner.suffix} while 64-bit types are off in JAX"
-            rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
-            raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
+        inner = fitting(name, array, kind).astype(kind.inner.dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
 
 

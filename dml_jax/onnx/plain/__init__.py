@@ -39,18 +39,21 @@ def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
     return None if first is None else known[first]
 
 
-def has_plain(node: Node, domain: str) -> bool:
-    """Return whether a plain function computes a node, 64-bit integers in 32 bits included."""
+def curing_types(node: Node, domain: str) -> list[Type | None] | None:
+    """Return the types that a plain function gives of a node; None where it cannot compute it.
+
+    64-bit integers must fit 32 bits while these are all that JAX computes with.
+    """
     function = plain_of(domain, node.op_type, node.version)
     if function is None:
-        return False
+        return None
     try:
         kinds, _ = plain_types(node, function)
         for index, kind in enumerate(kinds):
             _ = kind and checked(node, index, kind)
     except DmlError:
-        return False
-    return True
+        return None
+    return kinds
 
 
 def listed(results: Any) -> Sequence[Any]:

@@ -156,6 +156,7 @@ def _turns(
         places = jnp.arange(steps, dtype=np.int32)[:, None]
         order = jnp.where(is_backward, jnp.maximum(ends[None] - 1 - places, 0), places)
         rows = jnp.take_along_axis(x, order[:, :, None], 0)
+        rows = jnp.where(places[:, :, None] < ends.max(), rows, 0)  # `product` may look at all
         fed = product(rows, w[d]) + halves[0]
 
         def advance(
