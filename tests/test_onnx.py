@@ -120,6 +120,14 @@ def test_an_output_that_is_a_large_integer_is_not_cut():
         assert load_onnx(model)(np.ones(2, np.float32))["y"].tolist() == [2**41, 6]
 
 
+def test_nodes_in_another_order_are_sorted():
+    nodes = [node("Add", "b a", "y"), node("Neg", "a", "b"), node("Exp", "x", "a")]
+    model, x = model_of(nodes, {"x": (np.float32, [3])}, ["y"]), floats([1, 2, 3])
+    np.testing.assert_allclose(load_onnx(model)(x)["y"], runtime(model, {"x": x})[0])
+    circle = model_of([node("Neg", "y", "a"), node("Exp", "a", "y")], {}, ["y"])
+    assert "to be an input, an initializer or an output of a node before it" in refusal(circle)
+
+
 # Tensors without elements
 
 

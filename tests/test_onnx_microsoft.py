@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from onnx import helper
 from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import load_onnx
@@ -57,6 +58,14 @@ def case(op_type: str, outputs: str = "y", constants: str = "", /, **given: Any)
     return model, {n: a for n, a in arrays.items() if n[0] != "_" and n not in constants.split()}
 
 
+def softmax(opset: int, axis: int) -> tuple:
+    """Return a model of a quantized softmax as an opset has it, and its inputs."""
+    scales = {"s": TWO, "z": A_ZERO, "t": scalar(1 / 256), "w": B_ZERO}
+    model, inputs = case("QLinearSoftmax", x=U8, axis=axis, **scales)
+    model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
+    return model, inputs
+
+
 NONE = np.zeros(0, np.float32)
 CASES = {
     "QuantizeLinear": case("QuantizeLinear", x=normal(2, 3), s=TWO, z=A_ZERO),
@@ -72,6 +81,36 @@ CASES = {
     ),
     "QLinearSigmoid": case("QLinearSigmoid", x=U8, s=TWO, z=A_ZERO, t=scalar(1 / 256), w=B_ZERO),
     "QLinearLeakyRelu": case("QLinearLeakyRelu", x=U8, s=TWO, z=A_ZERO, t=TWO, w=A_ZERO, alpha=0.2),
+    "QLinearSoftmax": softmax(13, 2),
+    "QLinearSoftmax of opset 12": softmax(12, 1),
+    "QGemm": case(
+        "QGemm",
+        "y",
+        "b bs bz c",
+        a=bytes_of(5, 4),
+        s=ONE,
+        z=A_ZERO,
+        b=S8,
+        bs=floats([0.02, 0.01, 0.03]),
+        bz=np.array([0, 0, 0], np.int8),
+        c=np.array([300, -400, 500], np.int32),
+        t=TWO,
+        w=A_ZERO,
+        alpha=0.8,
+    ),
+    "QGemm of transposed matrices, to FLOAT": case(
+        "QGemm",
+        "y",
+        "b bs bz",
+        a=bytes_of(4, 5),
+        s=ONE,
+        z=A_ZERO,
+        b=bytes_of(3, 4),
+        bs=ONE,
+        bz=B_ZERO,
+        transA=1,
+        transB=1,
+    ),
     "QLinearConcat": case(
         "QLinearConcat", s=TWO, z=A_ZERO, a=U8, t=ONE, w=B_ZERO, b=U8, u=TWO, v=A_ZERO, axis=1
     ),

@@ -18,6 +18,7 @@ from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.order import read_by_graph
 from dml_jax.onnx.program import Program, Values
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.views import reshaped
@@ -109,7 +110,7 @@ def _body(
     around: dict[str, Tensor] = {}
     tensors: dict[str, Tensor | None] = {}
     own = {value.name for value in graph.input} | {t.name for t in graph.initializer}
-    for read in dict.fromkeys(_read_by(graph)):
+    for read in dict.fromkeys(read_by_graph(graph)):
         if read in scope and read not in own:
             tensor = scope[read]
             made = None if tensor is None else inner.captured(tensor, around)
@@ -142,16 +143,6 @@ def _body(
     translation.adopt(inner)
     captured = {n: t for n, t in around.items() if n in program.reads}
     return _Body(program, names, captured, made_of)
-
-
-def _read_by(graph: onnx.GraphProto) -> Iterable[str]:
-    """Yield the tensors that a graph reads, those of the graphs within it included."""
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _read_by(inner)
-    yield from (output.name for output in graph.output)
 
 
 def _single(tensor: Tensor | None) -> Any:

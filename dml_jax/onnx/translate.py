@@ -5,7 +5,7 @@ implementation.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from dml_jax.onnx.nodes import (
     label_of,
     translator_of,
 )
+from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
@@ -218,7 +219,7 @@ class Translation:
         opsets: Opsets,
     ) -> list[Tensor | None]:
         """Translate the nodes that `outputs` depend on; return the outputs."""
-        for node in _needed(proto.node, outputs):
+        for node in needed(proto.node, outputs):
             try:
                 self._node(node, scope, opsets)
             except (DmlError, *_BROKEN) as error:
@@ -567,23 +568,3 @@ def _refusal(error: Exception) -> DmlError:
         return error
     text = str(error).partition("\n")[0] or type(error).__name__
     return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "")])
-
-
-def _read_by(node: onnx.NodeProto) -> Iterable[str]:
-    """Yield the tensors that a node reads, those of the graphs within it included."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from _read_by(inner)
-            yield from (output.name for output in graph.output)
-
-
-def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
-    """Return the nodes that `outputs` depend on, in their order."""
-    wanted, needed = set(outputs), []
-    for node in reversed(nodes):
-        if any(name in wanted for name in node.output if name):
-            needed.append(node)
-            wanted.update(_read_by(node))
-    return needed[::-1]

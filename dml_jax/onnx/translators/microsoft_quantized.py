@@ -13,6 +13,8 @@ from dml_jax.onnx.translators.products import matrices
 from dml_jax.onnx.translators.windows import planes, window_of, with_planes
 from dml_jax.onnx.views import on_axis, packed, reshaped, spread, transposed
 
+_SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
+
 
 def _scalar(node: Node, index: int, rank: int) -> Any:
     """Return a parameter of all elements with `rank` dimensions; None where it is left out."""
@@ -81,6 +83,33 @@ def _sigmoid(node: Node) -> Expression:
 def _leaky_relu(node: Node) -> Expression:
     alpha = node.attribute("alpha", 0.01)
     return _quantized(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
+
+
+@translates("QLinearSoftmax", domain=DOMAIN)
+def _softmax(node: Node) -> Expression:
+    x, axis = _real(node, 0), node.from_start(node.attribute("axis", -1), node.rank())
+    if node.attribute("opset", 13) >= _SOFTMAX_OF_ONE_AXIS:
+        made = dml.activation_softmax(x, [axis])
+    else:  # over all dimensions from the axis on
+        rows = (int(np.prod(x.sizes[:axis])), int(np.prod(x.sizes[axis:])))
+        made = reshaped(dml.activation_softmax(reshaped(x, rows), [1]), x.sizes)
+    return _quantized(node, made, 3)
+
+
+@translates("QGemm", domain=DOMAIN)
+def _gemm(node: Node) -> Expression:
+    a, b = (
+        packed(transposed(node[index], (1, 0)) if node.attribute(name, 0) else node[index])
+        for index, name in ((0, "transA"), (3, "transB"))
+    )
+    of_columns = [reshaped(node[k], (1, int(np.prod(node.shape(k))))) for k in (4, 5)]
+    whole = dml.matrix_multiply_integer(a, b, _scalar(node, 2, 2), of_columns[1])
+    if node.has(6):
+        bias = reshaped(node[6], (1,) * (2 - node.rank(6)) + node.shape(6))
+        whole = whole + spread(bias, whole.sizes)
+    real = dml.cast(whole, "FLOAT32") * (_scalar(node, 1, 2) * of_columns[0])
+    real = real * node.attribute("alpha", 1.0)
+    return _quantized(node, real, 7) if node.has(7) else real
 
 
 @translates("QLinearConcat", domain=DOMAIN)

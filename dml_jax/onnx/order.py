@@ -1,0 +1,46 @@
+"""What the nodes of a graph read, and the order in which they are translated."""
+
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+
+def read_by(node: onnx.NodeProto) -> Iterable[str]:
+    """Yield the tensors that a node reads, those of the graphs within it included."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from read_by_graph(graph)
+
+
+def read_by_graph(graph: onnx.GraphProto) -> Iterable[str]:
+    """Yield the tensors that the nodes and the outputs of a graph read."""
+    for node in graph.node:
+        yield from read_by(node)
+    yield from (output.name for output in graph.output)
+
+
+def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that `outputs` depend on, each one after those that it reads from.
+
+    ONNX asks for this order, and ONNX Runtime takes files that do not have it.
+    """
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    reads = [[makers[n] for n in read_by(node) if n in makers] for node in nodes]
+    wanted, left = set[int](), [makers[name] for name in outputs if name in makers]
+    while left:
+        index = left.pop()
+        if index not in wanted:
+            wanted.add(index)
+            left += reads[index]
+    ordered: dict[int, None] = {}
+    for first in sorted(wanted):
+        path, begun = [first], {first}
+        while path:
+            missing = [k for k in reads[path[-1]] if k not in ordered and k not in begun]
+            if missing:
+                begun.update(missing[:1])
+                path += missing[:1]
+            else:
+                ordered[path.pop()] = None
+    return [nodes[index] for index in ordered]
