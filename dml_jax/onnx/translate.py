@@ -232,7 +232,9 @@ class Translation:
         domain = domain_of(proto.domain)
         for name in filter(None, proto.input):
             if name not in scope:
-                rule = "be an input, an initializer or an output of a node before it"
+                rule = (
+                    "be an input, an initializer or an output of a node that does not read this one"
+                )
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))])
             if scope[name] is None and not self.faults:
                 rule = "be given by its node"
