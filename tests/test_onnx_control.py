@@ -259,19 +259,28 @@ def test_a_branch_that_does_not_fit_is_left_out_where_the_condition_is_an_initia
     model, x = parsed(text), XS[:1]
     assert refusal(model, input_shapes={"x": [1, 4]}).endswith(
         "Node 'y' (If): one branch is enough where cond is known at load: "
-        "make 'rate' an initializer of the model"
+        "load_onnx(..., constants={'rate': ...})"
     )
-    rate = np.array(16 if flag else 8)
-    expected = runtime(model, {"x": x, "rate": rate})[0]
-    model.graph.initializer.append(numpy_helper.from_array(rate, "rate"))
-    np.testing.assert_allclose(load_onnx(model)(x)["y"], expected, rtol=1e-5)
+    rate = 16 if flag else 8
+    expected = runtime(model, {"x": x, "rate": np.array(rate)})[0]
+    network = load_onnx(model, constants={"rate": rate})
+    np.testing.assert_allclose(network(x)["y"], expected, rtol=1e-5)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(24 - rate), "rate"))
+    twin = load_onnx(model, constants={"rate": rate})  # in place of the initializer
+    np.testing.assert_allclose(twin(x)["y"], expected, rtol=1e-5)
+    for message, constants in {
+        "name an input (did you mean 'rate'?), got 'rat'": {"rat": 1},
+        "hold numbers that int64 holds, got 0.5": {"rate": 0.5},
+        "have the sizes [], got [2]": {"rate": [1, 2]},
+    }.items():
+        assert message in refusal(model, constants=constants)
 
 
 def test_what_cannot_be_decided_later_is_refused():
     other = BRANCHES.replace("b = Sub(q, x)", "b = Concat<axis = 0>(q, x)")
     message = refusal(parsed(other))
     assert "expected else_branch to give what then_branch gives" in message
-    assert "make 'c' an initializer of the model" in message
+    assert "constants={'c': ...}" in message
     late = COUNTED.replace(", int64 M = {COUNT}", "").replace(
         "(float[4] x) =>", "(float[4] x, int64 M) =>"
     )

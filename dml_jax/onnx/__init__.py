@@ -18,6 +18,7 @@ def load_onnx(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     free_dimensions: Mapping[str, int] | None = None,
     fallback: bool = False,
+    constants: Mapping[str, Any] | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -27,13 +28,15 @@ def load_onnx(
         free_dimensions: the sizes that stand for the names of free dimensions.
         fallback: whether a plain JAX function computes a node that DirectML has no operator for,
             or not for its types, where there is such a function. `network.report()` names them.
+        constants: the values of inputs that are fixed, by name. They are no inputs of the network,
+            and an If or a Loop that depends on them alone is decided at load.
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
     _need_onnx()
     from dml_jax.onnx import network
 
-    return network.load(model, input_shapes, free_dimensions, fallback)
+    return network.load(model, input_shapes, free_dimensions, fallback, constants)
 
 
 def __getattr__(name: str) -> Any:

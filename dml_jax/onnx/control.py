@@ -202,9 +202,10 @@ def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
             left += [t for t in tensor.made_by.inputs if isinstance(t, Tensor)]
     if not names or not names <= translation.asked:
         return []
-    shown = ", ".join(f"'{name}'" for name in sorted(names))
-    text = f"one branch is enough where cond is known at load: make {shown} an initializer"
-    return [Fault("", "cond", Sentence(f"{text} of the model"), Unquoted("a computed tensor"))]
+    shown = ", ".join(f"'{name}': ..." for name in sorted(names))
+    text = "one branch is enough where cond is known at load: "
+    text += f"load_onnx(..., constants={{{shown}}})"
+    return [Fault("", "cond", Sentence(text), Unquoted("a computed tensor"))]
 
 
 def _shown(kind: Type) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import defs, numpy_helper
+from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
 from dml_jax.onnx.tensors import Type
@@ -52,6 +52,7 @@ def read(
     model: Any,
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Model:
     """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
 
@@ -59,9 +60,11 @@ def read(
         model: a path, the bytes of a file, or a ModelProto.
         input_shapes: the sizes of inputs, by name.
         free_dimensions: the sizes that stand for the names of free dimensions.
+        constants: the values of inputs, which become initializers.
     """
     proto, folder = _parsed(model)
     expect = Expect("")
+    proto = _with_initializers(expect, proto, constants or {})
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
     opset = opsets.get("", OPSET_MIN)
     last = min(OPSET_MAX, defs.onnx_opset_version())
@@ -73,6 +76,39 @@ def read(
     inputs = _inputs(expect, proto.graph, dict(input_shapes or {}), dict(free_dimensions or {}))
     expect.check()
     return Model(proto, folder, inputs, opsets)
+
+
+def _with_initializers(
+    expect: Expect, proto: onnx.ModelProto, constants: Mapping[str, Any]
+) -> onnx.ModelProto:
+    """Return a model in which inputs have values."""
+    if not constants:
+        return proto
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    inputs = {value.name: value for value in proto.graph.input}
+    for name, value in constants.items():
+        if not expect(name in inputs, "constants", f"name an input{nearest(name, inputs)}", name):
+            continue
+        kind, where = inputs[name].type.tensor_type, f"the constant '{name}'"
+        dtype, held = helper.tensor_dtype_to_np_dtype(kind.elem_type), np.asarray(value)
+        with np.errstate(all="ignore"):
+            array = held.astype(dtype)
+        is_exact = dtype.kind not in "iub" or bool((array == held).all())
+        expect(is_exact, where, f"hold numbers that {dtype.name} holds", Unquoted(str(value)))
+        sizes = [d.dim_value if is_fixed(d) else None for d in kind.shape.dim]
+        fits = len(sizes) == array.ndim and all(
+            size in (None, n) for size, n in zip(sizes, array.shape, strict=True)
+        )
+        shown = ["any" if size is None else size for size in sizes]
+        rule = f"have the sizes [{', '.join(map(str, shown))}]"
+        expect(fits or not kind.HasField("shape"), where, rule, list(array.shape))
+        for index, tensor in enumerate(made.graph.initializer):
+            if tensor.name == name:
+                del made.graph.initializer[index]
+                break
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
+    return made
 
 
 def free_sizes(

@@ -277,10 +277,11 @@ def load(
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
     fallback: bool = False,
+    constants: Mapping[str, Any] | None = None,
 ) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
-    read = models.read(model, input_shapes, free_dimensions)
+    read = models.read(model, input_shapes, free_dimensions, constants)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, fallback)
     translation.asked = set(read.inputs)
