@@ -458,6 +458,22 @@ def test_sizes_by_denotation(tmp_path: Path):
     assert command("run", tmp_path / "n.onnx", "-b", "x:2,a").exit_code == 2
 
 
+def test_inputs_that_are_constants(tmp_path: Path):
+    path = network(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 14]>
+        g (float[2] x, int64[2] sizes, float k) => (float[?,?] y) {
+            z = Mul (x, k)  y = Expand (z, sizes) }""",
+    )
+    np.save(tmp_path / "x.npy", np.array([1, -2], np.float32))
+    words = ["run", path, "--input", f"x={tmp_path / 'x.npy'}", "--json"]
+    done = command(*words, "--constant", "sizes:3,2", "--constant", "k:1.5")
+    assert json.loads(done.stdout)["values"] == {"y": [[1.5, -3.0]] * 3}
+    assert command(*words, "--constant", "k:a").exit_code == 2
+    done = command(*words, "--constant", "K:2")
+    assert "expected constants to name an input (did you mean 'k'?), got 'K'" in done.stdout
+
+
 def test_a_check_says_what_a_network_takes(tmp_path: Path):
     path = network(tmp_path, LAYER)
     told = json.loads(command("check", path, "-f", "batch:4", "--json").stdout)

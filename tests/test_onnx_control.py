@@ -259,7 +259,7 @@ def test_a_branch_that_does_not_fit_is_left_out_where_the_condition_is_an_initia
     model, x = parsed(text), XS[:1]
     assert refusal(model, input_shapes={"x": [1, 4]}).endswith(
         "Node 'y' (If): one branch is enough where cond is known at load: "
-        "load_onnx(..., constants={'rate': ...})"
+        "load_onnx(..., constants={'rate': ...}) or --constant rate:VALUE"
     )
     rate = 16 if flag else 8
     expected = runtime(model, {"x": x, "rate": np.array(rate)})[0]

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,6 +30,7 @@ def check(
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
+    constants: dict[str, Any],
     fallback: bool,
     feature_level: FeatureLevel | None,
     as_json: bool,
@@ -53,7 +55,7 @@ def check(
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
-        overrides = overrides_of(names, denotations, shapes, fallback)
+        overrides = overrides_of(names, denotations, shapes, constants, fallback)
         faults, runs = list[Fault](), True
         for path in models:
             if path.is_dir():

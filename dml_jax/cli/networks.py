@@ -61,6 +61,17 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(map(_size, text.split(",")))
 
 
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _numbers(text: str) -> Any:
+    return [*map(_number, text.split(","))] if "," in text else _number(text)
+
+
 _OPTIONS = (
     (
         ("-f", "--onnx_free_dim_name_override", "names"),
@@ -80,11 +91,17 @@ _OPTIONS = (
         _pairs("NAME:SIZES, as x:2,3", _shape),
         "Sizes of an input of an ONNX network, as x:2,3. Repeatable.",
     ),
+    (
+        ("--constant", "constants"),
+        "NAME:NUMBERS",
+        _pairs("NAME:NUMBERS, as rate:16000", _numbers),
+        "Value that an input of an ONNX network always has, as rate:16000. Repeatable.",
+    ),
 )
 
 
 def size_options(function: Any) -> Any:
-    """Add the options -f, -F and -b, which fix the sizes of networks, and --fallback."""
+    """Add the options that fix sizes and inputs of networks, and --fallback."""
     for names, metavar, callback, text in reversed(_OPTIONS):
         option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
         function = option(function)
@@ -103,11 +120,13 @@ input_option = click.option(
 )
 
 
-def overrides_of(names: Any, denotations: Any, shapes: Any, fallback: bool) -> "Overrides":
-    """Return the values of -f, -F, -b and --fallback."""
+def overrides_of(
+    names: Any, denotations: Any, shapes: Any, constants: Any, fallback: bool
+) -> "Overrides":
+    """Return the values of -f, -F, -b, --constant and --fallback."""
     from dml_jax.dispatch.networks import Overrides
 
-    return Overrides(names, denotations, shapes, fallback=fallback)
+    return Overrides(names, denotations, shapes, constants, fallback=fallback)
 
 
 def network_model(

@@ -189,6 +189,7 @@ def run(
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
+    constants: dict[str, Any],
     fallback: bool,
     inputs: dict[str, Path],
     print_commands: bool,
@@ -230,7 +231,10 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
-        overrides, is_one = overrides_of(names, denotations, shapes, fallback), is_network(path)
+        overrides, is_one = (
+            overrides_of(names, denotations, shapes, constants, fallback),
+            is_network(path),
+        )
         if inputs and not is_one:
             raise click.UsageError("--input is for ONNX networks (models name files themselves).")
         device = None if check else find_device(adapter, "--adapter")

@@ -2,7 +2,7 @@
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,6 +52,7 @@ def show(
     names: dict[str, int],
     denotations: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
+    constants: dict[str, Any],
     fallback: bool,
     as_json: bool,
 ) -> None:
@@ -74,7 +75,7 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        overrides = overrides_of(names, denotations, shapes, fallback)
+        overrides = overrides_of(names, denotations, shapes, constants, fallback)
         if as_python:
             loaded = _loaded(file, overrides)
             text = _program(loaded, file)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ class Overrides:
         names: the sizes that stand for the names of free dimensions.
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs, by their names.
+        constants: the values that inputs always have, by their names.
         is_shared: whether these are for several networks, each of which takes those that it knows.
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
     """
@@ -33,6 +34,7 @@ class Overrides:
     names: Sizes = field(default_factory=dict)
     denotations: Sizes = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
     is_shared: bool = False
     fallback: bool = False
 
@@ -47,13 +49,14 @@ class Overrides:
             {name: size for name, size in self.names.items() if name in names},
             {name: size for name, size in self.denotations.items() if name in denotations},
             {name: sizes for name, sizes in self.shapes.items() if name in tensors},
+            {name: value for name, value in self.constants.items() if name in tensors},
             fallback=self.fallback,
         )
 
     def over(self, names: Sizes, denotations: Sizes) -> "Overrides":
         """Return these sizes, and those of `names` and `denotations` that these leave out."""
         names, denotations = {**names, **self.names}, {**denotations, **self.denotations}
-        return Overrides(names, denotations, self.shapes, fallback=self.fallback)
+        return replace(self, names=names, denotations=denotations, is_shared=False)
 
 
 AS_THE_MODEL_SAYS = Overrides()
@@ -224,7 +227,8 @@ class NetworkFile:
             self.path, overrides.names, overrides.denotations, shapes, settled=bound
         )
         try:
-            network = load_onnx(self.path, inputs, names, overrides.fallback)
+            inputs = {name: inputs[name] for name in inputs if name not in overrides.constants}
+            network = load_onnx(self.path, inputs, names, overrides.fallback, overrides.constants)
         except DmlError as error:
             left = _left_at_1(free, inputs, {*overrides.names}, {*shapes})
             if left is None or not any(map(_is_of_sizes, error.faults)):

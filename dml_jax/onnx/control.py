@@ -204,7 +204,8 @@ def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
         return []
     shown = ", ".join(f"'{name}': ..." for name in sorted(names))
     text = "one branch is enough where cond is known at load: "
-    text += f"load_onnx(..., constants={{{shown}}})"
+    options = " ".join(f"--constant {name}:VALUE" for name in sorted(names))
+    text += f"load_onnx(..., constants={{{shown}}}) or {options}"
     return [Fault("", "cond", Sentence(text), Unquoted("a computed tensor"))]
 
 

@@ -97,6 +97,8 @@ def _with_initializers(
         is_exact = dtype.kind not in "iub" or bool((array == held).all())
         expect(is_exact, where, f"hold numbers that {dtype.name} holds", Unquoted(str(value)))
         sizes = [d.dim_value if is_fixed(d) else None for d in kind.shape.dim]
+        if array.size == 1 and kind.HasField("shape"):  # a number is a list of one too
+            array = array.reshape((1,) * len(sizes))
         fits = len(sizes) == array.ndim and all(
             size in (None, n) for size, n in zip(sizes, array.shape, strict=True)
         )
