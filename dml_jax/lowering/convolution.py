@@ -18,6 +18,8 @@ from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
 FEW_PRODUCTS = 80
+# So many windows at most, whose elements are stored, where a sum has up to twice as many products.
+FEW_WINDOWS = 2**16
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
 
@@ -111,7 +113,7 @@ def _correlation(
         return by_shifts(x, w, window, groups, inside)
     if groups == 1 and inside is None and products == w.shape[1]:
         return by_product(x, w, window)
-    gains = _gains_by_columns(x, w, groups, inside)
+    gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
         return plain(x, w, window, groups, inside)
     return lax.platform_dependent(
@@ -130,21 +132,25 @@ def on_cpu(
         return by_planes(x, w, window, groups, inside)
     if 1 < groups <= FEW_GROUPS:
         return by_groups(x, w, window, groups, inside)
-    if _gains_by_columns(x, w, groups, inside):
+    if _gains_by_columns(x, w, window, groups, inside):
         return by_columns(x, w, window)
     return plain(x, w, window, groups, inside)
 
 
 def _gains_by_columns(
-    x: jax.Array, w: jax.Array, groups: int, inside: Sequence[int] | None
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None
 ) -> bool:
     """Return whether a CPU convolves faster by a product of matrices: sums or rows are short.
 
     A program grows with the sizes of the window.
     """
-    is_row_short = x.shape[-1] == w.shape[-1] == 1 and w.shape[2] <= FEW
-    gains = is_row_short or math.prod(w.shape[1:]) <= FEW_PRODUCTS
-    return groups == 1 and inside is None and gains
+    if groups > 1 or inside is not None:
+        return False
+    if x.shape[-1] == w.shape[-1] == 1:
+        return w.shape[2] <= FEW
+    products = math.prod(w.shape[1:])
+    windows = x.shape[0] * math.prod(window.counts(x.shape[2:]))
+    return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
 def plain(
