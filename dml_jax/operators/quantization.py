@@ -25,6 +25,13 @@ class Cast(Operator, op="CAST"):
         output_tensor: of the input's sizes, and of any type.
     """
 
+    @classmethod
+    def typical(cls, elements: int, data_type: str) -> list[Operator]:
+        """Describe a cast to FLOAT16, and of FLOAT16 one to FLOAT32."""
+        target = "FLOAT32" if data_type == "FLOAT16" else "FLOAT16"
+        tensor = TensorDesc(data_type, typical_sizes(elements))
+        return cls._accepted([{"input_tensor": tensor, "output_data_type": target}])
+
     def lower(self, x):
         return quantization.cast(x, self.output_tensor.dtype)
 
