@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,39 +16,45 @@ from dml_jax.operator import Operator
 from dml_jax.tensor import TensorDesc
 
 
-def operator_of(
-    operator: type[Operator],
-    inputs: Mapping[str, Any],
-    values: Mapping[str, Any],
-    types: Mapping[str, np.dtype],
-    targets: Mapping[str, tuple[int, ...]],
-    fitted: Mapping[str, tuple[int, ...]],
-    narrow: np.dtype,
-) -> Operator:
-    """Return the operator of arrays and attributes, with the type `narrow` for bfloat16."""
+class Arguments(NamedTuple):
+    """The arguments of a call, by the fields of its operator.
+
+    Attributes:
+        operator: the operator.
+        inputs: the arrays.
+        values: the attributes.
+        types: the types of the inputs that are Python numbers.
+        targets: the sizes to which inputs are broadcast.
+        fitted: the sizes that inputs have in the ranks of the operator.
+    """
+
+    operator: type[Operator]
+    inputs: Mapping[str, Any]
+    values: Mapping[str, Any]
+    types: Mapping[str, np.dtype]
+    targets: Mapping[str, tuple[int, ...]]
+    fitted: Mapping[str, tuple[int, ...]]
+
+
+def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
+    """Return the operator of a call, with the type `narrow` for bfloat16."""
+    operator, inputs = arguments.operator, arguments.inputs
     rank = next((len(shape_of(a) or ()) for a in flat(inputs) if shape_of(a) is not None), 0)
     paths = [
         path for f in operator.fields if f.name in inputs for path, _ in paths_of(f, inputs[f.name])
     ]
     lists = operator.spatial_lists()
     try:
-        return _inferred(operator, inputs, values, types, targets, fitted, narrow, rank)
+        return _inferred(arguments, narrow, rank)
     except DmlError as error:
+        values = arguments.values
         spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
         faults = remedies.of_lists(operator.c_name, error.faults, spatial, rank - 2)
         raise DmlError(remedies.cured(faults, paths, rank)) from None
 
 
-def _inferred(
-    operator: type[Operator],
-    inputs: Mapping[str, Any],
-    values: Mapping[str, Any],
-    types: Mapping[str, np.dtype],
-    targets: Mapping[str, tuple[int, ...]],
-    fitted: Mapping[str, tuple[int, ...]],
-    narrow: np.dtype,
-    rank: int,
-) -> Operator:
+def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
+    operator, inputs, values, types, targets, fitted = arguments
     fields: dict[str, Any] = {}
     for f in operator.fields:
         if f.name not in inputs:

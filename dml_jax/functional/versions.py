@@ -26,7 +26,7 @@ from dml_jax.functional.inputs import (
     types_of_numbers,
 )
 from dml_jax.functional.keys import NUMBERS, either_key, tensor_key, value_key
-from dml_jax.functional.making import in_float32, operator_of
+from dml_jax.functional.making import Arguments, in_float32, operator_of
 from dml_jax.graph import Expression
 from dml_jax.operator import OPERATORS, Operator
 from dml_jax.tensor import is_array
@@ -224,9 +224,8 @@ class Family:
         targets = broadcast_targets(operator, inputs, values)
         fitted = fitted_ranks(operator, inputs, values, targets)
         values = {**values, **fitted.attributes}
-        make = functools.partial(
-            operator_of, operator, inputs, values, types, targets, fitted.sizes
-        )
+        arguments = Arguments(operator, inputs, values, types, targets, fitted.sizes)
+        make = functools.partial(operator_of, arguments)
         rounded = None
         if is_narrow:
             op, rounded = in_float32(make, inputs, values)
