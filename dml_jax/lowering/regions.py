@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.placed import stored
 from dml_jax.lowering.resampling import nearest
 
 # A loop of up to so many steps goes on past the samples, and has every derivative; a longer one
@@ -272,7 +273,8 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
     """Return the picture as [N, H, W, C], the regions as [R, 4], and their pictures as [R]."""
     last = batch.dtype.type(x.shape[0] - 1)
     picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
-    return wide(x).transpose(0, 2, 3, 1), wide(rois).reshape(-1, rois.shape[-1]), picture
+    pixels = stored(wide(x).transpose(0, 2, 3, 1))  # an element is read many times
+    return pixels, wide(rois).reshape(-1, rois.shape[-1]), picture
 
 
 def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
