@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
-import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
@@ -74,7 +73,7 @@ class Bindable:
         return self.compute(*arrays)
 
     @functools.cached_property
-    def constants(self) -> tuple[np.ndarray, ...]:
+    def constants(self) -> Sequence[Any]:
         """The large arrays of the description, which programs take as arguments after the inputs.
 
         Neither a program nor the time to compile it grows with them.
@@ -150,12 +149,16 @@ class Bindable:
         return ((path, tensor) for path, _, tensor in self.tensors())
 
     @functools.cached_property
-    def inputs(self) -> tuple[TensorDesc, ...]:
-        """The input tensors, in the order that a call takes arrays."""
+    def _arguments(self) -> tuple[TensorDesc, ...]:
         return tuple(tensor for _, _, tensor in self.tensors(output=False))
 
     @functools.cached_property
-    def outputs(self) -> tuple[TensorDesc, ...]:
+    def inputs(self) -> Any:
+        """The input tensors, in the order that a call takes arrays."""
+        return self._arguments
+
+    @functools.cached_property
+    def outputs(self) -> Any:
         """The output tensors, in the order that a call returns them."""
         return tuple(tensor for _, _, tensor in self.tensors(output=True))
 
@@ -183,7 +186,7 @@ class Bindable:
                 for path, tensor in self._described()
                 if needs_x64(tensor.data_type)
             )
-        if not are_described(self.inputs, arrays):
+        if not are_described(self._arguments, arrays):
             tensors = [(path, tensor) for path, _, tensor in self.tensors(output=False)]
             raise DmlError(array_faults(self.c_name, tensors, arrays))
 

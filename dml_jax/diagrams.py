@@ -2,14 +2,14 @@
 
 import itertools
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dml_jax.bindable import Bindable
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
-from dml_jax.graph import ConstantNode, Graph, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.operator import Operator
 from dml_jax.pictures import check_picture, save_picture
 from dml_jax.tensor import TensorDesc
@@ -59,7 +59,7 @@ def kind_of(operator: Bindable) -> str:
 
 
 def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
-    """Return the picture of a graph: its inputs, nodes and outputs.
+    """Return the picture of a graph: its inputs, nodes and outputs; graphs within nodes beside it.
 
     Args:
         graph: the graph.
@@ -96,7 +96,7 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
         if isinstance(node, ConstantNode):
             boxes[index] = picture.add("constant", node.name or str(index), "constant")
             continue
-        name = kind_of(node.operator)
+        name = node.label if isinstance(node, FunctionNode) else kind_of(node.operator)
         detail = name if node.name else f"node {index}"
         read_names = [points[i].name for n, i in sources if n < 0 and not is_shown((n, i))]
         if read_names:
@@ -113,25 +113,24 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
         box = picture.add("output", point.name, "graph output")
         if is_shown(source):
             join(source, box, read)
+    for node in graph.nodes:
+        for inner in node.graphs if isinstance(node, FunctionNode) else ():
+            part, first = graph_picture(inner, weights), len(picture.boxes)
+            picture.boxes += part.boxes
+            picture.lines += [(start + first, end + first, text) for start, end, text in part.lines]
     return picture
 
 
-def network_picture(graphs: Iterable[Graph], weights: Collection[str]) -> Picture:
-    """Return the picture of the graphs of a network, side by side; `weights` get no boxes."""
-    whole = Picture()
-    for graph in graphs:
-        part, first = graph_picture(graph, weights), len(whole.boxes)
-        whole.boxes += part.boxes
-        whole.lines += [(start + first, end + first, text) for start, end, text in part.lines]
-    return whole
+def _outputs(node: Any) -> Sequence[Any]:
+    if isinstance(node, ConstantNode):
+        return (node.tensor,)
+    return node.outputs if isinstance(node, FunctionNode) else node.operator.outputs
 
 
-def _outputs(node: Any) -> Sequence[TensorDesc]:
-    return (node.tensor,) if isinstance(node, ConstantNode) else node.operator.outputs
-
-
-def label(tensor: TensorDesc) -> str:
+def label(tensor: Any) -> str:
     """Return the type and sizes of a tensor: `FLOAT32[2,3]`."""
+    if not isinstance(tensor, TensorDesc):
+        return tensor.shown()
     return TensorDesc(tensor.data_type, tensor.sizes).shown()
 
 

@@ -12,6 +12,10 @@ FAULTS_MAX = 100
 """The number of faults after which a search stops, and which a message shows at most."""
 
 
+OF_SIZES = "sizes"
+"""The kind of faults that other sizes of a network's inputs may cure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One broken rule: `expected {field} to {rule}, got {value}`.
@@ -23,6 +27,7 @@ class Fault:
             `Sentence`, which is the whole message.
         value: the value of the field; the message leaves `UNSAID` out.
         context: the places that enclose the fault, outermost first (`Dispatchable 'sum'`).
+        kind: what the fault is about, for callers that act on it, such as `OF_SIZES`.
     """
 
     operator: str
@@ -30,6 +35,7 @@ class Fault:
     rule: str
     value: object
     context: tuple[str, ...] = ()
+    kind: str = ""
 
     def __str__(self) -> str:
         if isinstance(self.rule, Sentence):

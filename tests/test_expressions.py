@@ -176,35 +176,3 @@ def test_an_operator_with_inputs_is_called_with_them():
     op = dml_jax.ElementWiseClip.infer(input_tensor=x.desc, min=0, max=1)
     with pytest.raises(DmlError, match="number of expressions to be 1"):
         x.builder.node(op)
-
-
-def test_a_graph_may_take_what_another_computes():
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc.of(X))
-    middle = x * 2
-    graph = builder.build({"y": middle + 1}, only_read=True, taken={"m": middle})
-    assert [point.name for point in graph.bind_points()] == ["m", "y"]
-    assert len(graph.nodes) == 2  # the sum and its constant
-    np.testing.assert_array_equal(graph(X), X + 1)
-
-
-def test_parts_of_a_program_compute_each_tensor_once():
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc.of(X))
-    late = builder.input_tensor("late", TensorDesc.of(X))
-    doubled = x + x
-    negative = -doubled
-    parts = builder.build_parts([{"a": negative}, {}, {"b": doubled * late, "c": negative}])
-    first, empty, last = parts
-    assert first is not None
-    assert last is not None
-    assert empty is None
-    assert [len(graph.nodes) for graph in (first, last)] == [2, 1]
-    names = [[point.name for point in graph.bind_points()] for graph in (first, last)]
-    passed = "node 0 output 0"
-    assert names == [["x", "a", "c", passed], ["late", passed, "b"]]
-    results = dict(zip(names[0][1:], first(X), strict=True))
-    np.testing.assert_array_equal(results["c"], -2 * X)
-    np.testing.assert_array_equal(last(X + 1, np.asarray(results[passed])), 2 * X * (X + 1))
-    assert builder.read([doubled]) == {0}
-    assert builder.read([doubled * late]) == {0, 1}

@@ -543,7 +543,11 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
         ["OutputCount to be at least 1, got 0"]
         + [f"Nodes[{i}] to lead to a graph output (node {i} " for i in range(5)],
     ),
-    ("not a node", edit(nodes_1=3), ["Nodes[1] to be an OperatorNode or a ConstantNode, got 3"]),
+    (
+        "not a node",
+        edit(nodes_1=3),
+        ["Nodes[1] to be an OperatorNode, a ConstantNode or a FunctionNode, got 3"],
+    ),
     ("a wrong edge", edit(input_edges=[Out(0, 0, 0)]), ["InputEdges[0] to be an InputEdge, as"]),
     ("edges that are no list", edit(output_edges=7), ["OutputEdges to be a list, got 7"]),
     (

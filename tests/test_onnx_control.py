@@ -16,8 +16,9 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from onnx import numpy_helper, parser
 from onnx_models import refusal, runtime
 
-from dml_jax import DmlError, load_onnx
+from dml_jax import DmlError, Graph, load_onnx
 from dml_jax.cli import cli
+from dml_jax.graph import cut
 
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
@@ -191,13 +192,25 @@ def test_sequences_that_are_no_tensors_are_refused():
     )
 
 
-def test_graphs_are_the_parts_between_decisions():
+def test_a_decision_is_a_node_of_the_graph():
     network = load_onnx(parsed(BRANCHES))
-    assert len(network.graphs) == 4  # before the If, its branches, and behind it
-    assert [len(graph.nodes) for graph in network.graphs] == [1, 2, 2, 1]
-    with pytest.raises(DmlError, match=r"network\.graph to be one graph .* got 4 graphs"):
-        _ = network.graph
     assert set(network.weights) == {"w"}
+    (decision,) = network.graph.functions
+    assert (decision.label, len(decision.graphs)) == ("Node 'r' (If)", 2)
+    with pytest.raises(DmlError, match=r"Node 'r' \(If\) to be an operator .* in JSON"):
+        network.graph.to_json()
+
+
+def test_a_graph_is_cut_between_decisions_for_json():
+    parts = cut(load_onnx(parsed(BRANCHES)).graph)  # before the If, its branches, and behind it
+    assert [len(part.nodes) for part in parts] == [1, 2, 2, 1]
+    first, then, other, last = (Graph.from_json(part.to_json()) for part in parts)
+    w = np.array([1, 2, 3, 4], np.float32)
+    z = np.asarray(first(X, w))
+    np.testing.assert_array_equal(z, X * w)
+    np.testing.assert_array_equal(then(z, w), np.maximum(z, 0) + w)
+    np.testing.assert_array_equal(other(z, X), -z - X)
+    np.testing.assert_array_equal(last(w, z), w + z)
 
 
 def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,27 +11,25 @@ from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
     check_network,
     is_network,
-    network_model,
-    overrides_of,
-    size_options,
+    load_network,
+    network_options,
 )
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence
 
+if TYPE_CHECKING:
+    from dml_jax.onnx.options import NetworkOptions
+
 
 @click.command()
 @click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
-@size_options
+@network_options
 @level_option()
 @json_option
 def check(
     models: tuple[Path, ...],
-    names: dict[str, int],
-    denotations: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    constants: dict[str, Any],
-    fallback: bool,
+    options: "NetworkOptions",
     feature_level: FeatureLevel | None,
     as_json: bool,
 ) -> None:
@@ -55,11 +53,10 @@ def check(
     dml-jax check model.json --json                add why lower levels refuse it
     """  # noqa: D301  (click reads \b as a control character)
     with reporting(as_json):
-        overrides = overrides_of(names, denotations, shapes, constants, fallback)
         faults, runs = list[Fault](), True
         for path in models:
             if path.is_dir():
-                files = list(checked(path, overrides, feature_level))
+                files = list(checked(path, options, feature_level))
                 if not files and len(models) == 1:  # among others it is no mistake
                     rule = "hold a model, a graph, an ONNX network or a PyDirectML program"
                     faults.append(Fault("", f"the folder '{path}'", rule, NOTHING))
@@ -75,10 +72,9 @@ def check(
                     runs = runs and not file.faults
                     continue
                 if is_network(path):
-                    model = network_model(path, overrides, feature_level)
-                    check_network(model, as_json, name)
+                    check_network(load_network(path, options, feature_level), as_json, name)
                     continue
-                model = load(path, feature_level, overrides=overrides)
+                model = load(path, feature_level, options=options)
             except DmlError as error:  # the other models are checked all the same
                 faults += (error.within(name) if name else error).faults
             else:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.models import load, load_model_or_graph
-from dml_jax.cli.networks import function_of, network_model
+from dml_jax.cli.networks import load_network
 from dml_jax.cli.programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
 
 if TYPE_CHECKING:
-    from dml_jax.dispatch.networks import Overrides
+    from dml_jax.onnx.options import NetworkOptions
 
 _SHOWN = 3  # faults of a file in the table; --json has all
 
@@ -38,7 +38,7 @@ class Checked:
 
 
 def checked(
-    folder: Path, overrides: "Overrides", feature_level: FeatureLevel | None
+    folder: Path, options: "NetworkOptions", feature_level: FeatureLevel | None
 ) -> Iterator[Checked]:
     """Yield what is to be said of each model, graph, network and program in a folder, by name.
 
@@ -54,10 +54,10 @@ def checked(
                     yield program
                 continue
             if kind == "network":
-                model = network_model(path, replace(overrides, is_shared=True), feature_level)
-                yield Checked(name, kind, function_of(model).minimum_feature_level)
+                network = load_network(path, replace(options, is_shared=True), feature_level)
+                yield Checked(name, kind, network.minimum_feature_level)
                 continue
-            kind, level = _level_of_json(path, overrides, feature_level)
+            kind, level = _level_of_json(path, options, feature_level)
             if kind:
                 yield Checked(name, kind, level)
         except DmlError as error:
@@ -86,7 +86,7 @@ def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
 
 
 def _level_of_json(
-    path: Path, overrides: "Overrides", feature_level: FeatureLevel | None
+    path: Path, options: "NetworkOptions", feature_level: FeatureLevel | None
 ) -> tuple[str, FeatureLevel | None]:
     """Return the kind of a JSON file, and its level; "" where it is no model and no graph."""
     from dml_jax.dispatch.reading import read_json
@@ -96,7 +96,7 @@ def _level_of_json(
     if not isinstance(value, dict) or not {"dispatchables", "Nodes"} & value.keys():
         return "", None
     if "Nodes" not in value:
-        model = load(path, feature_level, overrides=overrides)
+        model = load(path, feature_level, options=options)
         operators = (d.operator for d in model.dispatchables.values())
         levels = (operator.minimum_feature_level for operator in operators)
         return "model", max(levels, default=min(FeatureLevel))

@@ -13,15 +13,15 @@ from dml_jax.errors import DmlError, Fault, Sentence, printable
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
-    from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
+    from dml_jax.onnx.options import NetworkOptions
 
 
 def load(
     path: Path,
     feature_level: FeatureLevel | None = None,
     folder: Path | None = None,
-    overrides: "Overrides | None" = None,
+    options: "NetworkOptions | None" = None,
 ) -> "Model":
     """Return the model at `path`, or of standard input.
 
@@ -29,19 +29,19 @@ def load(
         path: the file.
         feature_level: the level that must accept all operators; None is any.
         folder: the folder of the model's files; None is the model's own.
-        overrides: the sizes of free dimensions of networks; None is as the model says.
+        options: the options of networks; None is as the model says.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     from dml_jax.dispatch.model import load_model, parse_model
-    from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS
+    from dml_jax.onnx.options import NetworkOptions
 
     _check_kind(path)
-    sizes = replace(overrides or AS_THE_MODEL_SAYS, is_shared=True)
+    shared = replace(options or NetworkOptions(), is_shared=True)
     if path == STDIN:
-        model = parse_model(read_stdin(), folder or Path(), str(path), sizes)
+        model = parse_model(read_stdin(), folder or Path(), str(path), shared)
     else:
-        model = load_model(path, folder, sizes)
+        model = load_model(path, folder, shared)
     if feature_level is not None:
         faults: list[Fault] = []
         for dispatchable in model.dispatchables.values():
@@ -101,13 +101,15 @@ def show_model(model: "Model", as_json: bool, name: str = "") -> None:
 
 
 def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
-    """Yield (name, kind, operator or tensor) of each node."""
+    """Yield (name, kind, operator, tensor or function) of each node, those within nodes too."""
     from dml_jax.diagrams import kind_of
-    from dml_jax.graph import OperatorNode
+    from dml_jax.graph import ConstantNode, OperatorNode
 
-    for index, node in enumerate(graph.nodes):
+    for index, node in graph.all_nodes:
         name = node.name or str(index)
         if isinstance(node, OperatorNode):
             yield name, kind_of(node.operator), node.operator
-        else:
+        elif isinstance(node, ConstantNode):
             yield name, "constant", node.tensor
+        else:
+            yield name, node.label, node

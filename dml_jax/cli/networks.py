@@ -1,11 +1,12 @@
 """ONNX networks for the commands: loaded with sizes for free dimensions, shown and run."""
 
 import collections
+import functools
 import math
 import re
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,17 @@ from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
-from dml_jax.graph import Graph, OperatorNode
+from dml_jax.graph import FunctionNode, Graph
+from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from dml_jax.bindable import BindPoint
-    from dml_jax.dispatch.executor import Executor
-    from dml_jax.dispatch.model import Model
-    from dml_jax.dispatch.networks import NetworkFunction, Overrides
+    from dml_jax.compiled import Compiled
     from dml_jax.dispatch.resources import Values
+    from dml_jax.dispatch.timing import Timing, Track
+    from dml_jax.free_memory import Device
     from dml_jax.onnx import Network
+    from dml_jax.onnx.options import NetworkOptions
 
 
 def is_network(path: Path) -> bool:
@@ -100,13 +103,29 @@ _OPTIONS = (
 )
 
 
-def size_options(function: Any) -> Any:
-    """Add the options that fix sizes and inputs of networks, and --fallback."""
+def network_options(function: Any) -> Any:
+    """Add the options of networks; the command takes them as `options`, a `NetworkOptions`."""
+
+    @functools.wraps(function)
+    def command(
+        *arguments: Any,
+        names: Any,
+        denotations: Any,
+        shapes: Any,
+        constants: Any,
+        fallback: bool,
+        **others: Any,
+    ) -> Any:
+        from dml_jax.onnx.options import NetworkOptions
+
+        options = NetworkOptions(names, denotations, shapes, constants, fallback)
+        return function(*arguments, options=options, **others)
+
     for names, metavar, callback, text in reversed(_OPTIONS):
         option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
-        function = option(function)
+        command = option(command)
     text = "Compute nodes of ONNX networks that are no operators of DirectML by plain functions."
-    return click.option("--fallback", is_flag=True, help=text)(function)
+    return click.option("--fallback", is_flag=True, help=text)(command)
 
 
 input_option = click.option(
@@ -120,23 +139,15 @@ input_option = click.option(
 )
 
 
-def overrides_of(
-    names: Any, denotations: Any, shapes: Any, constants: Any, fallback: bool
-) -> "Overrides":
-    """Return the values of -f, -F, -b, --constant and --fallback."""
-    from dml_jax.dispatch.networks import Overrides
-
-    return Overrides(names, denotations, shapes, constants, fallback=fallback)
-
-
-def network_model(
-    path: Path, overrides: "Overrides", feature_level: FeatureLevel | None = None
-) -> "Model":
-    """Return the model that dispatches the network at `path` once, with memory of its own.
+def load_network(
+    path: Path, options: "NetworkOptions", feature_level: FeatureLevel | None = None
+) -> "Network":
+    """Return the network at `path`; free dimensions without a size have size 1.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
-    from dml_jax.dispatch.model import parse_model
+    from dml_jax.dispatch.networks import NetworkFile
+    from dml_jax.onnx.options import NetworkOptions
 
     if path.is_dir():
         raise DmlError([folder_fault(path)])
@@ -144,54 +155,28 @@ def network_model(
         rule = f"be a file that can be read{similar_file(path)}"
         value = Unquoted("a device" if path.exists() else "no such file")
         raise DmlError([Fault("", f"the file '{path}'", rule, value)])
-    value = {
-        "resources": {},
-        "dispatchables": {path.name: {"type": "onnx", "sourcePath": str(path.absolute())}},
-        "commands": [{"type": "dispatch", "dispatchable": path.name, "bindings": {}}],
-    }
-    try:
-        model = parse_model(value, path.parent, str(path), overrides)
-    except DmlError as error:
-        outer = ("Command 0", f"Dispatchable '{path.name}'")
-        raise DmlError(
-            replace(f, context=tuple(part for part in f.context if part not in outer))
-            for f in error.faults
-        ) from None
+    network = NetworkFile(path.absolute(), NetworkOptions(), options).load({})
     if feature_level is not None:
-        faults = function_of(model).refused_at(feature_level)
-        if faults:
-            raise DmlError(faults)
-    return model
+        network.validate(feature_level)
+    return network
 
 
-def function_of(model: "Model") -> "NetworkFunction":
-    """Return the network of a model of one network."""
-    from dml_jax.dispatch.networks import NetworkFunction
-
-    (dispatchable,) = model.dispatchables.values()
-    assert isinstance(dispatchable.operator, NetworkFunction)
-    return dispatchable.operator
-
-
-def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray]:
-    """Return the bytes of the inputs that have files, by the names of their memory.
+def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """Return an array for each input of a network: of its file, or a random one.
 
     Raises `DmlError` with all faults.
     """
     from dml_jax.dispatch.resources import UNKNOWN, values_of_file
 
-    (dispatchable,) = model.dispatchables.values()
-    function = function_of(model)
-    points = {point.name: point for point in function.bind_points()}
-    known = list(function.network.inputs)
+    points = {point.name: point for point in network.bind_points() if not point.output}
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
-            if name not in known:
-                listed = f" ({', '.join(known)})"
-                rule = f"name an input{nearest(name, known) or listed}"
+            if name not in points:
+                listed = f" ({', '.join(points)})"
+                rule = f"name an input{nearest(name, points) or listed}"
                 raise DmlError([Fault("", "--input", rule, name)])
-            (tensor,), resource = points[name].tensors, dispatchable.own[name]
+            (tensor,) = points[name].tensors
             picture = None
             if len(tensor.sizes) >= 3:
                 channels, height, width = tensor.sizes[-3:]
@@ -199,42 +184,46 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
             # An array of another type gets a message of its own.
             data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
             values = values_of_file(str(path), path.absolute, data_type, picture)
-            _check_input(function, points[name], resource.initial_size, path, values)
+            _check_input(network, points[name], path, values)
             data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
-            found[resource.name] = resource.placed(data, 0)
+            if tensor.data_type.element_size:
+                found[name] = data.view(tensor.dtype).reshape(tensor.sizes)
+            else:
+                found[name] = np.asarray(tensor.read(data))
         except DmlError as error:
             faults += error.within(f"Input '{name}'").faults
     if faults:
         raise DmlError(faults)
-    return found
+    missing = network.random_inputs() if found.keys() < points.keys() else {}
+    for name in points.keys() - found.keys():
+        (tensor,) = points[name].tensors
+        found[name] = missing[name].astype(tensor.dtype).reshape(tensor.sizes)
+    return {name: found[name] for name in points}
 
 
-def _check_input(
-    function: "NetworkFunction", point: "BindPoint", size: int, path: Path, values: "Values"
-) -> None:
+def _check_input(network: "Network", point: "BindPoint", path: Path, values: "Values") -> None:
     """Raise `DmlError` where the values of a file are no input of a network.
 
     A .npy file holds an array of the input's type and shape, or a flat one.
 
     Args:
-        function: the network.
+        network: the network.
         point: the input.
-        size: its bytes.
         path: the file.
         values: what the file holds.
     """
     (tensor,), name = point.tensors, point.name
-    wanted, got = tensor.data_type, values.data_type
+    wanted, got, size = tensor.data_type, values.data_type, tensor.span_in_bytes
     if values.shape is not None and got != wanted:
-        is_bool = function.network.inputs[name].dtype == bool and got == TensorDataType.INT8
+        is_bool = network.inputs[name].dtype == bool and got == TensorDataType.INT8
         if not is_bool:
             text = f"'{path}' holds {got}, the network wants {wanted} "
             text += f"(np.save(f, a.astype('{tensor.dtype.name}')))"
             raise DmlError([Fault("", "", Sentence(text), "")])
-    shapes = (tensor.sizes, function.network.inputs[name].shape, (math.prod(tensor.sizes),))
+    shapes = (tensor.sizes, network.inputs[name].shape, (math.prod(tensor.sizes),))
     if values.size == size and (values.shape is None or values.shape in shapes):
         return
-    rule = f"hold {tensor.shown()}{_cure(function, point, size, values)}"
+    rule = f"hold {tensor.shown()}{_cure(network, point, size, values)}"
     held = f"{values.size} bytes"
     if values.shape is not None:
         held = f"{got.suffix}[{','.join(map(str, values.shape))}]"
@@ -243,9 +232,9 @@ def _check_input(
     raise DmlError([Fault("", f"'{path}'", rule, Unquoted(held))])
 
 
-def _cure(function: "NetworkFunction", point: "BindPoint", size: int, values: "Values") -> str:
+def _cure(network: "Network", point: "BindPoint", size: int, values: "Values") -> str:
     """Return ` (batch is 1: -f batch:8)` where free dimensions of other sizes fit the values."""
-    sizes, names = point.tensors[0].sizes, function.free.get(point.name, ())
+    sizes, names = point.tensors[0].sizes, network.free.get(point.name, ())
     free = [k for k, name in enumerate(names) if name is not None]
     shape = values.shape
     if (shape is None or len(shape) == 1 != len(sizes)) and len(free) == 1:
@@ -265,10 +254,9 @@ def _cure(function: "NetworkFunction", point: "BindPoint", size: int, values: "V
     return f" ({said}: {options})"
 
 
-def show_network(model: "Model", as_json: bool, name: str = "") -> None:
+def show_network(network: "Network", as_json: bool, name: str = "") -> None:
     """Print the nodes of a network; `name` tells it from others."""
-    network = function_of(model).network
-    rows = [row for graph in network.graphs for row in rows_of(graph)]
+    rows = list(rows_of(network.graph))
     if as_json:
         nodes = [as_values(*row) for row in rows]
         say_json({**_title(name), **_summary(network), "nodes": nodes})
@@ -279,36 +267,30 @@ def show_network(model: "Model", as_json: bool, name: str = "") -> None:
     _say_summary(network)
 
 
-def check_network(model: "Model", as_json: bool, name: str = "") -> None:
+def check_network(network: "Network", as_json: bool, name: str = "") -> None:
     """Print the operators of a network, its memory and its arithmetic."""
-    function = function_of(model)
-    network, sizes = function.network, function.describe()
-    operators = [n.operator for n in _nodes(network) if isinstance(n, OperatorNode)]
+    operators = [*network.graph.operators]
     counts = collections.Counter(operator.short_name for operator in operators)
     levels: dict[str, FeatureLevel] = {}
     for operator in operators:
         known = levels.get(operator.short_name, min(FeatureLevel))
         levels[operator.short_name] = max(known, operator.minimum_feature_level)
     if as_json:
-        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(function)}
-        say_json({**found, "memory": dict(memory_of(function))})
+        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(network)}
+        say_json({**found, "memory": dict(memory_of(network))})
         return
     if name:
         click.echo(f"{printable(name)}:")
     rows = [[key, str(count), str(levels[key])] for key, count in counts.most_common()]
     say_folded(["Operator", "Nodes", "Lowest level"], *rows)
-    click.echo(sizes)
+    click.echo(network.describe())
     _say_summary(network)
-    parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(function))
-    click.echo(f"Bytes: {parts}; {flops(function):,} floating-point operations")
+    parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(network))
+    click.echo(f"Bytes: {parts}; {flops(network):,} floating-point operations")
 
 
 def _title(name: str) -> dict[str, Any]:
     return {"model": name} if name else {}
-
-
-def _nodes(network: "Network") -> Sequence[Any]:
-    return [node for graph in network.graphs for node in graph.nodes]
 
 
 def _summary(network: "Network") -> dict[str, Any]:
@@ -320,75 +302,58 @@ def _summary(network: "Network") -> dict[str, Any]:
 def _say_summary(network: "Network") -> None:
     weights = _summary(network)["weights"]
     click.echo(
-        f"{len(_nodes(network))} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
+        f"{network.node_count} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 
 
-def memory_of(function: "NetworkFunction") -> list[tuple[str, int]]:
+def memory_of(network: "Network") -> list[tuple[str, int]]:
     """Return the bytes of a network's tensors, by kind.
 
     Tensors between nodes count as long as a node may still read them, while nodes run in order.
     """
-    network = function.network
-    inputs = sum(_bytes_of(function, network.inputs))
-    outputs = sum(_bytes_of(function, network.output_types))
+    sizes = [0, 0]
+    for point in network.bind_points():
+        sizes[point.output] += sum(t.total_tensor_size_in_bytes for t in point.tensors)
     weights = sum(array.nbytes for array in network.weights.values())
-    known = [("weights", weights), ("inputs", inputs), ("outputs", outputs)]
-    most = max(map(_most_between, network.graphs), default=0)
-    return [*known, ("tensors between nodes at most", most)]
-
-
-def _bytes_of(function: "NetworkFunction", names: Mapping[str, Any]) -> list[int]:
-    """Return the bytes of the tensors of these names."""
-    return [t.total_tensor_size_in_bytes for name, _, t in function.tensors() if name in names]
+    known = [("weights", weights), ("inputs", sizes[0]), ("outputs", sizes[1])]
+    return [*known, ("tensors between nodes at most", _most_between(network.graph))]
 
 
 def _most_between(graph: Graph) -> int:
+    """Return the most bytes that tensors between nodes take, those within a node included."""
     last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
     sizes, now, most = {}, 0, 0
     for at, (index, node, sources) in enumerate(graph.plan):
         for slot, (_, tensor) in enumerate(node.slots(output=True)):
-            if tensor is not None and (index, slot) in last:
+            if isinstance(tensor, TensorDesc) and (index, slot) in last:
                 sizes[index, slot] = tensor.total_tensor_size_in_bytes
                 now += sizes[index, slot]
-        most = max(most, now)
+        graphs = node.graphs if isinstance(node, FunctionNode) else ()
+        most = max(most, now + max(map(_most_between, graphs), default=0))
         now -= sum(sizes.get(source, 0) for source in {*sources} if last[source] == at)
     return most
 
 
-def flops(function: "NetworkFunction") -> int:
+def flops(network: "Network") -> int:
     """Return the floating-point operations of a call, as XLA counts them."""
     import jax
 
-    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
-    cost = jax.jit(function.compute).lower(*arrays).cost_analysis()
+    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, _, t in network.tensors(output=False)]
+    cost = jax.jit(network.compute).lower(*arrays, *network.constants).cost_analysis()
     return int((cost or {}).get("flops", 0))
 
 
-def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
-    """Return the outputs of a network that has run, by name."""
-    (dispatch,) = model.dispatches
-    found = {}
-    for place in dispatch.tensors:
-        if place.output:
-            resource = model.memory[place.memory]
-            values = executor.values(resource, resource.initialised)
-            sizes = function_of(model).network.output_types[place.path].shape
-            found[place.path] = values.reshape(sizes) if sizes is not None else values
-    return found
-
-
-def files_of(model: "Model", folder: Path | None) -> dict[str, Path]:
+def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
     """Return the .npy file of each output in `folder`, none if there is no folder.
 
     A file has the output's name, without characters that names of files may not have. Raises
     `DmlError` if a file cannot be written, or if two outputs would have one.
     """
     files: dict[str, Path] = {}
-    for name in function_of(model).network.output_types if folder is not None else ():
+    for name in network.output_types if folder is not None else ():
         path = Path(folder or "") / (re.sub(r"[^\w.-]", "_", name) + ".npy")
         for other, known in files.items():
             if known == path:
@@ -415,28 +380,86 @@ def _first_values(array: np.ndarray) -> str:
 _FIRST = 4  # values of an output that a table shows
 
 
-def report_run(
-    report: dict[str, Any],
-    outputs: Mapping[str, np.ndarray],
-    times: Mapping[str, float],
-    as_json: bool,
-) -> None:
-    """Add what `run` says of a network to `report`: the outputs' types and shapes, and the times.
+def run_network(
+    network: "Network",
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    device: "Device",
+    timing: "Timing",
+    say: Callable[[str], None],
+    track: "Track",
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the outputs of a network, and what JSON reports of the run.
 
-    JSON has the values of the outputs too. The times are milliseconds; that of a run is the median
-    of the dispatches.
+    Args:
+        network: the network.
+        name: its name in the report.
+        arrays: the inputs.
+        device: the device that runs it.
+        timing: options for repetition and statistics.
+        say: a function of each line of the report.
+        track: wraps the iterations, for a progress bar.
     """
-    report["outputs"] = {n: [a.dtype.name, list(a.shape)] for n, a in outputs.items()}
-    if as_json:
-        report["values"] = {n: a.tolist() for n, a in outputs.items()}
-    report |= times
-    report["run_ms"] = statistics.median(report["dispatches"][0]["samples_ms"])
+    import jax
+
+    start = time.perf_counter()
+    program = compiled_network(network, name, device)
+    placed = [jax.device_put(array, device) for array in arrays.values()]
+    compile_ms = 1e3 * (time.perf_counter() - start)
+    if timing.verbosity > 0:
+        say(f"Initialize '{printable(name)}': {compile_ms:.4f} ms")
+    results: list[Any] = []
+
+    def dispatch() -> None:
+        results[:] = jax.tree.leaves(program(*placed))
+
+    samples = timing.measured(name, dispatch, lambda: jax.block_until_ready(results), track)
+    for line in timing.report(name, samples):
+        say(line)
+    kinds = network.output_types.items()
+    outputs = {
+        name: np.asarray(array).reshape(kind.shape)
+        for (name, kind), array in zip(kinds, results, strict=True)
+    }
+    dispatches = [
+        {"name": name, "samples_ms": samples, "median_ms": statistics.median_high(samples)}
+    ]
+    times = {"compile_ms": compile_ms, "run_ms": statistics.median(samples)}
+    return outputs, {**times, "dispatches": dispatches}
+
+
+def compiled_network(network: "Network", name: str, device: "Device") -> "Compiled":
+    """Return the program of a network for a device. Raises `DmlError` where memory is too small."""
+    from dml_jax import compile as compiled
+    from dml_jax.dispatch.executor import check_temporary
+
+    program = compiled(network, device=device)
+    check_temporary(network, program.cost().bytes_temporary, device, f"Network '{name}'")
+    return program
+
+
+def check_fits(network: "Network", name: str, device: "Device") -> None:
+    """Raise `DmlError` where the inputs and outputs of a network do not fit into free memory."""
+    from dml_jax.dispatch.executor import check_memory
+
+    sizes = {
+        f"{name}: {point.name} {tensor.shown()}": tensor.total_tensor_size_in_bytes
+        for point in network.bind_points()
+        for tensor in point.tensors
+    }
+    check_memory(sizes, device)
+
+
+def outputs_in_json(outputs: Mapping[str, np.ndarray], has_values: bool) -> dict[str, Any]:
+    """Return what JSON reports of outputs: types and shapes, and values where it has them."""
+    found: dict[str, Any] = {"outputs": {n: [a.dtype.name, [*a.shape]] for n, a in outputs.items()}}
+    return found | ({"values": {n: a.tolist() for n, a in outputs.items()}} if has_values else {})
 
 
 def say_run(
     report: Mapping[str, Any], outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]
 ) -> None:
-    """Print what `report_run` gave, the first values of the outputs, and their files."""
+    """Print the times of `report`, the types and first values of the outputs, and their files."""
     rows = [
         [printable(name), *map(str, kind), _first_values(outputs[name])]
         for name, kind in report["outputs"].items()

@@ -1,27 +1,30 @@
 """`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
+import functools
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import jax
 
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
+    check_fits,
+    compiled_network,
     files_of,
     input_option,
     inputs_of,
     is_network,
-    network_model,
-    outputs_of,
-    overrides_of,
-    report_run,
+    load_network,
+    network_options,
+    outputs_in_json,
+    run_network,
     say_run,
     show_network,
-    size_options,
     write_outputs,
 )
 from dml_jax.cli.terminal import (
@@ -37,9 +40,13 @@ from dml_jax.cli.terminal import (
     reporting,
     say_json,
 )
+from dml_jax.dispatch.timing import Timing
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
 from dml_jax.tensor import UINT_MAX
+
+if TYPE_CHECKING:
+    from dml_jax.onnx.options import NetworkOptions
 
 PRINT_MOST = 1000
 """The number of elements of a printed resource that a terminal gets."""
@@ -82,6 +89,85 @@ def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) 
         )
 
 
+_TIMING_OPTIONS = (
+    click.option(
+        "-i",
+        "--dispatch_iterations",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Least number of timed iterations of each dispatch.",
+    ),
+    click.option(
+        "-r",
+        "--dispatch_repeat",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Number of dispatches in each iteration.",
+    ),
+    click.option(
+        "-t",
+        "--milliseconds_to_run",
+        type=Finite(0),
+        help="Least time of all iterations of a dispatch.",
+    ),
+    click.option(
+        "-I",
+        "--dispatch_interval",
+        type=Finite(0, UINT_MAX),
+        default=0,
+        show_default=True,
+        help="Least milliseconds from one iteration to the next.",
+    ),
+    click.option(
+        "-w",
+        "--warmup_samples",
+        type=click.IntRange(0),
+        default=1,
+        show_default=True,
+        help="Number of first iterations that the hot statistics leave out.",
+    ),
+    click.option(
+        "-v",
+        "--timing_verbosity",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
+    ),
+)
+
+
+def _timing_options(function: Any) -> Any:
+    """Add the options of timing; the command takes them as `timing`, a `Timing`."""
+
+    @functools.wraps(function)
+    def command(
+        *arguments: Any,
+        dispatch_iterations: int,
+        dispatch_repeat: int,
+        milliseconds_to_run: float | None,
+        dispatch_interval: float,
+        warmup_samples: int,
+        timing_verbosity: int,
+        **others: Any,
+    ) -> Any:
+        timing = Timing(
+            dispatch_iterations,
+            dispatch_repeat,
+            milliseconds_to_run,
+            dispatch_interval,
+            warmup_samples,
+            timing_verbosity,
+        )
+        return function(*arguments, timing=timing, **others)
+
+    for option in reversed(_TIMING_OPTIONS):
+        command = option(command)
+    return command
+
+
 class _Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -118,7 +204,7 @@ class _Command(click.Command):
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
-@size_options
+@network_options
 @input_option
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
@@ -130,52 +216,7 @@ class _Command(click.Command):
 )
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
-@click.option(
-    "-i",
-    "--dispatch_iterations",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Least number of timed iterations of each dispatch.",
-)
-@click.option(
-    "-r",
-    "--dispatch_repeat",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of dispatches in each iteration.",
-)
-@click.option(
-    "-t",
-    "--milliseconds_to_run",
-    type=Finite(0),
-    help="Least time of all iterations of a dispatch.",
-)
-@click.option(
-    "-I",
-    "--dispatch_interval",
-    type=Finite(0, UINT_MAX),
-    default=0,
-    show_default=True,
-    help="Least milliseconds from one iteration to the next.",
-)
-@click.option(
-    "-w",
-    "--warmup_samples",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Number of first iterations that the hot statistics leave out.",
-)
-@click.option(
-    "-v",
-    "--timing_verbosity",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
-)
+@_timing_options
 @json_option
 @_of_direct3d
 def run(
@@ -186,22 +227,13 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
-    names: dict[str, int],
-    denotations: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    constants: dict[str, Any],
-    fallback: bool,
+    options: "NetworkOptions",
     inputs: dict[str, Path],
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
     show_dependencies: bool,
-    dispatch_iterations: int,
-    dispatch_repeat: int,
-    milliseconds_to_run: float | None,
-    dispatch_interval: float,
-    warmup_samples: int,
-    timing_verbosity: int,
+    timing: Timing,
     as_json: bool,
 ) -> None:
     """Run MODEL, a DxDispatch JSON model or an ONNX network.
@@ -231,58 +263,46 @@ def run(
             raise click.UsageError(f"{which} exclude each other.")
         if input_path and not path.exists() and (input_path / path).exists():
             path = input_path / path
-        overrides, is_one = (
-            overrides_of(names, denotations, shapes, constants, fallback),
-            is_network(path),
-        )
-        if inputs and not is_one:
+        if inputs and not is_network(path):
             raise click.UsageError("--input is for ONNX networks (models name files themselves).")
-        device = None if check else find_device(adapter, "--adapter")
-        start = time.perf_counter()
-        with jax.default_device(device):
-            if is_one:
-                parsed = network_model(path, overrides, feature_level)
-            else:
-                parsed = load(path, feature_level, input_path, overrides)
-        if device is None:
-            (show_network if is_one else show_model)(parsed, as_json)
+        if is_network(path):
+            _run_network(
+                path,
+                options,
+                feature_level,
+                inputs,
+                output_path,
+                check,
+                hlo,
+                adapter,
+                timing,
+                as_json,
+            )
             return
-        loaded = time.perf_counter()
-        from dml_jax.dispatch.executor import Executor, Timing
+        device = None if check else find_device(adapter, "--adapter")
+        with jax.default_device(device):
+            parsed = load(path, feature_level, input_path, options)
+        if device is None:
+            show_model(parsed, as_json)
+            return
+        from dml_jax.dispatch.executor import Executor
 
-        timing = Timing(
-            dispatch_iterations,
-            dispatch_repeat,
-            milliseconds_to_run,
-            dispatch_interval,
-            warmup_samples,
-            timing_verbosity,
-        )
         report: dict[str, Any] = {"device": name_of(device)}
-        if not (hlo or as_json):
-            click.echo(f"Running on '{name_of(device)}'")
-
-        def say(line: str) -> None:
-            if not as_json:
-                click.echo(line)
+        say = _reporter(device, hlo, as_json)
 
         def record(kind: str, facts: dict[str, Any]) -> None:
-            if as_json or is_one:
+            if as_json:
                 report.setdefault(kind, []).append(_plain(facts))
 
-        track = progress(milliseconds_to_run)
-        most = PRINT_MOST if sys.stdout.isatty() else None
-        folder = output_path or Path()
         executor = Executor(
             parsed,
             device,
             say,
             timing,
-            track,
+            progress(timing.milliseconds_to_run),
             record,
-            folder,
-            inputs_of(parsed, inputs) if is_one else {},
-            print_most=None if as_json else most,
+            output_path or Path(),
+            print_most=PRINT_MOST if sys.stdout.isatty() and not as_json else None,
             print_commands=print_commands,
         )
         if hlo:
@@ -290,19 +310,59 @@ def run(
                 say(f"Dispatchable '{printable(name)}':\n{text}")
                 record("programs", {"name": name, "hlo": text})
         else:
-            compiled = time.perf_counter()
-            files = files_of(parsed, output_path) if is_one else {}
             executor.run()
-            if is_one:
-                outputs = outputs_of(parsed, executor)
-                times = {"load_ms": 1e3 * (loaded - start), "compile_ms": 1e3 * (compiled - loaded)}
-                report_run(report, outputs, times, as_json)
-                write_outputs(outputs, files)
-                report["files"] = list(map(str, files.values()))
-                if not as_json:
-                    say_run(report, outputs, files)
         if as_json:
             say_json(report)
+
+
+def _reporter(device: Any, hlo: bool, as_json: bool) -> Callable[[str], None]:
+    """Return the function that prints a line of the report, and name the device that runs."""
+    if as_json:
+        return lambda line: None
+    if not hlo:
+        click.echo(f"Running on '{name_of(device)}'")
+    return click.echo
+
+
+def _run_network(
+    path: Path,
+    options: "NetworkOptions",
+    feature_level: FeatureLevel | None,
+    inputs: dict[str, Path],
+    output_path: Path | None,
+    check: bool,
+    hlo: bool,
+    adapter: str,
+    timing: Timing,
+    as_json: bool,
+) -> None:
+    """Run an ONNX network; the arguments are the options of `run`."""
+    device = None if check else find_device(adapter, "--adapter")
+    start = time.perf_counter()
+    with jax.default_device(device):
+        network = load_network(path, options, feature_level)
+    if device is None:
+        show_network(network, as_json)
+        return
+    load_ms = 1e3 * (time.perf_counter() - start)
+    report: dict[str, Any] = {"device": name_of(device)}
+    say = _reporter(device, hlo, as_json)
+    check_fits(network, path.name, device)
+    if hlo:
+        text = compiled_network(network, path.name, device).as_text()
+        say(f"Network '{printable(path.name)}':\n{text}")
+        report["programs"] = [{"name": path.name, "hlo": text}]
+    else:
+        arrays, files = inputs_of(network, inputs), files_of(network, output_path)
+        track = progress(timing.milliseconds_to_run)
+        outputs, facts = run_network(network, path.name, arrays, device, timing, say, track)
+        report |= outputs_in_json(outputs, as_json) | {"load_ms": load_ms} | facts
+        write_outputs(outputs, files)
+        report["files"] = [*map(str, files.values())]
+        if not as_json:
+            say_run(report, outputs, files)
+    if as_json:
+        say_json(report)
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

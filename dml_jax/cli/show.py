@@ -2,18 +2,16 @@
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
 from dml_jax.cli.networks import (
-    function_of,
     is_network,
-    network_model,
-    overrides_of,
+    load_network,
+    network_options,
     show_network,
-    size_options,
 )
 from dml_jax.cli.terminal import (
     INPUT,
@@ -25,13 +23,13 @@ from dml_jax.cli.terminal import (
     say_json,
     show_table,
 )
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
-    from dml_jax.dispatch.networks import Overrides
     from dml_jax.graph import Graph
     from dml_jax.onnx import Network
+    from dml_jax.onnx.options import NetworkOptions
 
 
 @click.command()
@@ -43,17 +41,13 @@ if TYPE_CHECKING:
     help="Draw it too, to a .svg or .png file.",
 )
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
-@size_options
+@network_options
 @json_option
 def show(
     file: Path,
     output: Path | None,
     as_python: bool,
-    names: dict[str, int],
-    denotations: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    constants: dict[str, Any],
-    fallback: bool,
+    options: "NetworkOptions",
     as_json: bool,
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
@@ -67,6 +61,7 @@ def show(
     dml-jax show network.onnx -f batch:8
     dml-jax show model.json --python > model.py
     """  # noqa: D301
+    from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
 
     with reporting(as_json):
@@ -75,54 +70,48 @@ def show(
             from dml_jax.diagrams import check_diagram
 
             check_diagram(output)
-        overrides = overrides_of(names, denotations, shapes, constants, fallback)
+        loaded = load_network(file, options) if is_network(file) else load_model_or_graph(file)
         if as_python:
-            loaded = _loaded(file, overrides)
             text = _program(loaded, file)
             say_json({"python": text}) if as_json else click.echo(text, nl=False)
+        elif isinstance(loaded, Graph):
+            _show_nodes(loaded, as_json)
+        elif isinstance(loaded, Model):
+            show_model(loaded, as_json)
         else:
-            loaded = _shown(file, overrides, as_json)
+            show_network(loaded, as_json)
         if output is not None:
-            from dml_jax.diagrams import draw, graph_picture, network_picture
+            from dml_jax.diagrams import draw, graph_picture
             from dml_jax.dispatch.pictures import model_picture
 
             if isinstance(loaded, Graph):
-                draw(graph_picture(loaded), output)
-            elif is_network(file):
-                network = function_of(loaded).network
-                draw(network_picture(network.graphs, network.weights), output)
+                picture = graph_picture(loaded)
+            elif isinstance(loaded, Model):
+                picture = model_picture(loaded)
             else:
-                draw(model_picture(loaded), output)
+                picture = graph_picture(loaded.graph, loaded.weights)
+            draw(picture, output)
             click.echo(f"Drawn to '{output}'{new}", err=as_json or as_python)
 
 
-def _loaded(file: Path, overrides: "Overrides") -> "Model | Graph":
-    """Return the model or graph of a file, a network within its model."""
-    return network_model(file, overrides) if is_network(file) else load_model_or_graph(file)
-
-
-def _program(loaded: "Model | Graph", file: Path) -> str:
-    """Return the program that makes a model or a graph. Raises `DmlError` where there is none."""
+def _program(loaded: "Model | Graph | Network", file: Path) -> str:
+    """Return the program that makes what was loaded. Raises `DmlError` where there is none."""
     from dml_jax.code import program
     from dml_jax.dispatch.code import model_program
+    from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
     from dml_jax.operator import Operator
 
     if isinstance(loaded, Graph):
         return program(loaded)
-    if not is_network(file):
-        operators = [dispatchable.operator for dispatchable in loaded.dispatchables.values()]
-        if loaded.hidden or not all(isinstance(o, (Operator, Graph)) for o in operators):
-            rule = "have operators and graphs alone, to become a program (load_onnx takes networks)"
-            value = Unquoted("networks or serialized graphs")
-            raise DmlError([Fault("", "the dispatchables", rule, value)])
-        return model_program(loaded)
-    network = function_of(loaded).network
-    graph = network.graph
-    if graph is None:
-        rule = "have an operator (its outputs are known without one)"
-        raise DmlError([Fault("", f"the network '{file}'", rule, NOTHING)])
-    return program(graph) + _with_weights(file, network, graph)
+    if not isinstance(loaded, Model):
+        return program(loaded.graph) + _with_weights(file, loaded, loaded.graph)
+    operators = [dispatchable.operator for dispatchable in loaded.dispatchables.values()]
+    if loaded.hidden or not all(isinstance(o, (Operator, Graph)) for o in operators):
+        rule = "have operators and graphs alone, to become a program (load_onnx takes networks)"
+        value = Unquoted("networks or serialized graphs")
+        raise DmlError([Fault("", "the dispatchables", rule, value)])
+    return model_program(loaded)
 
 
 def _with_weights(file: Path, network: "Network", graph: "Graph") -> str:
@@ -144,22 +133,6 @@ def _with_weights(file: Path, network: "Network", graph: "Graph") -> str:
         f"# weights = dml_jax.load_onnx({str(file)!r}, {shapes}).weights\n"
         f"{call}\n"
     )
-
-
-def _shown(file: Path, overrides: "Overrides", as_json: bool) -> "Model | Graph":
-    """Print the operators of a file; return what holds them, a network within its model."""
-    from dml_jax.graph import Graph
-
-    if is_network(file):
-        model = network_model(file, overrides)
-        show_network(model, as_json)
-        return model
-    loaded = load_model_or_graph(file)
-    if isinstance(loaded, Graph):
-        _show_nodes(loaded, as_json)
-    else:
-        show_model(loaded, as_json)
-    return loaded
 
 
 def _show_nodes(graph: "Graph", as_json: bool) -> None:

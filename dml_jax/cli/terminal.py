@@ -19,11 +19,12 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
 from dml_jax.files import parse_text
 from dml_jax.pictures import check_name
+from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from dml_jax.bindable import Bindable
     from dml_jax.free_memory import Device
-    from dml_jax.tensor import TensorDesc
+    from dml_jax.graph import FunctionNode
 
 STATUS = (
     "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted, "
@@ -173,18 +174,28 @@ def console() -> Any:
     return Console(width=wide, markup=False, highlight=False)
 
 
-def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
-    """Print (name, kind, operator or tensor) of each row; `title` heads the names."""
+def show_table(
+    title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
+) -> None:
+    """Print (name, kind, operator, tensor or function) of each row; `title` heads the names."""
     from dml_jax.bindable import Bindable
 
     cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
         if isinstance(item, Bindable):
-            sides = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
+            sides = ("\n".join(t.shown() for t in _tensors(item, o)) for o in (False, True))
             cells.append([printable(name), kind, *sides, str(item.minimum_feature_level)])
-        else:
+        elif isinstance(item, TensorDesc):
             cells.append([printable(name), kind, "", item.shown(), ""])
+        else:
+            ends = ([t for t in some if t is not None] for some in (item.inputs, item.outputs))
+            sides = ("\n".join(t.shown() for t in some) for some in ends)
+            cells.append([printable(name), printable(kind), *sides, ""])
     say_folded(*cells)
+
+
+def _tensors(item: "Bindable", output: bool) -> "list[TensorDesc]":
+    return [tensor for _, _, tensor in item.tensors(output)]
 
 
 def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
@@ -259,17 +270,21 @@ def usage_errors() -> Iterator[None]:
         raise click.BadParameter(str(error)) from None
 
 
-def as_values(name: str, kind: str, item: "Bindable | TensorDesc") -> dict[str, Any]:
+def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
     """Return a row of `show_table` for JSON."""
     from dml_jax.bindable import Bindable
 
-    if not isinstance(item, Bindable):
+    if isinstance(item, TensorDesc):
         return {"name": name, "operator": kind, "inputs": [], "outputs": [item.to_json()]}
+    if not isinstance(item, Bindable):
+        ends = ([t for t in some if t is not None] for some in (item.inputs, item.outputs))
+        inputs, outputs = ([t.shown() for t in some] for some in ends)
+        return {"name": name, "function": kind, "inputs": inputs, "outputs": outputs}
     return {
         "name": name,
         "operator": kind,
-        "inputs": [t.to_json() for t in item.inputs],
-        "outputs": [t.to_json() for t in item.outputs],
+        "inputs": [t.to_json() for t in _tensors(item, False)],
+        "outputs": [t.to_json() for t in _tensors(item, True)],
         "feature_level": item.minimum_feature_level.suffix,
         "refused": {
             level.suffix: [str(fault) for fault in faults]

@@ -8,12 +8,13 @@ from typing import Any
 
 from dml_jax.bindable import Bindable
 from dml_jax.dispatch import serialized
-from dml_jax.dispatch.networks import NetworkFile, Overrides
+from dml_jax.dispatch.networks import NetworkFile
 from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.dispatch.resources import UINT64_MAX, Resource, reading, values_of_file
 from dml_jax.errors import NOTHING, DmlError, Fault, refused
 from dml_jax.fields import Integer, list_of
 from dml_jax.graph import Graph
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator import operator_from_json
 from dml_jax.tensor import UINT_MAX, round_up
 
@@ -59,8 +60,8 @@ class Dispatchable:
         name: the name in the model.
         operator: the function.
         bindings: the bindings for dispatches that have none of their own.
-        own: memory for tensors that are bound to nothing, by the tensor's name: of weights, and of
-            all inputs and outputs of a network.
+        own: memory for tensors that are bound to nothing, by the tensor's name: of constants of a
+            serialized graph, and of all inputs and outputs of a network.
     """
 
     name: str
@@ -104,7 +105,7 @@ class NetworkDispatchable:
 
 
 def parse_dispatchable(
-    name: str, value: Any, folder: Path, overrides: Overrides
+    name: str, value: Any, folder: Path, options: NetworkOptions
 ) -> Dispatchable | NetworkDispatchable:
     """Return a dispatchable of a model.
 
@@ -112,7 +113,7 @@ def parse_dispatchable(
         name: its name in the model.
         value: its description.
         folder: the folder of the model's files.
-        overrides: the sizes of free dimensions of networks, in place of those of the model.
+        options: the options of networks, in place of those of the model.
 
     Raises `DmlError` with all faults.
     """
@@ -123,7 +124,7 @@ def parse_dispatchable(
         rule = f"be a DML_OPERATOR_ name ({_OTHER_KINDS[word]})"
         raise DmlError([Fault("", "type", rule, kind, (context,))])
     if word == "onnx":
-        return _parse_network(name, value, context, folder, overrides)
+        return _parse_network(name, value, context, folder, options)
     if word in ("graph", "dmlserializedgraph"):
         return _parse_graph(name, value, context, folder, word != "graph")
     own = ("type", "Type", "desc", "Desc", *_COMMON)
@@ -185,7 +186,7 @@ def _constants(name: str, read: serialized.SerializedGraph) -> dict[str, Resourc
 
 
 def _parse_network(
-    name: str, value: Mapping[str, Any], context: str, folder: Path, overrides: Overrides
+    name: str, value: Mapping[str, Any], context: str, folder: Path, options: NetworkOptions
 ) -> NetworkDispatchable:
     """Return the dispatchable of {"type": "onnx", "sourcePath"}."""
     path, names, denotations = Path(), {}, {}
@@ -203,7 +204,7 @@ def _parse_network(
             except DmlError as error:
                 fields.faults += error.faults
     return NetworkDispatchable(
-        name, NetworkFile(path, Overrides(names, denotations), overrides), bindings
+        name, NetworkFile(path, NetworkOptions(names, denotations), options), bindings
     )
 
 

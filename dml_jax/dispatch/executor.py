@@ -1,10 +1,8 @@
 """Runs the commands of a model on one device, in order; buffers keep their state."""
 
 import contextlib
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,39 +10,18 @@ import jax
 import numpy as np
 
 from dml_jax import free_memory
+from dml_jax.bindable import Bindable
 from dml_jax.binding import TensorInMemory
 from dml_jax.binding_table import BindingTable, Buffer
 from dml_jax.dispatch.model import Command, Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
+from dml_jax.dispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
 from dml_jax.free_memory import Device
 from dml_jax.tensor import X64_RULE, needs_x64
 
-
-@dataclass(frozen=True)
-class Timing:
-    """Options for the repetition of dispatches and for their report, as DxDispatch has them.
-
-    Attributes:
-        iterations: the least number of iterations.
-        repeat: the dispatches in one iteration.
-        milliseconds_to_run: the least time of all iterations.
-        interval: the least milliseconds from one iteration to the next.
-        warmup_samples: the first iterations, which hot statistics leave out.
-        verbosity: 0 reports the hot median, 1 all statistics, 2 every iteration too.
-    """
-
-    iterations: int = 1
-    repeat: int = 1
-    milliseconds_to_run: float | None = None
-    interval: float = 0.0
-    warmup_samples: int = 1
-    verbosity: int = 0
-
-
-Track = Callable[[Iterable[int], str], Iterable[int]]
 Record = Callable[[str, dict[str, Any]], None]
 
 
@@ -72,7 +49,7 @@ class Executor:
         model: Model,
         device: Device,
         say: Callable[[str], None] = lambda text: None,
-        timing: Timing = Timing(),
+        timing: Timing = ONCE,
         track: Track = lambda iterations, _: iterations,
         record: Record = lambda kind, facts: None,
         folder: Path = Path(),
@@ -85,13 +62,12 @@ class Executor:
         self.say = say
         self.timing = timing
         self.track = track
-        self._due = 0.0  # when the next iteration of a dispatch may begin
         self.record = record
         self.folder = folder
         self.print_most = print_most
         self.print_commands = print_commands
         _check_types(model)
-        _check_memory(model, device)
+        check_memory({r.context: r.size_in_bytes for r in model.memory.values()}, device)
         tensors = tensors_of(model)
 
         def contents(resource: Resource) -> np.ndarray:
@@ -111,7 +87,8 @@ class Executor:
                 if (name, dispatch.tensors) not in self._tables:
                     operator = dispatch.dispatchable.operator
                     table = BindingTable(name, operator, dispatch.tensors, self.buffers)
-                    _check_temporary(dispatch, table, device)
+                    where = dispatch.dispatchable
+                    check_temporary(operator, table.bytes_temporary, device, where.context)
                     self._tables[name, dispatch.tensors] = table
             if timing.verbosity > 0 and dispatches:
                 say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
@@ -164,62 +141,10 @@ class Executor:
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.tensors]
-        samples: list[float] = []
-        begin = self._due = time.perf_counter()
-        for _ in self.track(self._iterations(begin), table.name):
-            time.sleep(max(self._due - time.perf_counter(), 0))
-            start = time.perf_counter()
-            self._due = start + self.timing.interval / 1e3
-            for _ in range(self.timing.repeat):
-                table.dispatch()
-            table.wait()
-            samples.append((time.perf_counter() - start) * 1e3 / self.timing.repeat)
-        self._report(table.name, samples)
-
-    def _iterations(self, begin: float) -> Iterable[int]:
-        """Return a range of `iterations`, or count until `milliseconds_to_run` are over."""
-        limit = self.timing.milliseconds_to_run
-        if limit is None:
-            return range(self.timing.iterations)
-
-        def until() -> Iterator[int]:
-            count = 0
-            while (
-                count < self.timing.iterations
-                or (max(time.perf_counter(), self._due) - begin) * 1e3 < limit
-            ):
-                yield count
-                count += 1
-
-        return until()
-
-    def _report(self, name: str, samples: list[float]) -> None:
-        self.record("dispatches", {"name": name, "samples_ms": samples})
-        cold = min(len(samples) - 1, self.timing.warmup_samples)
-        parts = {"Cold": samples[:cold], "Hot": samples[cold:]}
-        title = f"Dispatch {_shown(name)}: {len(samples)} iteration{'s' * (len(samples) != 1)}"
-        if self.timing.verbosity == 0:
-            hot = parts["Hot"]
-            median = statistics.median_high(hot)
-            self.say(f"{title}, {median:.4f} ms{' median' * (len(hot) > 1)}")
-            return
-        self.say(title)
-        for part, times in parts.items():
-            if times:
-                figures = ", ".join(
-                    f"{value:.4f} ms {what}"
-                    for what, value in (
-                        ("average", statistics.fmean(times)),
-                        ("min", min(times)),
-                        ("median", statistics.median_high(times)),
-                        ("max", max(times)),
-                    )
-                )
-                self.say(f"Timings {f'({part})':<6} : {len(times)} samples, {figures}")
-        if self.timing.verbosity > 1:
-            self.say("The timings of each iteration:")
-            for index, sample in enumerate(samples):
-                self.say(f"iteration {index}: {sample:.4f} ms")
+        samples = self.timing.measured(table.name, table.dispatch, table.wait, self.track)
+        self.record("dispatches", {"name": table.name, "samples_ms": samples})
+        for line in self.timing.report(table.name, samples):
+            self.say(line)
 
     def values(self, resource: Resource, part: slice) -> np.ndarray:
         """Return the elements of `resource` in `part`, which counts bytes."""
@@ -306,35 +231,33 @@ def _check_types(model: Model) -> None:
         raise DmlError(dict.fromkeys(faults))
 
 
-def _check_memory(model: Model, device: Device) -> None:
-    """Refuse a model whose resources do not fit, before the first of them is made."""
-    sizes = [resource.size_in_bytes for resource in model.memory.values()]
-    on_host = device.platform == "cpu"
-    # The host holds one resource at a time on its way to the device.
-    host = max(sizes, default=0) + (sum(sizes) if on_host else 0)
+def check_memory(sizes: Mapping[str, int], device: Device) -> None:
+    """Refuse arrays that do not fit, before the first of them is made.
+
+    `sizes` has the bytes of each, by the words for it.
+    """
+    total, largest = sum(sizes.values()), max(sizes, key=lambda name: sizes[name], default="")
+    # The host holds one array at a time on its way to the device.
+    host = sizes.get(largest, 0) + (total if device.platform == "cpu" else 0)
     for needed, free in (
-        (sum(sizes), free_memory.device_bytes(device)),
+        (total, free_memory.device_bytes(device)),
         (host, free_memory.host_bytes()),
     ):
         if free is not None and needed > free:
-            largest = max(model.memory.values(), key=lambda r: r.size_in_bytes)
             rule = f"fit, with the other resources, into the {free} bytes that are free"
-            value = Unquoted(f"{largest.size_in_bytes} of {needed} bytes")
-            raise DmlError([Fault("", "its size", rule, value, (largest.context,))])
+            value = Unquoted(f"{sizes[largest]} of {needed} bytes")
+            raise DmlError([Fault("", "its size", rule, value, (largest,))])
 
 
-def _check_temporary(dispatch: Dispatch, table: BindingTable, device: Device) -> None:
-    """Refuse a dispatch whose temporary memory does not fit."""
+def check_temporary(function: Bindable, needed: int, device: Device, where: str) -> None:
+    """Refuse a dispatch of a function whose temporary memory, of `needed` bytes, does not fit."""
     free = (
         free_memory.host_bytes() if device.platform == "cpu" else free_memory.device_bytes(device)
     )
-    needed = table.bytes_temporary
     if free is not None and needed > free:
         rule = f"fit into the {free} bytes that are free"
-        context = (dispatch.dispatchable.context,)
-        name = dispatch.dispatchable.operator.c_name
         value = Unquoted(f"{needed} bytes")
-        raise DmlError([Fault(name, "the temporary memory", rule, value, context)])
+        raise DmlError([Fault(function.c_name, "the temporary memory", rule, value, (where,))])
 
 
 def streamed(values: np.ndarray) -> Iterator[str]:

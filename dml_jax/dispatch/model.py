@@ -22,7 +22,6 @@ from dml_jax.dispatch.dispatchables import (
     parse_bindings,
     parse_dispatchable,
 )
-from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS, Overrides
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
@@ -56,6 +55,7 @@ from dml_jax.errors import (
 )
 from dml_jax.fields import Integer, list_of
 from dml_jax.files import absolute, as_path
+from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
 from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22
@@ -106,7 +106,8 @@ class Model:
         commands: the steps of the model, in order.
         path: the file of the model, if it has one.
         hidden: the memory that dispatches need beside the resources, by a name that no resource
-            has: of weights, and of tensors of networks that are bound to nothing.
+            has: of constants of serialized graphs, and of tensors of networks that are bound to
+            nothing.
     """
 
     resources: Mapping[str, Resource]
@@ -133,7 +134,7 @@ class Model:
 def load_model(
     path: os.PathLike[str] | str,
     folder: os.PathLike[str] | str | None = None,
-    overrides: Overrides = AS_THE_MODEL_SAYS,
+    options: NetworkOptions = AS_THE_MODEL_SAYS,
 ) -> Model:
     """Read a DxDispatch model from a JSON file and check it whole; compute nothing.
 
@@ -142,19 +143,19 @@ def load_model(
         folder: the folder of the files that the model names; None is the model's own folder. The
             current folder is searched too. The files must exist, and are read when the model runs
             (graphs and networks at once).
-        overrides: the sizes of free dimensions of networks, in place of those of the model.
+        options: the options of networks, in place of those of the model.
 
     Raises one `DmlError` with all faults. Source: DxDispatch's Guide.md.
     """
     path = as_path(path, "path")
     where = None if folder is None else as_path(folder, "folder")
     value = read_json(path)
-    model = parse_model(value, folder_of(path) if where is None else where, str(path), overrides)
+    model = parse_model(value, folder_of(path) if where is None else where, str(path), options)
     return replace(model, path=absolute(path))
 
 
 def parse_model(
-    value: Any, folder: Path, name: str = "", overrides: Overrides = AS_THE_MODEL_SAYS
+    value: Any, folder: Path, name: str = "", options: NetworkOptions = AS_THE_MODEL_SAYS
 ) -> Model:
     """Return the model of a JSON value.
 
@@ -162,19 +163,19 @@ def parse_model(
         value: the value.
         folder: the folder of the files that the model names.
         name: how messages call the model.
-        overrides: the sizes of free dimensions of networks.
+        options: the options of networks.
 
     Raises one `DmlError` with all faults.
     """
     try:
-        return _parse_model(value, folder, f"Model '{name}'" if name else "Model", overrides)
+        return _parse_model(value, folder, f"Model '{name}'" if name else "Model", options)
     except DmlError as error:
         raise DmlError(
             replace(fault, value=in_json(fault.value)) for fault in error.faults
         ) from None
 
 
-def _parse_model(value: Any, folder: Path, title: str, overrides: Overrides) -> Model:
+def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) -> Model:
     faults: list[Fault] = []
 
     def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def _parse_model(value: Any, folder: Path, title: str, overrides: Overrides) -> 
         raise DmlError(faults)
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
-        dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, overrides)
+        dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, options)
     )
     resources = _measured(resources, resource_items, dispatchables, command_items)
     # Names whose definitions failed are known, so that one mistake is reported once.

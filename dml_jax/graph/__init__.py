@@ -1,9 +1,11 @@
 """Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` builds them stepwise."""
 
 from dml_jax.graph.builder import Expression, GraphBuilder, TensorPolicy
+from dml_jax.graph.cutting import cut
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
     ConstantNode,
+    FunctionNode,
     InputEdge,
     IntermediateEdge,
     OperatorNode,
@@ -14,6 +16,7 @@ from dml_jax.graph.parts import (
 __all__ = [
     "ConstantNode",
     "Expression",
+    "FunctionNode",
     "Graph",
     "GraphBuilder",
     "InputEdge",
@@ -22,4 +25,5 @@ __all__ = [
     "OutputEdge",
     "Source",
     "TensorPolicy",
+    "cut",
 ]

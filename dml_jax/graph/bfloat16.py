@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.graph.parts import ConstantNode, OperatorNode
+from dml_jax.graph.parts import AnyNode, OperatorNode
 from dml_jax.tensor import TensorDesc
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
@@ -24,9 +24,9 @@ def is_narrow(array: Any) -> bool:
     return getattr(array, "dtype", None) == BFLOAT16
 
 
-def computed(node: OperatorNode | ConstantNode, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a node; rounded to bfloat16 where it reads bfloat16 arrays."""
-    if isinstance(node, ConstantNode) or not any(map(is_narrow, arrays)):
+def computed(node: AnyNode, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of a node; an operator's are bfloat16 where it reads bfloat16 arrays."""
+    if not isinstance(node, OperatorNode) or not any(map(is_narrow, arrays)):
         return node(*arrays)
     operator = node.operator
     if operator.short_name in _DIRECT and all(map(is_narrow, arrays)):

@@ -12,13 +12,17 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
+    AnyNode,
+    ArrayType,
     ConstantNode,
+    FunctionNode,
     InputEdge,
     IntermediateEdge,
     OperatorNode,
     OutputEdge,
     Source,
     layout_of,
+    reached,
     same_layout,
     same_value,
     shown_at,
@@ -173,7 +177,7 @@ class GraphBuilder:
             raise DmlError([Fault(Graph.c_name, "tensor_policy", rule, tensor_policy)])
         self.tensor_policy = tensor_policy
         self._inputs: dict[str, TensorDesc] = {}
-        self._nodes: list[OperatorNode | ConstantNode] = []
+        self._nodes: list[AnyNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
 
     def __repr__(self) -> str:
@@ -184,16 +188,44 @@ class GraphBuilder:
         expect = Expect(Graph.c_name)
         expect(isinstance(name, str) and bool(name), "the input's name", "be a name", name)
         expect(name not in self._inputs, "the input's name", "differ from the others", name)
-        expect(isinstance(desc, TensorDesc), "the input's tensor", "be a TensorDesc", desc)
+        is_tensor = isinstance(desc, (TensorDesc, ArrayType))
+        expect(is_tensor, "the input's tensor", "be a TensorDesc", desc)
         expect.check()
         self._inputs[name] = desc
         return Expression(desc, self, (-1, len(self._inputs) - 1))
 
     def constant(self, array: Any, name: str | None = None) -> Expression:
         """Add an array to the graph as a constant."""
-        node = ConstantNode(array, name)
+        return self.add(ConstantNode(array, name), {})[0]
+
+    def function(
+        self, node: FunctionNode, expressions: Sequence[Expression | None]
+    ) -> list[Expression]:
+        """Add a function of `expressions`; None stands for an input that is left out.
+
+        Only functions read an expression whose `desc` is an `ArrayType`.
+
+        Raises `DmlError` if an expression is of another builder.
+        """
+        expect = Expect("")
+        for index, value in enumerate(expressions):
+            if value is not None:
+                self._check_own(expect, f"input {index} of {node.label}", value)
+        expect.check()
+        return self.add(node, {k: e.source for k, e in enumerate(expressions) if e is not None})
+
+    def add(self, node: AnyNode, reads: Mapping[int, Source]) -> list[Expression]:
+        """Add a node that is not checked, and return its outputs.
+
+        Args:
+            node: the node.
+            reads: the sources of its inputs, by the index that edges use.
+        """
+        index = len(self._nodes)
         self._nodes.append(node)
-        return Expression(node.tensor, self, (len(self._nodes) - 1, 0))
+        self._edges += [(source, index, slot) for slot, source in reads.items()]
+        slots = enumerate(node.slots(output=True))
+        return [Expression(t, self, (index, slot)) for slot, (_, t) in slots if t is not None]
 
     def node(self, operator: Operator, name: str | None = None) -> Any:
         """Return the output of an operator without inputs, a tuple where it has several."""
@@ -220,16 +252,9 @@ class GraphBuilder:
                 if expect(same_value(tensor, value.desc), path, rule, got):
                     self._check_memory(expect, path, tensor, value)
         expect.check()
-        index = len(self._nodes)
-        self._nodes.append(node)
-        for (slot, _, _), value in zip(slots, expressions, strict=True):
-            self._edges.append((value.source, index, slot))
-        results = tuple(
-            Expression(tensor, self, (index, slot))
-            for slot, (_, tensor) in enumerate(node.slots(output=True))
-            if tensor is not None
-        )
-        return results if operator.returns_tuple else results[0]
+        pairs = zip(slots, expressions, strict=True)
+        results = self.add(node, {slot: value.source for (slot, _, _), value in pairs})
+        return tuple(results) if operator.returns_tuple else results[0]
 
     def _laid_out(self, operator: Operator) -> Operator:
         """Return the operator with outputs that lie as the policy says, if they are packed."""
@@ -251,15 +276,12 @@ class GraphBuilder:
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
         only_read: bool = False,
-        taken: Mapping[str, Expression] | None = None,
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
         Args:
             outputs: the outputs; the keys of a mapping become their names.
             only_read: whether inputs that no output needs are left out; else they are refused.
-            taken: expressions that the graph takes as further inputs of these names, instead of
-                computing them.
 
         Raises `DmlError` with all faults.
         """
@@ -286,23 +308,19 @@ class GraphBuilder:
             not same_layout(self.written(source), view)
             for source, view in zip(sources, views, strict=True)
         )
-        taken = taken or {}
-        inputs = {**self._inputs, **{n: self.written(x.source) for n, x in taken.items()}}
-        cuts = {x.source: (-1, i) for i, x in enumerate(taken.values(), len(self._inputs))}
-        needed = sorted(self._needed(sources, cuts))
+        read: list[list[int]] = [[] for _ in self._nodes]
+        for (source, _), node, _ in self._edges:
+            read[node].append(source)
+        needed = sorted(reached((node for node, _ in sources), read))
         places = {node: place for place, node in enumerate(needed)}
-        edges = [
-            (cuts.get(source, source), places[n], slot)
-            for source, n, slot in self._edges
-            if n in places
-        ]
-        read = {i for (source, i), _, _ in edges if source < 0}
-        kept = [i for i in range(len(inputs)) if i in read or not only_read]
-        names_kept = [list(inputs)[i] for i in kept]
+        edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
+        used = {index for (source, index), _, _ in edges if source < 0}
+        kept = [i for i in range(len(self._inputs)) if i in used or not only_read]
+        names_kept = [[*self._inputs][i] for i in kept]
         return Graph(
             len(kept),
             len(outputs),
-            [self._nodes[node] for node in places],
+            [self._nodes[node] for node in needed],
             [InputEdge(kept.index(i), n, slot) for (source, i), n, slot in edges if source < 0],
             [
                 IntermediateEdge(places[source], i, n, slot)
@@ -312,13 +330,15 @@ class GraphBuilder:
             [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
             names_kept,
             names,
-            self._declared([*inputs.values()], places, edges, kept),
+            self._declared([*self._inputs.values()], places, edges, kept),
             views if is_viewed else None,
         )
 
     def written(self, source: Source) -> TensorDesc:
-        """Return the tensor of a node's output, as the node writes it."""
+        """Return the tensor of a graph input, or of a node's output as the node writes it."""
         node, slot = source
+        if node < 0:
+            return [*self._inputs.values()][slot]
         tensor = self._nodes[node].slots(output=True)[slot][1]
         assert tensor is not None  # an expression stands for an output that is there
         return tensor
@@ -337,52 +357,6 @@ class GraphBuilder:
             if source < 0 and read is not None and not same_layout(tensors[index], read):
                 return [tensors[i] for i in kept]
         return None
-
-    def build_parts(self, parts: Sequence[Mapping[str, Expression]]) -> list[Graph | None]:
-        """Return a graph for each part of a program that runs them one after the other.
-
-        A graph takes what earlier ones computed as inputs. These tensors are further outputs of
-        the earlier graphs; their names are made of the numbers of node and output. An output is
-        one of the first graph that computes it. A part without outputs of its own is None.
-
-        Args:
-            parts: the outputs of each part by name; no name twice.
-        """
-        first: dict[int, int] = {}  # the part that computes each node; constants are in each part
-        for part, outputs in enumerate(parts):
-            for node in self._needed([x.source for x in outputs.values()], {}):
-                if node >= 0 and isinstance(self._nodes[node], OperatorNode):
-                    first.setdefault(node, part)
-        made: list[dict[str, Expression]] = [{} for _ in parts]
-        for part, outputs in enumerate(parts):
-            for name, x in outputs.items():
-                made[first.get(x.source[0], part)][name] = x
-        passed: dict[Source, tuple[str, Expression]] = {}
-        for source, node, _ in self._edges:
-            if first.get(source[0], len(parts)) < first.get(node, -1) and source not in passed:
-                name = "node {} output {}".format(*source)
-                passed[source] = name, Expression(self.written(source), self, source)
-        graphs: list[Graph | None] = []
-        for part, outputs in enumerate(made):
-            outputs |= dict(p for source, p in passed.items() if first[source[0]] == part)
-            taken = dict(p for source, p in passed.items() if first[source[0]] < part)
-            graphs.append(self.build(outputs, True, taken) if outputs else None)
-        return graphs
-
-    def read(self, outputs: Iterable[Expression]) -> set[int]:
-        """Return the numbers of the inputs that `outputs` are computed from."""
-        sources = [x.source for x in outputs]
-        needed = self._needed(sources, {})
-        inputs = {source[1] for source, node, _ in self._edges if source[0] < 0 and node in needed}
-        return inputs | {source[1] for source in sources if source[0] < 0}
-
-    def _needed(self, sources: Sequence[Source], cuts: Mapping[Source, Source]) -> set[int]:
-        """Return the nodes that the sources depend on, without those behind `cuts`."""
-        needed = {node for node, _ in sources}
-        for source, node, _ in reversed(self._edges):  # a reader comes after its sources
-            if node in needed and source[0] >= 0 and source not in cuts:
-                needed.add(source[0])
-        return needed
 
     def _check_memory(
         self, expect: Expect, path: str, tensor: TensorDesc, source: Expression

@@ -16,12 +16,15 @@ import numpy as np
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.fields import Array, Count, Structure, Tensor, UInt
+from dml_jax.fields import Array, Count, Structure, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
     LITERAL_BYTES,
+    AnyNode,
     ConstantNode,
+    Ends,
+    FunctionNode,
     InputEdge,
     IntermediateEdge,
     Name,
@@ -31,16 +34,21 @@ from dml_jax.graph.parts import (
     Part,
     Source,
     label_of,
+    reached,
     reinterpreted,
 )
 from dml_jax.graph.wiring import Wiring
 from dml_jax.lowering.placed import stored
+from dml_jax.operator import Operator
 from dml_jax.tensor import TensorDesc
 
 
 @jax.tree_util.register_static
 class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     """DML_GRAPH_DESC: operators joined by edges; checked whole, and called as one operator is.
+
+    A graph may also have functions of arrays among its nodes (`FunctionNode`), which DML_GRAPH_DESC
+    lacks: `dml_jax.graph.cut` gives the graphs between them.
 
     `graph(x, ...)` takes one array for each graph input. It returns the graph output, or a tuple
     of several. It is one program; each node is a scope with the node's name.
@@ -53,7 +61,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     Fields:
         input_count, output_count: the number of arrays that a call takes, and returns.
-        nodes: `OperatorNode` and `ConstantNode`.
+        nodes: `OperatorNode`, `ConstantNode` and `FunctionNode`.
         input_edges, intermediate_edges, output_edges: the edges; ends by index or by name.
         input_names, output_names: names to bind memory by; Input0, ..., Output0, ... by default.
         input_tensors: the tensors of the graph's inputs. By default an input has the tensor of the
@@ -68,7 +76,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     input_count: UInt
     output_count: UInt
-    nodes: Annotated[Sequence[OperatorNode | ConstantNode], Array(Node()), Count("NodeCount")]
+    nodes: Annotated[Sequence[AnyNode], Array(Node()), Count("NodeCount")]
     input_edges: Annotated[
         Sequence[InputEdge], Array(Structure(InputEdge)), Count("InputEdgeCount")
     ]
@@ -82,12 +90,10 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     ]
     input_names: Annotated[Sequence[str], Array(Name()), Count("InputCount")] | None = None
     output_names: Annotated[Sequence[str], Array(Name()), Count("OutputCount")] | None = None
-    input_tensors: Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")] | None = (
+    input_tensors: Annotated[Sequence[TensorDesc], Array(Ends()), Count("InputCount")] | None = None
+    output_tensors: Annotated[Sequence[TensorDesc], Array(Ends()), Count("OutputCount")] | None = (
         None
     )
-    output_tensors: (
-        Annotated[Sequence[TensorDesc], Array(Tensor()), Count("OutputCount")] | None
-    ) = None
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
@@ -119,13 +125,36 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def _described(self) -> Iterator[tuple[str, TensorDesc]]:
         for index, node in enumerate(self.nodes):
             for path, tensor in (*node.slots(output=False), *node.slots(output=True)):
-                if tensor is not None:
+                if isinstance(tensor, TensorDesc):
                     yield f"Nodes[{index}].{path}", tensor
+
+    @property
+    def functions(self) -> "Iterator[FunctionNode]":
+        """Yield the nodes that are no operators, each before those of the graphs within it."""
+        for node in self.nodes:
+            if isinstance(node, FunctionNode):
+                yield node
+                for graph in node.graphs:
+                    yield from graph.functions
+
+    @property
+    def all_nodes(self) -> "Iterator[tuple[int, AnyNode]]":
+        """Yield (index, node) of all nodes; each node is followed by those of graphs within it."""
+        for index, node in enumerate(self.nodes):
+            yield index, node
+            if isinstance(node, FunctionNode):
+                for graph in node.graphs:
+                    yield from graph.all_nodes
+
+    @property
+    def operators(self) -> Iterator[Operator]:
+        """Yield the operators, those of the graphs within nodes included."""
+        return (node.operator for _, node in self.all_nodes if isinstance(node, OperatorNode))
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses operators of the graph, each within its node."""
         level, faults = FeatureLevel.of(feature_level), []
-        for index, node in enumerate(self.nodes):
+        for index, node in self.all_nodes:
             if isinstance(node, OperatorNode):
                 refusals = DmlError(node.operator.refused_at(level))
                 faults += refusals.within(label_of(index, node).capitalize()).faults
@@ -134,17 +163,26 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
         """Return the lowest feature level that accepts all of the operators."""
-        operators = (node.operator for node in self.nodes if isinstance(node, OperatorNode))
-        levels = (operator.minimum_feature_level for operator in operators)
+        levels = (operator.minimum_feature_level for operator in self.operators)
         return max(levels, default=min(FeatureLevel))
 
     @property
-    def plan(self) -> "Sequence[tuple[int, OperatorNode | ConstantNode, list[Source]]]":
+    def plan(self) -> "Sequence[tuple[int, AnyNode, list[Source]]]":
         """Return (index, node, sources) of each node, after its sources.
 
         A source is (node, number of its result); the inputs of the graph are results of node -1.
         """
         return self.__dict__["_wiring"].plan
+
+    @property
+    def reads(self) -> "Sequence[Mapping[int, Source]]":
+        """Return the sources of the inputs of each node, by the indices that edges use."""
+        return self.__dict__["_wiring"].reads
+
+    @property
+    def ends(self) -> Mapping[int, Source]:
+        """Return the sources of the graph's outputs, which count as in `reads`."""
+        return self.__dict__["_wiring"].ends
 
     @property
     def results(self) -> list[Source]:
@@ -165,7 +203,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         return self.__dict__["_wiring"].output_views
 
     @functools.cached_property
-    def constants(self) -> tuple[np.ndarray, ...]:
+    def constants(self) -> Sequence[np.ndarray]:
         """Return the arrays of large constants, in the order of their nodes."""
         return tuple(self._large.values())
 
@@ -185,11 +223,40 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         bfloat16 may stand for FLOAT32 (`dml_jax.graph.bfloat16`).
         """
         inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
-        values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
+        return self.computed({(-1, k): array for k, array in enumerate(inputs)}, constants)
+
+    def computed(self, known: Mapping[Source, Any], constants: Sequence[Any] = ()) -> list[Any]:
+        """Return all results, in their order, of inputs and other arrays by their sources.
+
+        `constants` stand for the large constants of the graph, if any are given.
+        """
+        results = self.evaluated(known, self.results, constants)
+        for index, view in self.output_views.items():
+            results[index] = through_float32(reinterpreted, results[index], *view)
+        return results
+
+    def evaluated(
+        self, known: Mapping[Source, Any], wanted: Sequence[Source], constants: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Return the arrays that nodes write, computed by the nodes that they depend on.
+
+        Args:
+            known: arrays by their sources: inputs of the graph, and outputs of nodes that are
+                computed already.
+            wanted: the sources of the results.
+            constants: stand for the large constants of the graph, if any are given.
+        """
+        values = dict(known)
         given = dict(zip(self._large, constants or self.constants, strict=True))
+        read: list[list[int]] = [[] for _ in self.nodes]
+        for index, _, sources in self.plan:
+            read[index] = [source[0] for source in sources if source not in known]
+        needed = reached((source[0] for source in wanted if source not in known), read)
         readers = Counter(source for _, _, sources in self.plan for source in sources)
         for index, node, sources in self.plan:
-            inputs = [values[n][i] for n, i in sources]
+            if index not in needed:
+                continue
+            inputs = [values[source] for source in sources]
             with jax.named_scope(node.name or str(index)):
                 for place, array in enumerate(inputs):
                     if (index, place) in self.views:
@@ -198,11 +265,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                 made = [given[index]] if index in given else computed(node, inputs)
                 if isinstance(node, OperatorNode):  # or each reader would compute it again on a CPU
                     made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
-                values[index] = made
-        results = [values[n][i] for n, i in self.results]
-        for index, view in self.output_views.items():
-            results[index] = through_float32(reinterpreted, results[index], *view)
-        return results
+            values |= {(index, i): array for i, array in enumerate(made)}
+        return [values[source] for source in wanted]
 
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"

@@ -4,9 +4,10 @@ import base64
 import binascii
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,28 @@ from jax import lax
 from dml_jax.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.descriptor import Descriptor
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
-from dml_jax.fields import UINT, Kind, UInt
+from dml_jax.fields import UINT, Kind, Tensor, UInt
 from dml_jax.files import read_npy, similar_file
 from dml_jax.operator import Operator, operator_from_json
 from dml_jax.tensor import TensorDesc, is_array, round_up, shown_array
 
-Slots = list[tuple[str, TensorDesc | None]]
-"""(path, tensor) of the inputs or outputs of a node, by the index that edges use.
+
+class ArrayType(NamedTuple):
+    """The type and shape of an array that no tensor of DirectML describes."""
+
+    dtype: np.dtype
+    sizes: tuple[int, ...]
+
+    def shown(self) -> str:
+        """Return the type and shape on one line: `float8_e5m2[2,3]`."""
+        return f"{self.dtype.name}[{','.join(map(str, self.sizes))}]"
+
+
+Edge = TensorDesc | ArrayType
+"""What an edge carries: a tensor, or between functions also an array that DirectML lacks."""
+
+Slots = list[tuple[str, Any]]
+"""(path, `Edge`) of the inputs or outputs of a node, by the index that edges use.
 
 The tensor of an optional one without a value is None: DirectML counts these too."""
 
@@ -149,8 +165,8 @@ class Node(Kind):
     """A node of a graph."""
 
     def convert(self, value: Any) -> Any:
-        if not isinstance(value, (OperatorNode, ConstantNode)):
-            raise refused("be an OperatorNode or a ConstantNode", value)
+        if not isinstance(value, (OperatorNode, ConstantNode, FunctionNode)):
+            raise refused("be an OperatorNode, a ConstantNode or a FunctionNode", value)
         return value
 
     def to_json(self, value: Any) -> Any:
@@ -159,6 +175,13 @@ class Node(Kind):
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
         constant = isinstance(value, Mapping) and "Array" in value
         return (ConstantNode if constant else OperatorNode).from_json(value)
+
+
+class Ends(Tensor):
+    """The tensor of an input or an output of a graph, or the type of an array that has none."""
+
+    def convert(self, value: Any) -> Any:
+        return value if isinstance(value, ArrayType) else super().convert(value)
 
 
 class Part(Descriptor):
@@ -223,6 +246,49 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
         return (jnp.asarray(self.array),)
 
 
+@dataclass(frozen=True, eq=False)
+class FunctionNode:
+    """A node that is no operator of DirectML: a Python function of arrays.
+
+    Such are control flow, with graphs of its own, and what DirectML has no operator or type for.
+    They are part of the graph's one program. DML_GRAPH_DESC has no such nodes: `cut` gives
+    the graphs between them.
+
+    Attributes:
+        function: takes `graphs`, and then an array for each of `inputs`, None for one that is left
+            out; returns an array for each of `outputs`.
+        inputs: the tensors that it reads; None for one that is left out.
+        outputs: the tensors that it writes.
+        label: how messages name the node.
+        reason: why it is no operator.
+        graphs: the graphs that the function runs, as the body of a loop.
+        name: the name of the node.
+    """
+
+    function: Callable[..., Sequence[Any]]
+    inputs: tuple[Edge | None, ...]
+    outputs: tuple[Edge, ...]
+    label: str = "function"
+    reason: str = ""
+    graphs: tuple[Any, ...] = ()
+    name: str | None = None
+
+    def slots(self, output: bool) -> Slots:
+        """Return the inputs or outputs, by the index that edges use."""
+        kind, some = ("output", self.outputs) if output else ("input", self.inputs)
+        return [(f"{kind} {index}", one) for index, one in enumerate(some)]
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        given = iter(arrays)
+        taken = [None if one is None else next(given) for one in self.inputs]
+        return self.function(self.graphs, *taken)
+
+    def to_json(self) -> Any:
+        """Raise `DmlError`: JSON describes operators and constants."""
+        rule = "be an operator or a constant in JSON (dml_jax.graph.cut gives the rest)"
+        raise DmlError([Fault("", self.label, rule, Unquoted("a function"))])
+
+
 class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
@@ -254,28 +320,51 @@ class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
     name: OptionalName = None
 
 
-def label_of(index: int, node: OperatorNode | ConstantNode) -> str:
+AnyNode = OperatorNode | ConstantNode | FunctionNode
+
+
+def reached(ends: Iterable[int], sources: Sequence[Iterable[int]]) -> set[int]:
+    """Return the nodes that `ends` depend on, themselves included.
+
+    `sources` has the nodes that each node reads; negative numbers, the inputs, are left out.
+    """
+    found, ahead = set[int](), list(ends)
+    while ahead:
+        node = ahead.pop()
+        if node >= 0 and node not in found:
+            found.add(node)
+            ahead += sources[node]
+    return found
+
+
+def label_of(index: int, node: AnyNode) -> str:
     """Return words for a node: `node 1 'halves'`."""
     return f"node {index}" + (f" '{node.name}'" if node.name else "")
 
 
-def shown_at(tensor: TensorDesc, where: str) -> str:
+def shown_at(tensor: Edge, where: str) -> str:
     """Return `FLOAT32[2,3] (InputTensor of node 1 'a')` for a tensor, without its layout."""
-    return f"{TensorDesc(tensor.data_type, tensor.sizes).shown()} ({where})"
+    if isinstance(tensor, TensorDesc):
+        tensor = TensorDesc(tensor.data_type, tensor.sizes)
+    return f"{tensor.shown()} ({where})"
 
 
-def same_value(a: TensorDesc, b: TensorDesc) -> bool:
+def same_value(a: Edge, b: Edge) -> bool:
     """Return whether two tensors have the same type and sizes."""
-    return (a.data_type, a.sizes) == (b.data_type, b.sizes)
+    if isinstance(a, TensorDesc) and isinstance(b, TensorDesc):
+        return a.data_type == b.data_type and a.sizes == b.sizes
+    return type(a) is type(b) and a.dtype == b.dtype and a.sizes == b.sizes
 
 
-def same_layout(a: TensorDesc, b: TensorDesc) -> bool:
+def same_layout(a: Edge, b: Edge) -> bool:
     """Return whether two tensors describe the same value of the same bytes."""
-    return same_value(a, b) and layout_of(a) == layout_of(b)
+    return a is b or (same_value(a, b) and layout_of(a) == layout_of(b))
 
 
-def same_bytes(a: TensorDesc, b: TensorDesc) -> bool:
+def same_bytes(a: Edge, b: Edge) -> bool:
     """Return whether a tensor `b` may read what `a` wrote, as another type, sizes or strides."""
+    if not (isinstance(a, TensorDesc) and isinstance(b, TensorDesc)):
+        return False
     is_whole = a.total_tensor_size_in_bytes == b.total_tensor_size_in_bytes
     return is_whole and a.has_distinct_addresses
 
@@ -303,7 +392,9 @@ def bits_as(memory: jax.Array, dtype: np.dtype) -> jax.Array:
     return lax.bitcast_convert_type(memory, dtype).reshape(-1)
 
 
-def layout_of(tensor: TensorDesc) -> list[int]:
+def layout_of(tensor: Edge) -> list[int]:
     """Return the strides of the dimensions with more than one element; the others mean nothing."""
+    if isinstance(tensor, ArrayType):
+        return []
     strides = tensor.packed_strides if tensor.strides is None else tensor.strides
     return [stride for stride, size in zip(strides, tensor.sizes, strict=True) if size > 1]

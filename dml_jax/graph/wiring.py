@@ -6,14 +6,16 @@ from typing import Any
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import NOTHING, Expect, Unquoted, nearest
 from dml_jax.graph.parts import (
+    AnyNode,
+    ArrayType,
     ConstantNode,
     InputEdge,
     IntermediateEdge,
-    OperatorNode,
     OutputEdge,
     Source,
     label_of,
     layout_of,
+    reached,
     same_bytes,
     same_layout,
     same_value,
@@ -30,6 +32,9 @@ class Wiring(Expect):
     Attributes:
         inputs, outputs: the tensors of the graph, by index.
         input_names, output_names: their names.
+        reads: the sources of each node's inputs, by the index that edges use.
+        ends: the sources of the graph's outputs, by their index; a source counts outputs as edges
+            do, those without a tensor included.
         plan, results: as in `Graph`; empty if there are faults.
         views: (written, read) of each input of a node, by node and position, that reads the bytes
             of its source as a tensor of another type, sizes or strides.
@@ -43,7 +48,7 @@ class Wiring(Expect):
         *,
         input_count: int,
         output_count: int,
-        nodes: Sequence[OperatorNode | ConstantNode],
+        nodes: Sequence[AnyNode],
         input_edges: Sequence[InputEdge],
         intermediate_edges: Sequence[IntermediateEdge],
         output_edges: Sequence[OutputEdge],
@@ -57,13 +62,13 @@ class Wiring(Expect):
         self.slots = {out: [n.slots(out) for n in self.nodes] for out in (False, True)}
         self.inputs: dict[int, TensorDesc] = {}
         self.outputs: dict[int, TensorDesc] = {}
-        self.plan: list[tuple[int, OperatorNode | ConstantNode, list[Source]]] = []
+        self.plan: list[tuple[int, AnyNode, list[Source]]] = []
         self.results: list[Source] = []
         self.views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
         self._views: dict[tuple[int, int], tuple[TensorDesc, TensorDesc]] = {}
         self.output_views: dict[int, tuple[TensorDesc, TensorDesc]] = {}
-        self._sources: list[dict[int, Source]] = [{} for _ in self.nodes]
-        self._results: dict[int, Source] = {}
+        self.reads: list[dict[int, Source]] = [{} for _ in self.nodes]
+        self.ends: dict[int, Source] = {}
         self._fed: dict[Any, str] = {}  # an input of a node, or an output of the graph -> its edge
         self._first: dict[int, str] = {}  # an input of the graph -> its first edge
         self._lost: set[str] = set()  # the kinds of ends that some edge does not find, or shares
@@ -200,7 +205,7 @@ class Wiring(Expect):
         first = self._first.setdefault(index, declared)
         if tensor is None:
             return edge
-        self._sources[node][slot] = -1, index
+        self.reads[node][slot] = -1, index
         known = self.inputs.setdefault(index, tensor)
         rule = f"carry {shown_at(known, f'as {first} does, from {kind} {index}')}"
         if same_bytes(known, tensor) and not same_layout(known, tensor):
@@ -214,7 +219,7 @@ class Wiring(Expect):
         self, path: str, index: int, known: TensorDesc, tensor: TensorDesc, first: str
     ) -> None:
         """Check that all readers of a graph input agree on its layout and its flags."""
-        if known == tensor:
+        if known == tensor or isinstance(tensor, ArrayType):
             return
         rule = f"read graph input {index} with strides {layout_of(known)}, as {first} does"
         self(layout_of(known) == layout_of(tensor), path, rule, layout_of(tensor))
@@ -237,7 +242,7 @@ class Wiring(Expect):
         node, slot, tensor, where = self._feed(edge, path)
         if sent is None or tensor is None:
             return edge
-        self._sources[node][slot] = source, output
+        self.reads[node][slot] = source, output
         if not same_layout(sent, tensor):
             self._views[node, slot] = sent, tensor
             rule, got = f"carry {shown_at(sent, origin)}", Unquoted(shown_at(tensor, where))
@@ -246,7 +251,8 @@ class Wiring(Expect):
                 got = tensor.total_tensor_size_in_bytes
             self(same_bytes(sent, tensor), path, rule, got)
         rule = "lead to a tensor that is not OWNED_BY_DML, which only a graph input may feed"
-        self(TensorFlags.OWNED_BY_DML not in tensor.flags, path, rule, Unquoted(where))
+        is_owned = isinstance(tensor, TensorDesc) and TensorFlags.OWNED_BY_DML in tensor.flags
+        self(not is_owned, path, rule, Unquoted(where))
         return _with(edge, from_node_index=source, to_node_index=node)
 
     def _output(self, edge: OutputEdge, path: str) -> OutputEdge:
@@ -261,7 +267,7 @@ class Wiring(Expect):
             self._lost.add("second")
         if tensor is None:
             return edge
-        self._results[index] = source, output
+        self.ends[index] = source, output
         self.outputs[index] = self._wanted.get(index, tensor)
         if not same_layout(tensor, self.outputs[index]):
             self._view_output(index, tensor, where)
@@ -301,7 +307,7 @@ class Wiring(Expect):
         """Return the nodes, each after its sources; without nodes that depend on a cycle."""
         readers: list[list[int]] = [[] for _ in self.nodes]
         waiting = [0] * len(self.nodes)
-        for node, sources in enumerate(self._sources):
+        for node, sources in enumerate(self.reads):
             for source, _ in sources.values():
                 if source >= 0:
                     readers[source].append(node)
@@ -319,7 +325,7 @@ class Wiring(Expect):
         node, places = min(left), {}
         while node not in places:  # upstream
             places[node] = len(places)
-            node = next(n for n, _ in self._sources[node].values() if n in left)
+            node = next(n for n, _ in self.reads[node].values() if n in left)
         cycle = list(places)[places[node] :][::-1]
         start = cycle.index(min(cycle))
         cycle = [*cycle[start:], *cycle[: start + 1]]
@@ -328,13 +334,8 @@ class Wiring(Expect):
 
     def _check_live(self) -> None:
         """Check that every node leads to an output of the graph."""
-        ahead = [node for node, _ in self._results.values()]
-        live = set(ahead)
-        while ahead:
-            for node, _ in self._sources[ahead.pop()].values():
-                if node >= 0 and node not in live:
-                    live.add(node)
-                    ahead.append(node)
+        sources = [[node for node, _ in ends.values()] for ends in self.reads]
+        live = reached((node for node, _ in self.ends.values()), sources)
         for index, node in enumerate(self.nodes):
             rule = f"lead to a graph output ({label_of(index, node)})"
             kind = "a constant" if isinstance(node, ConstantNode) else "an operator"
@@ -352,14 +353,14 @@ class Wiring(Expect):
             return source if node < 0 else (node, position[node][slot])
 
         for index in order:
-            sources = self._sources[index]
+            sources = self.reads[index]
             for place, slot in enumerate(sorted(sources)):
                 if (index, slot) in self._views:
                     self.views[index, place] = self._views[index, slot]
             self.plan.append(
                 (index, self.nodes[index], [position_of(sources[slot]) for slot in sorted(sources)])
             )
-        self.results = [position_of(self._results[i]) for i in range(len(self._results))]
+        self.results = [position_of(self.ends[i]) for i in range(len(self.ends))]
 
 
 def _numbered(edges: Sequence[Any], kind: str) -> tuple[Sequence[Any], Iterable[str]]:

@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dml_jax.errors import missing_extra
@@ -9,6 +10,8 @@ from dml_jax.errors import missing_extra
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_sizes
     from dml_jax.onnx.network import Network
+    from dml_jax.onnx.options import NetworkOptions
+    from dml_jax.rewrite import Rewrite
 
 __all__ = ["Network", "free_sizes", "load_onnx"]
 
@@ -19,6 +22,7 @@ def load_onnx(
     free_dimensions: Mapping[str, int] | None = None,
     fallback: bool = False,
     constants: Mapping[str, Any] | None = None,
+    rewrites: "Sequence[Rewrite] | None" = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -30,13 +34,25 @@ def load_onnx(
             or not for its types, where there is such a function. `network.report()` names them.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
             and an If or a Loop that depends on them alone is decided at load.
+        rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
+            `dml_jax.rewrite.DEFAULT`, [] for none. `network.report()` says what each one did.
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
+    from dml_jax.onnx.options import NetworkOptions
+
+    options = NetworkOptions(
+        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
+    )
+    return load_network(model, options if rewrites is None else replace(options, rewrites=rewrites))
+
+
+def load_network(model: Any, options: "NetworkOptions") -> "Network":
+    """Return the network of a model, as `load_onnx` does."""
     _need_onnx()
     from dml_jax.onnx import network
 
-    return network.load(model, input_shapes, free_dimensions, fallback, constants)
+    return network.load(model, options)
 
 
 def __getattr__(name: str) -> Any:

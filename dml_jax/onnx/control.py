@@ -1,6 +1,6 @@
 """If, Loop and Scan: decided at load where that is possible, else while the program runs.
 
-The graphs within them are programs of DirectML operators, as the graph around them is.
+Such a node is a function in the graph; the graphs within it are graphs of DirectML operators.
 """
 
 from collections import ChainMap
@@ -15,11 +15,12 @@ import onnx
 from jax import lax
 
 from dml_jax import functional as dml
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.graph import Graph
+from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
 from dml_jax.onnx.order import read_by_graph
-from dml_jax.onnx.program import Program, Values
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.views import reshaped
 
@@ -37,7 +38,7 @@ _BRANCHES = ("then_branch", "else_branch")
 
 
 def _refusal(field: str, rule: str, value: object) -> DmlError:
-    return DmlError([Fault("", field, rule, value)])
+    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
 
 
 @dataclass
@@ -45,13 +46,13 @@ class _Body:
     """A graph within a node, translated.
 
     Attributes:
-        program: computes its outputs.
-        names: the name of each input among the values; "" where the input has no elements.
-        captured: tensors of the graph around it, by their names among its values.
-        results: its outputs.
+        graph: computes the outputs.
+        names: the name of each input of the node's graph.
+        captured: tensors of the graph around it, by their names among the graph's inputs.
+        results: the outputs.
     """
 
-    program: Program
+    graph: Graph
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
@@ -62,18 +63,18 @@ class _Body:
         return [tensor.type for tensor in self.results]
 
     def compute(
-        self, around: Values, captured: Iterable[Any], inputs: Iterable[Any]
+        self, graph: Graph, captured: Iterable[Any], inputs: Iterable[Any]
     ) -> list[jax.Array]:
         """Return the outputs, in ONNX's types.
 
         Args:
-            around: the values of the program around it, weights among them.
+            graph: the graph, or what became of it.
             captured: the arrays of `captured`.
             inputs: the arrays of the inputs.
         """
-        given = dict(zip(self.names, inputs, strict=True))
-        values = {**around, **dict(zip(self.captured, captured, strict=True)), **given}
-        results = self.program.compute(values)
+        values = dict(zip(self.names, inputs, strict=True))
+        values |= zip(self.captured, captured, strict=True)
+        results = computed(graph, values, self.types)
         return [x.astype(t.array_dtype) for x, t in zip(results, self.types, strict=True)]
 
 
@@ -107,24 +108,19 @@ def _body(
     graph, inner = _graph_of(proto, name), translation.inner()
     if len(graph.input) != len(inputs):
         raise _refusal(name, f"have {len(inputs)} inputs", len(graph.input))
-    around: dict[str, Tensor] = {}
     tensors: dict[str, Tensor | None] = {}
-    own = {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    for value, given in zip(graph.input, inputs, strict=True):
+        if isinstance(given, np.ndarray):
+            tensors[value.name] = inner.constant(value.name, given)
+        elif isinstance(given, Type):
+            tensors[value.name] = inner.input(value.name, given)
+        else:
+            tensors[value.name] = inner.input(value.name, *given)
+    own = {*tensors, *(t.name for t in graph.initializer)}
     for read in dict.fromkeys(read_by_graph(graph)):
         if read in scope and read not in own:
             tensor = scope[read]
-            made = None if tensor is None else inner.captured(tensor, around)
-            tensors[read] = made
-    names = []
-    for value, given in zip(graph.input, inputs, strict=True):
-        if isinstance(given, np.ndarray):
-            made = inner.constant(value.name, given)
-        elif isinstance(given, Type):
-            made = inner.input(value.name, given)
-        else:
-            made = inner.input(value.name, *given)
-        tensors[value.name] = made
-        names.append(made.source)
+            tensors[read] = None if tensor is None else inner.captured(tensor)
     inner.initializers(graph, tensors)
     results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
     pairs = zip(graph.output, results, strict=True)
@@ -135,14 +131,12 @@ def _body(
         raise _refusal(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     try:
-        program = Program(
-            inner.builder, inner.names, inner.unique, inner.steps, made_of, inner.faults
-        )
+        made = inner.build([(tensor.name, tensor) for tensor in made_of])
     except DmlError as error:
         raise error.within(name) from None
-    translation.adopt(inner)
-    captured = {n: t for n, t in around.items() if n in program.reads}
-    return _Body(program, names, captured, made_of)
+    read_names = set(made.input_names or ())
+    captured = {n: t for n, t in inner.around.items() if n in read_names}
+    return _Body(made, [value.name for value in graph.input], captured, made_of)
 
 
 def _single(tensor: Tensor | None) -> Any:
@@ -181,14 +175,14 @@ def branch(
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
-    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+    def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
         chosen, *captured = arrays
-        pairs = zip(bodies, (captured[:count], captured[count:]), strict=True)
-        cases = [lambda b=body, a=own: b.compute(values, a, ()) for body, own in pairs]
+        of_each = zip(bodies, graphs, (captured[:count], captured[count:]), strict=True)
+        cases = [lambda b=body, g=graph, a=own: b.compute(g, a, ()) for body, graph, own in of_each]
         return lax.cond(chosen.reshape(()), *cases)
 
-    programs = [body.program for body in bodies]
-    return translation.step(proto, _REASON, [condition, *tensors], kinds, run, programs)
+    graphs = [body.graph for body in bodies]
+    return translation.function(proto, _REASON, [condition, *tensors], kinds, run, graphs)
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -361,19 +355,20 @@ def _looped(
     tensors = [*carried, *body.captured.values()]
     dtypes = [kind.array_dtype for kind in kinds]
 
-    def next_of(values: Values, captured: Any, index: Any, state: Any) -> list[jax.Array]:
-        return body.compute(values, captured, (index, True, *state))
+    def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> list[jax.Array]:
+        return body.compute(graph, captured, (index, True, *state))
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
 
-    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+    def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
+        (graph,) = graphs
         begins, limit, *rest = arrays
         state = tuple(x.astype(t) for x, t in zip(rest, dtypes, strict=False))
         captured = rest[len(kinds) :]
         if count is not None:
 
             def turn(state: Any, index: Any) -> tuple[Any, Any]:
-                made = next_of(values, captured, index, state)
+                made = next_of(graph, captured, index, state)
                 return tuple(made[1 : 1 + len(state)]), made[1 + len(state) :]
 
             state, stacks = lax.scan(turn, state, jnp.arange(count, dtype=number), count)
@@ -385,7 +380,7 @@ def _looped(
 
         def advance(carry: Any) -> Any:
             index, _, state = carry
-            made = next_of(values, captured, index, state)
+            made = next_of(graph, captured, index, state)
             return index + number.type(1), made[0].reshape(()), tuple(made[1:])
 
         begins = jnp.array(True) if begins is None else begins.reshape(())
@@ -395,7 +390,7 @@ def _looped(
     limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return translation.step(proto, _REASON, inputs, kinds_out, run, [body.program])
+    return translation.function(proto, _REASON, inputs, kinds_out, run, [body.graph])
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -450,8 +445,8 @@ def scan(
     axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
     dtypes = [kind.array_dtype for kind in kinds]
 
-    def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
-        captured = arrays[len(tensors) :]
+    def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
+        captured, (graph,) = arrays[len(tensors) :], graphs
 
         def one(*own: Any) -> Any:
             first = tuple(x.astype(t) for x, t in zip(own, dtypes, strict=False))
@@ -461,7 +456,7 @@ def scan(
                 rows.append(row[::-1] if way else row)
 
             def turn(state: Any, elements: Any) -> tuple[Any, Any]:
-                made = body.compute(values, captured, (*state, *elements))
+                made = body.compute(graph, captured, (*state, *elements))
                 return tuple(made[: len(states)]), made[len(states) :]
 
             state, stacks = lax.scan(turn, state, tuple(rows), length)
@@ -479,7 +474,7 @@ def scan(
         sizes.insert(axis, length)
         results.append(Type(kind.element, (*leading, *sizes)))
     everything = [*tensors, *body.captured.values()]
-    return translation.step(proto, _REASON, everything, results, run, [body.program])
+    return translation.function(proto, _REASON, everything, results, run, [body.graph])
 
 
 def _without(kind: Type, axes: Iterable[int]) -> Type:

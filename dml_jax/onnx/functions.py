@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.tensors import Tensor
 
@@ -90,7 +90,7 @@ def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.nda
             results = ReferenceEvaluator(_model(proto, opsets)).run(None, feeds)
         except Exception as error:  # whatever its NumPy code comes upon
             rule = Sentence(f"cannot be computed at load: {error}")
-            raise DmlError([Fault("", "", rule, "")]) from None
+            raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
     return [np.asarray(r) for r in results]  # pyright: ignore[reportGeneralTypeIssues]
 
 

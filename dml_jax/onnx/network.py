@@ -3,73 +3,78 @@
 import collections
 import functools
 import importlib
+import operator
 import pkgutil
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax import facts
+from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import Graph, OperatorNode
+from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
-from dml_jax.onnx.program import Program
+from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.translate import Translation
-from dml_jax.tensor import shown_array
+from dml_jax.rewrite import Rewrite, rewritten
+from dml_jax.tensor import X64_RULE, TensorDesc, shown_array
 
 Arrays = Mapping[str, Any]
 
 FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
 
 
-class Network:
+class Network(Bindable):
     """A network in ONNX's format, as a graph of DirectML operators.
 
-    Functions that are no operators split the network into several graphs, which one pure function
-    runs in their order: `apply`. Such functions are If, Loop and Scan that are decided while the
-    program runs, and with `fallback=True` the nodes that DirectML has no operator for.
-
     A call takes a mapping of arrays by input name, or arrays in the order of `inputs`. It returns
-    a dictionary of arrays by output name.
+    a dictionary of arrays by output name. `compile`, models of DxDispatch and the command line take
+    a network as they take a graph: with a tensor for each input and each output, by name.
+
+    Functions are nodes of the graph as operators are: If, Loop and Scan that are decided while the
+    program runs, and with `fallback=True` the nodes that DirectML has no operator for.
 
     Attributes:
         inputs: the type of each input, by name.
         outputs: the names of the outputs.
         weights: the floating and quantized weights, by name. They are arguments of the program.
-        graphs: the graphs of operators in the order in which they run; none where no output
-            depends on the inputs. A graph takes what earlier ones and the functions between them
-            give. The graphs within an If, a Loop or a Scan follow the graph before it.
+        graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
+        rewritten: what rewrites made of the graph, which the program computes.
+        rewrites: how many nodes each rewrite replaced, by its name.
+        free: the name of each dimension of an input, None for one whose size is fixed.
     """
+
+    c_name = "ONNX"
+    is_one: ClassVar[bool] = False
+
+    inputs: dict[str, Type]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
         self,
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
+        rewrites: Sequence[Rewrite],
+        free: Mapping[str, Sequence[str | None]],
     ):
-        self.inputs = dict(inputs)
+        self.inputs, self.free = dict(inputs), free
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
         self._results = {name: tensor.type for name, tensor in outputs.items()}
-        self._main = Program(
-            translation.builder,
-            translation.names,
-            translation.unique,
-            translation.steps,
-            outputs.values(),
-            translation.faults,
-        )
-        self.graphs = list(self._main.graphs)
-        read = [name for name in translation.weights if name in self._main.reads]
+        self.graph = translation.build([*outputs.items()])
+        self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
+        read = [name for name in self.graph.input_names or () if name in translation.weights]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
+        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
 
     @property
     def padded(self) -> dict[str, int]:
@@ -81,19 +86,7 @@ class Network:
         return dict(self._padded)
 
     @property
-    def graph(self) -> Graph | None:
-        """Return the graph of operators, None where no output depends on the inputs.
-
-        Raises `DmlError` where there are several (`graphs`).
-        """
-        if len(self.graphs) > 1:
-            rule = "be one graph (network.graphs has all of them)"
-            value = Unquoted(f"{len(self.graphs)} graphs")
-            raise DmlError([Fault("", "network.graph", rule, value)])
-        return next(iter(self.graphs), None)
-
-    @property
-    def outputs(self) -> list[str]:
+    def outputs(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return the names of the outputs."""
         return list(self._results)
 
@@ -105,7 +98,7 @@ class Network:
     @property
     def fallbacks(self) -> dict[str, str]:
         """Return the nodes that functions of JAX compute, and why they are no operators."""
-        return {step.label: step.reason for step in self._main.all_steps}
+        return {node.label: node.reason for node in self.graph.functions if node.reason}
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
@@ -121,21 +114,167 @@ class Network:
         return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 
     @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the network."""
+        count = self.node_count
+        return f"network of {count} node{'s' * (count != 1)}"
+
+    @property
+    def node_count(self) -> int:
+        """Return the number of operators and constants, those within functions included."""
+        nodes = (node for _, node in self.graph.all_nodes)
+        return sum(not isinstance(node, FunctionNode) for node in nodes)
+
+    @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
         """Return the lowest feature level that accepts all of the operators."""
-        levels = (graph.minimum_feature_level for graph in self.graphs)
-        return max(levels, default=min(FeatureLevel))
+        return self.graph.minimum_feature_level
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses operators of the network."""
+        return self.graph.refused_at(feature_level)
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """Yield (name, name, tensor) of the inputs and of the outputs."""
+        for point in self._points:
+            if output is None or point.output == output:
+                yield point.name, point.name, point.tensors[0]
+
+    def bind_points(self) -> Iterator[BindPoint]:
+        """Yield the inputs and the outputs.
+
+        Raises `DmlError` if one of them has a type that no memory holds.
+        """
+        yield from self._points
+
+    @functools.cached_property
+    def _points(self) -> Sequence[BindPoint]:
+        kinds = [
+            *((False, name, "input", kind) for name, kind in self.inputs.items()),
+            *((True, name, "output", kind) for name, kind in self._results.items()),
+        ]
+        points, faults = list[BindPoint](), list[Fault]()
+        for is_output, name, word, kind in kinds:
+            try:
+                if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
+                    raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
+                tensor = TensorDesc(kind.inner, kind.shape or (1,))
+                points.append(BindPoint(name, (tensor,), is_output, False))
+            except DmlError as error:
+                faults += error.moved("", f"the {word} '{name}'")
+        if faults:
+            raise DmlError(faults)
+        return points
+
+    def describe(self) -> str:
+        """Return the names, types and sizes of inputs and outputs.
+
+        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`.
+        """
+        sides = [[p for p in self._points if p.output == is_output] for is_output in (False, True)]
+        return " -> ".join(", ".join(map(self._shown, side)) for side in sides)
+
+    def _shown(self, point: BindPoint) -> str:
+        (tensor,) = point.tensors
+        names = (not point.output and self.free.get(point.name)) or [None] * len(tensor.sizes)
+        sizes = [
+            str(size) if name is None else f"{name or '?'}={size}"
+            for name, size in zip(names, tensor.sizes, strict=True)
+        ]
+        kind, _, rest = tensor.shown().partition("[")
+        return f"{point.name} {kind}[{','.join(sizes)}{rest[rest.index(']') :]}"
+
+    def compute(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Return the outputs in their order, of the inputs and of `constants`, in their tensors."""
+        count = len(self.inputs)
+        values = dict(zip(self.inputs, arrays[:count], strict=True))
+        results = self._of_prepared(arrays[count:] or self.constants, values)
+        tensors = self.tensors(output=True)
+        return [inner(results[name], tensor) for (name, _, tensor) in tensors]
+
+    @property
+    def constants(self) -> Sequence[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the arrays that calls hold: weights, and what follows from weights alone.
+
+        They are computed at the first call, and again for other weights.
+        """
+        names, sources = self._kept
+        given = [*self.weights.values()]
+        if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
+            made = self._prepare(self.weights) if sources else ()
+            self._prepared = given, (*(self.weights[name] for name in names), *made)
+        return self._prepared[1]
+
+    @functools.cached_property
+    def _kept(self) -> tuple[list[str], list[Source]]:
+        """Return the weights that calls read, and the outputs of nodes that follow from weights.
+
+        An array that is larger than all that it is computed from is computed at each call.
+        """
+        graph, names = self.rewritten, self.rewritten.input_names or ()
+        kept = {(-1, index) for index, name in enumerate(names) if name in self.weights}
+        sizes = {source: graph.inputs[source[1]].total_tensor_size_in_bytes for source in kept}
+        used: dict[Source, None] = {}
+        for index, node, sources in graph.plan:
+            is_constant = isinstance(node, ConstantNode)
+            outputs = node.operator.outputs if isinstance(node, OperatorNode) else ()
+            most = max((sizes.get(source, 0) for source in sources), default=0)
+            is_kept = (
+                bool(outputs)
+                and bool(kept & {*sources})
+                and all(
+                    source in kept or isinstance(graph.nodes[source[0]], ConstantNode)
+                    for source in sources
+                )
+            )
+            is_kept = is_kept and all(t.total_tensor_size_in_bytes <= most for t in outputs)
+            if is_kept:
+                own = {(index, k): t.total_tensor_size_in_bytes for k, t in enumerate(outputs)}
+                sizes |= own
+                kept |= {*own}
+            elif not is_constant:
+                used |= dict.fromkeys(source for source in sources if source in kept)
+        used |= dict.fromkeys(source for source in graph.results if source in kept)
+        made = [source for source in used if source[0] >= 0]
+        return [names[index] for node, index in used if node < 0], made
+
+    @functools.cached_property
+    def _prepare(self) -> Any:
+        """Return the function of weights that computes what follows from these alone."""
+
+        def prepare(weights: Arrays) -> list[jax.Array]:
+            return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+
+        return jax.jit(prepare)
+
+    def _sources_of(self, values: Arrays) -> dict[Source, Any]:
+        """Return the inputs of the graph by their sources, of arrays by name."""
+        points = zip(self.rewritten.input_names or (), self.rewritten.inputs, strict=True)
+        return {
+            (-1, index): inner(values[name], edge)
+            for index, (name, edge) in enumerate(points)
+            if name in values
+        }
+
+    def _of_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by name, of `constants` and of inputs by name."""
+        names, sources = self._kept
+        known = self._sources_of({**inputs, **dict(zip(names, held, strict=False))})
+        known |= dict(zip(sources, held[len(names) :], strict=True))
+        return self._by_name(self.rewritten.computed(known))
+
+    def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
+        pairs = zip(self._results.items(), results, strict=True)
+        return {name: outer(array, kind) for (name, kind), array in pairs}
 
     def report(self) -> str:
         """Return what the network is made of: operators, weights, and narrowed integers.
 
         It names each node that is no operator of DirectML, and says why.
         """
-        nodes = [node for graph in self.graphs for node in graph.nodes]
-        names = [n.operator.c_name for n in nodes if isinstance(n, OperatorNode)]
-        counts = collections.Counter(n.removeprefix(facts.PREFIX) for n in names)
+        counts = collections.Counter(operator.short_name for operator in self.graph.operators)
         size = sum(w.nbytes for w in self.weights.values())
-        lines = [f"{len(names)} operators, from feature level {self.minimum_feature_level} on"]
+        lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
         for name, axis in self._padded.items():
@@ -143,10 +282,14 @@ class Network:
             lines.append(
                 f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
             )
-        steps = list(self._main.all_steps)
-        if steps:
-            lines.append(f"{len(steps)} nodes by JAX, between {len(self.graphs)} graphs")
-            lines += [f"  {step.label}: {step.reason}" for step in steps]
+        nodes = [node for node in self.graph.functions if node.reason]
+        if nodes:
+            lines.append(f"{len(nodes)} nodes by JAX")
+            lines += [f"  {node.label}: {node.reason}" for node in nodes]
+        made = {name: count for name, count in self.rewrites.items() if count}
+        if made:
+            lines.append(f"{sum(made.values())} nodes rewritten in the program")
+            lines += [f"  {count} {name}" for name, count in made.items()]
         for place, kinds in (("input", self.inputs), ("output", self._results)):
             for name, kind in kinds.items():
                 if kind.array_dtype.itemsize < kind.dtype.itemsize:
@@ -154,8 +297,7 @@ class Network:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        nodes = sum(len(graph.nodes) for graph in self.graphs)
-        return f"<Network: {nodes} operators, {len(self.weights)} weights>"
+        return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
 
     def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name; a pure function, for jax.jit, jax.grad and jax.vmap.
@@ -166,8 +308,8 @@ class Network:
 
         Raises `DmlError` where a shape or a type is another.
         """
-        results = self._main.compute(self._arrays(weights, inputs))
-        return dict(zip(self._results, results, strict=True))
+        known = self._sources_of(self._arrays(weights, inputs))
+        return self._by_name(self.rewritten.computed(known))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -181,7 +323,7 @@ class Network:
 
     @functools.cached_property
     def _program(self) -> Any:
-        return jax.jit(self.apply)
+        return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
 
     def __call__(self, *arrays: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -196,42 +338,47 @@ class Network:
             expect(len(arrays) == len(self.inputs), "the number of arrays", rule, len(arrays))
             expect.check()
             inputs = dict(zip(self.inputs, arrays, strict=True))
-        results = self._program(self.weights, {n: _checked(n, x) for n, x in inputs.items()})
+        results = self._program(self.constants, {n: _checked(n, x) for n, x in inputs.items()})
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
+        kinds = {name: _type_of(array) for name, array in self.weights.items()}
         expect = Expect("")
-        for place, given in (("inputs", inputs), ("weights", weights)):
-            known = self.inputs if place == "inputs" else self.weights
-            first = next(iter(known), "name")
-            rule = f"be a dict, {{{first!r}: array}}"
-            expect(isinstance(given, Mapping), place, rule, shown_array(given))
-        expect.check()
-        for name in inputs:
-            rule = f"name an input{nearest(name, self.inputs)}"
-            expect(name in self.inputs, "inputs", rule, name)
-        for name in weights:
-            rule = f"name a weight{nearest(name, self.weights)}"
-            expect(name in self.weights, "weights", rule, name)
-        values = {}
-        for place, given, wanted in (
-            ("input", inputs, self.inputs),
-            ("weight", weights, {n: _type_of(w) for n, w in self.weights.items()}),
-        ):
-            for name, kind in wanted.items():
-                where = f"the {place} '{name}'"
-                if not expect(name in given, where, "be given", Unquoted("nothing")):
-                    continue
-                array = given[name]
-                accepted = _accepted(kind)
-                rule = f"be {accepted[0].name}{list(kind.shape or ())}"
-                fits = getattr(array, "shape", None) == kind.shape
-                fits = fits and np.dtype(array.dtype) in accepted
-                if expect(fits, where, rule, shown_array(array)):
-                    values[name] = array
+        values = _fitting(expect, "input", inputs, self.inputs)
+        values |= _fitting(expect, "weight", weights, kinds)
         expect.check()
         return values
+
+    def _checked_inputs(self, inputs: Arrays) -> dict[str, Any]:
+        """Return the inputs by name. Raises `DmlError` where they do not fit."""
+        expect = Expect("")
+        values = _fitting(expect, "input", inputs, self.inputs)
+        expect.check()
+        return values
+
+
+def _fitting(expect: Expect, word: str, given: Any, wanted: Mapping[str, Type]) -> dict[str, Any]:
+    """Return the arrays that are inputs or weights (`word`) of the types `wanted`, by name."""
+    first = next(iter(wanted), "name")
+    rule = f"be a dict, {{{first!r}: array}}"
+    if not expect(isinstance(given, Mapping), f"{word}s", rule, shown_array(given)):
+        return {}
+    for name in given:
+        rule = f"name {'an' if word == 'input' else 'a'} {word}{nearest(name, wanted)}"
+        expect(name in wanted, f"{word}s", rule, name)
+    values = {}
+    for name, kind in wanted.items():
+        where = f"the {word} '{name}'"
+        if not expect(name in given, where, "be given", Unquoted("nothing")):
+            continue
+        array, accepted = given[name], _accepted(kind)
+        rule = f"be {accepted[0].name}{list(kind.shape or ())}"
+        fits = getattr(array, "shape", None) == kind.shape
+        fits = fits and np.dtype(array.dtype) in accepted
+        if expect(fits, where, rule, shown_array(array)):
+            values[name] = array
+    return values
 
 
 def _type_of(array: Any) -> Type:
@@ -272,18 +419,12 @@ def load_translators() -> None:
             importlib.import_module(module.name)
 
 
-def load(
-    model: Any,
-    input_shapes: Mapping[str, Sequence[int]] | None,
-    free_dimensions: Mapping[str, int] | None,
-    fallback: bool = False,
-    constants: Mapping[str, Any] | None = None,
-) -> Network:
+def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
-    read = models.read(model, input_shapes, free_dimensions, constants)
+    read = models.read(model, options.shapes, options.names, options.constants)
     graph = read.proto.graph
-    translation = Translation(read.opsets, read.functions, read.proto.ir_version, fallback)
+    translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
     scope: Scope = {}
     names = [output.name for output in graph.output]
@@ -320,4 +461,5 @@ def load(
         translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
     if translation.faults:
         raise DmlError(translation.faults)
-    return Network(read.inputs, outputs, translation)
+    free = models.free_names(read.proto)
+    return Network(read.inputs, outputs, translation, options.rewrites, free)

@@ -12,7 +12,7 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.tensors import Shape, Tensor, Type
 
@@ -145,7 +145,7 @@ class Node:
             return default
         if not self.tensor(index).is_known:
             rule = "be known at load, since DirectML takes it as an attribute"
-            raise self.refusal(self.input_name(index), rule, Unquoted("a computed tensor"))
+            raise self.refusal(self.input_name(index), rule, Unquoted("a computed tensor"), "")
         return self.tensor(index).array
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -167,9 +167,9 @@ class Node:
             raise self.refusal(name, f"be in [{-rank}, {rank - 1}]", axis)
         return axis + rank if axis < 0 else axis
 
-    def refusal(self, field: str, rule: str, value: object) -> DmlError:
-        """Return the error that `field` of the node breaks a rule."""
-        return DmlError([Fault("", field, rule, value)])
+    def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
+        """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
+        return DmlError([Fault("", field, rule, value, kind=kind)])
 
 
 def label_of(proto: onnx.NodeProto) -> str:

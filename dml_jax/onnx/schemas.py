@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
 from dml_jax.onnx.plain import plain_of
@@ -104,9 +104,8 @@ def output_types(
         if all(tensor is None or tensor.is_known for tensor in inputs):
             return [None] * len(proto.output)  # the reference implementation has the last word
         text = str(error).strip().splitlines()
-        raise DmlError(
-            [Fault("", "", Sentence(f"ONNX refuses it: {text[0] if text else error}"), "")]
-        ) from None
+        rule = Sentence(f"ONNX refuses it: {text[0] if text else error}")
+        raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
     types = [Type.of(found.get(name)) for name in proto.output]
     for name, kind in zip(proto.output, types, strict=True):
         if name in found and kind is None:

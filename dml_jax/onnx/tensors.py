@@ -14,6 +14,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
+from dml_jax.tensor import TensorDesc
 
 Shape = tuple[int, ...]
 
@@ -202,12 +203,11 @@ class Tensor:
     Args:
         name: its name in the model.
         type: its type, with a shape that is known.
-        make_expression: makes the expression that stands for it in the graph.
+        make_value: makes the expression that stands for it in the graph.
         make_array: makes the array of its elements, where these are known at load.
         is_weight: whether the elements follow from floating or quantized weights. These are
             arguments of the program, so the graph computes what follows from them.
         bounds: the least and the largest element that 64-bit integers may have, where known.
-        source: the name of its array among the program's values, where no operator computes it.
 
     Attributes:
         padding: how it is padded, where its size depends on data.
@@ -217,17 +217,15 @@ class Tensor:
         self,
         name: str,
         type: Type,  # noqa: A002
-        make_expression: Callable[[], Expression],
+        make_value: Callable[[], Expression],
         make_array: Callable[[], np.ndarray] | None = None,
         is_weight: bool = False,
         bounds: tuple[int, int] | None = None,
-        source: str = "",
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
-        self.source = source
         self.padding: Padding | None = None
         self.made_by: Any = None  # the `Node` that has it as an output
-        self._make_expression, self._make_array = make_expression, make_array
+        self._make_value, self._make_array = make_value, make_array
 
     @property
     def shape(self) -> Shape:
@@ -237,15 +235,8 @@ class Tensor:
 
     def renamed(self, name: str) -> "Tensor":
         """Return the tensor under another name."""
-        tensor = Tensor(
-            name,
-            self.type,
-            lambda: self.expression,
-            self._make_array,
-            self.is_weight,
-            self.bounds,
-            self.source,
-        )
+        known, bounds = self._make_array, self.bounds
+        tensor = Tensor(name, self.type, lambda: self.value, known, self.is_weight, bounds)
         tensor.padding = self.padding
         return tensor
 
@@ -261,6 +252,16 @@ class Tensor:
         return np.asarray(self._make_array())
 
     @functools.cached_property
+    def value(self) -> Expression:
+        """Return what stands for it in the graph; functions alone read what DirectML lacks."""
+        return self._make_value()
+
+    @property
     def expression(self) -> Expression:
-        """Return the expression: packed, with the tensor's sizes, [1] for a scalar."""
-        return self._make_expression()
+        """Return the expression: packed, with the tensor's sizes, [1] for a scalar.
+
+        Raises `DmlError` where DirectML has no such tensor.
+        """
+        if not isinstance(self.value.desc, TensorDesc):
+            _ = TensorDesc(self.type.inner, self.shape or (1,))  # says why
+        return self.value

@@ -12,9 +12,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.enums import TensorDataType, TensorFlags
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.graph import Expression, GraphBuilder
+from dml_jax import functional as dml
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder
+from dml_jax.onnx.arrays import Function, edge_of, on_edges
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
 from dml_jax.onnx.integers import Bounds, checked
@@ -28,7 +30,6 @@ from dml_jax.onnx.nodes import (
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
-from dml_jax.onnx.program import Function, Program, Step, Values
 from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
@@ -36,7 +37,6 @@ from dml_jax.onnx.tensors import (
     Padded,
     Padding,
     Scope,
-    Shape,
     Tensor,
     TensorList,
     Type,
@@ -57,13 +57,13 @@ class Translation:
         functions: the functions that the model defines, by domain and name.
         ir: the version of the format.
         fallback: whether plain functions compute what DirectML has no operator for.
+        outer: the translation of the graph around this one.
 
     Attributes:
         builder: makes the graph of DirectML operators.
         faults: what cannot be had, each within its node.
         weights: the arrays that the program takes as arguments, by name.
-        names: the names of the builder's inputs, in their order.
-        steps: the functions between the graphs of operators, each one after its sources.
+        around: the tensors of the graph around this one that it reads, by their names here.
         curable: the nodes among the faults that a plain function could compute.
         asked: the names of the model's inputs.
     """
@@ -74,33 +74,28 @@ class Translation:
         functions: Mapping[tuple[str, str], onnx.FunctionProto],
         ir: int,
         fallback: bool = False,
+        outer: "Translation | None" = None,
     ):
         self.builder, self.faults = GraphBuilder(), list[Fault]()
         self.weights: dict[str, np.ndarray] = {}
-        self.names: list[str] = []
-        self.steps: list[Step] = []
+        self.around: dict[str, Tensor] = {}
         self.curable: list[str] = []
         self.asked: set[str] = set()
         self.fallback = fallback
-        self._opsets, self._functions, self._ir = opsets, functions, ir
+        self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._taken: set[str] = set()
         self._made: dict[str, Tensor] = {}  # weights
+        self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def inner(self) -> "Translation":
-        """Return a translation of a graph within the graph, which a step of this one runs."""
-        inner = Translation(self._opsets, self._functions, self._ir, self.fallback)
-        inner._taken |= self._taken
+        """Return a translation of a graph within a node of the graph."""
+        inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
         inner._calls, inner.asked = self._calls, self.asked
         return inner
 
-    def adopt(self, inner: "Translation") -> None:
-        """Take over the names and weights of the translation of a graph within the graph."""
-        self._taken |= inner._taken
-        self.weights |= inner.weights
-
     def unique(self, name: str) -> str:
-        """Return `name`, or one like it where an array of the program has the name."""
+        """Return `name`, or one like it where an input or output of the graph has the name."""
         numbered = (f"{name} ({k})" for k in itertools.count(2))
         found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
         self._taken.add(found)
@@ -115,94 +110,139 @@ class Translation:
         if kind.is_empty:
             return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
         source = self.unique(name)
+        return Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
 
-        def expression() -> Expression:
-            return self._expression(source, kind.inner, kind.shape or (1,))
-
-        return Tensor(name, kind, expression, bounds=bounds, source=source)
+    def _input(self, name: str, kind: Type, flags: TensorFlags | str = "NONE") -> Expression:
+        desc: Any = edge_of(kind, flags)
+        return self.builder.input_tensor(name, desc)
 
     def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
         """Return an initializer: floating and quantized ones are arguments of the program."""
         kind = Type(element, array.shape)
         if kind.is_empty or not (kind.is_floating or kind.is_quantized):
             return self.constant(name, array, element)
+        if self._outer is not None:
+            return self.captured(self._outer.weight(name, array, element))
         made = self._made.get(name)
         if made is not None and made.type == kind and np.array_equal(made.array, array):
             return made  # the same graph, translated again
-        source = self.unique(name)
-
-        def expression() -> Expression:
-            data_type = kind.inner
-            owned = TensorFlags.OWNED_BY_DML
-            return self._expression(source, data_type, array.shape or (1,), owned)
-
+        source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
         self.weights[source] = array
-        tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
+        tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), lambda: array, True)
         return self._made.setdefault(name, tensor)
 
-    def captured(self, value: Any, outer: dict[str, Tensor]) -> Any:
-        """Return a tensor, or a sequence of tensors, of the graph around this one.
-
-        `outer` receives each tensor by its name here.
-        """
+    def captured(self, value: Any) -> Any:
+        """Return a tensor, or a sequence of tensors, of the graph around this one."""
         if isinstance(value, TensorList):
-            return TensorList([self._captured(tensor, outer) for tensor in value.tensors])
-        return self._captured(value, outer)
+            return TensorList([self._captured(tensor) for tensor in value.tensors])
+        return self._captured(value)
 
-    def _captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+    def _captured(self, tensor: Tensor) -> Tensor:
         if tensor.padding is not None:
             rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
             raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
         if tensor.is_known and not tensor.is_weight:
             return self.constant(tensor.name, tensor.array, tensor.type.element)
-        made = self.input(tensor.name, tensor.type, tensor.bounds)
-        outer[made.source] = tensor
-        if not tensor.is_known:
-            return made
-        array, expression = (lambda: tensor.array), (lambda: made.expression)
-        return Tensor(tensor.name, tensor.type, expression, array, True, source=made.source)
+        if id(tensor) not in self._read:
+            source, kind = self.unique(tensor.name), tensor.type
+            self.around[source] = tensor
+            known = (lambda: tensor.array) if tensor.is_known else None
+            made = Tensor(tensor.name, kind, lambda: self._input(source, kind), known)
+            made.is_weight, made.bounds = tensor.is_weight, tensor.bounds
+            self._read[id(tensor)] = made
+        return self._read[id(tensor)]
 
-    def step(
+    def function(
         self,
         proto: onnx.NodeProto,
         reason: str,
         inputs: Sequence[Tensor | None],
         kinds: Sequence[Type | None],
         function: Function,
-        programs: Sequence[Program] = (),
+        graphs: Sequence[Graph] = (),
         names: Sequence[str] | None = None,
     ) -> list[Tensor | None]:
-        """Add a function between graphs; return its outputs, None where the node asks for none.
+        """Add a function to the graph; return its outputs, None where the node asks for none.
 
         Args:
             proto: the node that it computes.
             reason: why this is no operator of DirectML.
             inputs: what the function takes.
             kinds: the type of each output; None where the node does not ask for it.
-            function: takes all values by name, and the arrays of `inputs`.
-            programs: what the function runs.
+            function: the function.
+            graphs: the graphs that the function runs.
             names: the names of the outputs, by default those of the node's.
         """
-        for tensor in inputs:  # what it needs in turn comes first
-            if (
-                tensor is not None
-                and not tensor.source
-                and (tensor.is_weight or not tensor.is_known)
-            ):
-                _ = tensor.expression
-        tensors: list[Tensor | None] = []
-        outputs: list[tuple[str, Type]] = []
-        for name, kind in itertools.zip_longest(names or proto.output, kinds):
+        values = [None if tensor is None else self._value(tensor) for tensor in inputs]
+        taken = [None if tensor is None else tensor.type for tensor in inputs]
+        named = [*(names or proto.output)]
+        names = [*named, *[""] * len(kinds)][: len(kinds)]
+        for name, kind in zip(names, kinds, strict=True):
             if kind is not None and kind.element_count > ELEMENTS_MAX:
                 rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-                raise DmlError([Fault("", f"the output '{name}'", rule, kind.element_count)])
-            wanted = self.input(name, kind) if name and kind is not None else None
-            source = wanted.source if wanted else ""
-            if kind is not None:
-                outputs.append((source or self.unique(name or "unread"), kind))
-            tensors.append(wanted)
-        self.steps.append(Step(label_of(proto), reason, inputs, outputs, function, programs))
-        return tensors
+                raise DmlError(
+                    [Fault("", f"the output '{name}'", rule, kind.element_count, kind=OF_SIZES)]
+                )
+        carried = [kind if kind is not None and not kind.is_empty else None for kind in kinds]
+        left_out = [kind is None for kind in kinds]
+
+        def asked(graphs: Sequence[Graph], arrays: Sequence[Any]) -> list[Any]:
+            made = iter(function(graphs, arrays))
+            return [None if is_left_out else next(made) for is_left_out in left_out]
+
+        results: list[Expression] = []
+        if any(carried):
+            node = FunctionNode(
+                on_edges(asked, taken, carried),
+                tuple(None if value is None else value.desc for value in values),
+                tuple(edge_of(kind) for kind in carried if kind is not None),
+                label_of(proto),
+                reason,
+                tuple(graphs),
+            )
+            results = self.builder.function(node, values)
+        made, tensors = iter(results), list[Tensor | None]()
+        for name, kind, edge in zip(names, kinds, carried, strict=True):
+            expression = next(made) if edge is not None else None
+            tensors.append(None if kind is None else self._result(name, kind, expression))
+        return [*tensors, *[None] * (len(named) - len(tensors))]
+
+    def _result(self, name: str, kind: Type, expression: Expression | None) -> Tensor | None:
+        """Return an output of a function as a tensor; None where it has no name."""
+        if not name:
+            return None
+        if expression is None:
+            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        return Tensor(name, kind, lambda: expression)
+
+    def _value(self, tensor: Tensor) -> Expression:
+        """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
+        if tensor.is_weight or not tensor.is_known or isinstance(edge_of(tensor.type), TensorDesc):
+            return tensor.value
+        array, edge = fitting(tensor.name, tensor.array, tensor.type), edge_of(tensor.type)
+        array = np.asarray(array).astype(edge.dtype).reshape(edge.sizes)
+        literal = FunctionNode(lambda _: [array], (), (edge,), f"constant '{tensor.name}'")
+        return self.builder.function(literal, ())[0]
+
+    def build(self, outputs: Sequence[tuple[str, Tensor]]) -> Graph:
+        """Return the graph that gives `outputs`, (name, tensor) of each.
+
+        Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
+        """
+        values = [(name, self._written(self._value(tensor))) for name, tensor in outputs]
+        if self.faults:
+            raise DmlError(self.faults)
+        return self.builder.build({self.unique(n): x for n, x in values}, only_read=True)
+
+    def _written(self, x: Expression) -> Expression:
+        """Return an expression that a node of the graph writes, as outputs of graphs must be."""
+        if x.is_written:
+            return x
+        try:
+            return dml.identity(x)
+        except (DmlError, AttributeError):  # DirectML copies no such tensors
+            node = FunctionNode(lambda _, array: [array], (x.desc,), (x.desc,), "copy")
+            return self.builder.function(node, [x])[0]
 
     def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
         """Return a tensor whose elements are known, and stand in the graph where it is read."""
@@ -320,16 +360,12 @@ class Translation:
             if kind.is_empty:
                 return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
 
-            def expression() -> Expression:
+            def value() -> Expression:
                 tensor = translated()[index]
                 assert tensor is not None
-                return tensor.expression
+                return tensor.value
 
-            source = ""
-            if self.fallback and not kind.has_inner:  # a plain function gives it, no operator
-                made = translated()[index]
-                source = made.source if made else ""
-            return Tensor(name, kind, expression, lambda: fold()[index], is_weight, source=source)
+            return Tensor(name, kind, value, lambda: fold()[index], is_weight)
 
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
@@ -391,10 +427,10 @@ class Translation:
         names = [*proto.output, *(f"{proto.output[k]}.count" for k in padded)]
         counts = [Type(onnx.TensorProto.INT64, ())] * len(padded)
 
-        def run(_: Values, arrays: Sequence[Any]) -> Sequence[Any]:
+        def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
             return in_order(node, function, arrays)
 
-        made = self.step(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
+        made = self.function(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
         for tensor, pair in zip(made, bounds, strict=False):
             if tensor is not None and pair:
                 tensor.bounds = pair
@@ -516,12 +552,6 @@ class Translation:
             self._calls -= 1
         scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
 
-    def _expression(
-        self, name: str, data_type: TensorDataType, sizes: Shape, flags: TensorFlags | str = "NONE"
-    ) -> Expression:
-        self.names.append(name)
-        return self.builder.input_tensor(name, TensorDesc(data_type, sizes, flags=flags))
-
     def _constant(self, name: str, array: np.ndarray, kind: Type) -> Expression:
         if kind.is_empty:
             rule = "have elements, as all tensors of DirectML"
@@ -555,7 +585,7 @@ _RANDOM = {
 def _no_operator(node: Node) -> DmlError:
     """Return the error that DirectML has no operator for an op type."""
     text = f"{node.op_type} has no operator of DirectML"
-    return node.refusal("op type", Sentence(text), node.op_type)
+    return node.refusal("op type", Sentence(text), node.op_type, "")
 
 
 def _listed(results: Any) -> Sequence[Any]:
@@ -569,4 +599,4 @@ def _refusal(error: Exception) -> DmlError:
     if isinstance(error, DmlError):
         return error
     text = str(error).partition("\n")[0] or type(error).__name__
-    return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "")])
+    return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "", kind=OF_SIZES)])

@@ -1,0 +1,89 @@
+"""Arrays of a network: as ONNX has them outside, and as edges of its graph carry them inside.
+
+Inside, a scalar has the sizes [1], BOOL is UINT8, and 64-bit integers have 32 bits while 64-bit
+types are off in JAX. bfloat16 may stand for FLOAT on both sides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.enums import TensorFlags
+from dml_jax.graph import Graph
+from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
+from dml_jax.graph.parts import ArrayType, Edge
+from dml_jax.onnx.tensors import Type
+from dml_jax.tensor import TensorDesc
+
+Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
+"""Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""
+
+_RANK_MAX = 8  # the dimensions of a tensor of DirectML
+
+
+def edge_of(kind: Type, flags: TensorFlags | str = "NONE") -> Edge:
+    """Return what an edge carries for a tensor: an array where DirectML has no such tensor."""
+    shape = kind.shape or ()
+    if not kind.has_inner or kind.is_empty or len(shape) > _RANK_MAX:
+        return ArrayType(kind.array_dtype, shape)
+    return TensorDesc(kind.inner, shape or (1,), flags=flags)
+
+
+def outer(array: Any, kind: Type) -> jax.Array:
+    """Return an array as ONNX has it."""
+    array = jnp.asarray(array).reshape(kind.shape)
+    dtype = kind.array_dtype
+    is_kept = array.dtype == dtype or (is_narrow(array) and dtype == np.float32)
+    return array if is_kept else array.astype(dtype)
+
+
+def inner(array: Any, edge: Edge) -> jax.Array:
+    """Return an array as an edge carries it."""
+    if isinstance(edge, TensorDesc):
+        return held(array, edge).reshape(edge.sizes)
+    return jnp.asarray(array).astype(edge.dtype).reshape(edge.sizes)
+
+
+def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:
+    """Return the outputs of a graph, of types `kinds`, as ONNX has them.
+
+    `values` has the inputs of the graph by name, and may have others.
+    """
+    points = zip(graph.input_names or (), graph.inputs, strict=True)
+    arrays = [inner(values[name], edge) for name, edge in points]
+    return [outer(x, kind) for x, kind in zip(graph.compute(*arrays), kinds, strict=True)]
+
+
+def on_edges(
+    function: Function, taken: Sequence[Type | None], given: Sequence[Type | None]
+) -> Callable[..., list[jax.Array]]:
+    """Return a function of ONNX's arrays as a function of a `FunctionNode`.
+
+    It computes in FLOAT what it reads as bfloat16, and rounds its FLOAT results to bfloat16 then.
+
+    Args:
+        function: the function.
+        taken: the types of its arrays; None for an input that is left out.
+        given: the types of its results; None for one that no edge carries.
+    """
+
+    def run(graphs: Sequence[Graph], *arrays: Any) -> list[jax.Array]:
+        read, is_rounded = list[Any](), False
+        for array, kind in zip(arrays, taken, strict=True):
+            array = None if kind is None else outer(array, kind)
+            if kind is not None and array is not None and array.dtype != kind.array_dtype:
+                array, is_rounded = array.astype(kind.array_dtype), True
+            read.append(array)
+        results = []
+        for array, kind in zip(function(graphs, read), given, strict=True):
+            if kind is not None:
+                result = outer(array, kind)
+                is_float32 = is_rounded and kind.array_dtype == np.float32
+                result = result.astype(BFLOAT16) if is_float32 else result
+                results.append(inner(result, edge_of(kind)))
+        return results
+
+    return run

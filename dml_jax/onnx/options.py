@@ -1,0 +1,59 @@
+"""The options of a network: sizes, values, and what it is made by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dml_jax.rewrite import DEFAULT, Rewrite
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How a network is loaded, by the names of its dimensions, inputs and outputs.
+
+    Attributes:
+        names: the sizes that stand for the names of free dimensions.
+        denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
+        shapes: the sizes of inputs and outputs.
+        constants: the values that inputs always have.
+        fallback: whether plain functions compute the nodes that DirectML has no operator for.
+        rewrites: what the program's graph is made by of the file's.
+        is_shared: whether these are for several networks, each of which takes those that it knows.
+    """
+
+    names: Sizes = field(default_factory=dict)
+    denotations: Sizes = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    fallback: bool = False
+    rewrites: Sequence[Rewrite] = DEFAULT
+    is_shared: bool = False
+
+    def known_to(self, model: Any) -> "NetworkOptions":
+        """Return those that a model knows; all of them if these are for one."""
+        if not self.is_shared:
+            return self
+        from dml_jax.onnx.model import sizes_of
+
+        names, denotations, tensors = sizes_of(model)
+        return replace(
+            self,
+            names={name: size for name, size in self.names.items() if name in names},
+            denotations={name: n for name, n in self.denotations.items() if name in denotations},
+            shapes={name: sizes for name, sizes in self.shapes.items() if name in tensors},
+            constants={name: value for name, value in self.constants.items() if name in tensors},
+            is_shared=False,
+        )
+
+    def over(self, other: "NetworkOptions") -> "NetworkOptions":
+        """Return these options, with the sizes of `other` that these leave out."""
+        names, denotations = (
+            {**other.names, **self.names},
+            {**other.denotations, **self.denotations},
+        )
+        return replace(self, names=names, denotations=denotations, is_shared=False)
+
+
+AS_THE_MODEL_SAYS = NetworkOptions()

@@ -1,0 +1,72 @@
+"""BATCH_NORMALIZATION becomes a part of the CONVOLUTION before it.
+
+Source: the formula of DML_BATCH_NORMALIZATION_OPERATOR_DESC. A convolution is linear in its filter:
+
+    scale * (conv(x, filter) + bias - mean) / sqrt(variance + epsilon) + shift
+        = conv(x, factor * filter) + factor * (bias - mean) + shift,
+    factor = scale / sqrt(variance + epsilon)
+
+The graph computes the new filter and bias, as functions of the old ones.
+"""
+
+import math
+from typing import Any
+
+from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
+from dml_jax.graph import Expression
+from dml_jax.operators.convolution import Convolution
+from dml_jax.rewrite.matching import Found, Rewrite
+
+_STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
+
+
+def _is_foldable(norm: Found, conv: Found) -> bool:
+    """Return whether a normalization scales and shifts the channels that a convolution gives."""
+    op, read, written = conv.operator, norm[0].desc, conv.output
+    assert isinstance(op, Convolution)
+    if conv.readers > 1 or op.direction.suffix != "FORWARD" or op.fused_activation is not None:
+        return False
+    is_whole = read.is_packed and written.is_packed and norm.output.is_packed
+    is_whole = is_whole and read.data_type == written.data_type
+    if not is_whole or read.sizes[:2] != written.sizes[:2]:
+        return False
+    channels = written.sizes[1]
+    of_channels = all(
+        math.prod(norm[name].sizes) == channels == norm[name].sizes[1] for name in _STATISTICS
+    )
+    is_fixed = norm.is_fixed(*_STATISTICS) and conv.is_fixed("filter_tensor", "bias_tensor")
+    return of_channels and is_fixed
+
+
+def _folded(norm: Found, conv: Found) -> Expression:
+    op, kind = conv.operator, conv.output.data_type
+    channels, ones = conv.output.sizes[1], (1,) * (len(conv.output.sizes) - 2)
+    mean, variance, scale, shift = (
+        _as(norm[name].reinterpret((1, channels, *ones)), "FLOAT32") for name in _STATISTICS
+    )
+    factor = scale / dml.sqrt(variance + norm.operator.epsilon)
+    bias = shift - mean * factor
+    if conv["bias_tensor"] is not None:
+        bias = bias + _as(conv["bias_tensor"], "FLOAT32") * factor
+    filters = _as(conv["filter_tensor"], "FLOAT32") * factor.reinterpret((channels, 1, *ones))
+    bias, filters = _as(bias, kind), _as(filters, kind)
+    made = op.replace(
+        filter_tensor=filters.desc,
+        bias_tensor=bias.desc,
+        fused_activation=norm.operator.fused_activation,
+    )(conv["input_tensor"], filters, bias)
+    return made.reinterpret(norm.output.sizes)
+
+
+def _as(x: Expression, kind: Any) -> Expression:
+    """Return `x` in another type: a FLOAT16 filter is scaled in FLOAT32, and rounded once."""
+    return x if x.desc.data_type == TensorDataType.of(kind) else dml.cast(x, kind)
+
+
+BATCH_NORMALIZATIONS = Rewrite(
+    "BATCH_NORMALIZATION into CONVOLUTION",
+    ("BATCH_NORMALIZATION", "CONVOLUTION"),
+    _folded,
+    _is_foldable,
+)

@@ -1,0 +1,213 @@
+"""Walk a graph, match nodes, and replace them: the one way in which graphs are rewritten."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dml_jax import functional as dml
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode, Source
+from dml_jax.graph.parts import AnyNode, same_layout
+from dml_jax.operator import Operator
+from dml_jax.tensor import TensorDesc
+
+_PASSES_MAX = 8  # a replacement may hold its own pattern; else a pass or two are enough
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite of a graph: what it looks for, and what stands for it then.
+
+    Attributes:
+        name: how reports name it.
+        pattern: the operators of a chain, by DirectML's names without the prefix: that of the node
+            that is replaced, that of the node that writes its first input, and so on.
+        replacement: takes the `Found` nodes in this order; returns the expression that stands for
+            the only output of the first one. It calls functions of `dml_jax` with the inputs of
+            the nodes. The expression has the output's type, sizes and strides.
+        condition: takes the same nodes; returns whether they are replaced.
+    """
+
+    name: str
+    pattern: Sequence[str]
+    replacement: Callable[..., Expression]
+    condition: Callable[..., bool] = lambda *_: True
+
+
+@dataclass(frozen=True)
+class Found:
+    """A node that a rewrite looks at.
+
+    `found[0]` or `found["input_tensor"]` is an input as an expression, None where the node leaves
+    it out.
+
+    Attributes:
+        operator: the operator of the node.
+        readers: how many inputs of nodes and outputs of the graph read the node's outputs.
+        is_output: whether the graph gives an output of the node.
+    """
+
+    operator: Operator
+    readers: int
+    is_output: bool
+    _inputs: Sequence[tuple[str, Expression]]
+    _varying: frozenset[Source]
+
+    @property
+    def inputs(self) -> list[Expression]:
+        """Return the inputs that the node reads, in their order."""
+        return [expression for _, expression in self._inputs]
+
+    @property
+    def output(self) -> TensorDesc:
+        """Return the tensor of the first output."""
+        return self.operator.outputs[0]
+
+    def __getitem__(self, key: int | str) -> Any:
+        if isinstance(key, int):
+            return self.inputs[key]
+        return next((expression for field, expression in self._inputs if field == key), None)
+
+    def is_fixed(self, *keys: int | str) -> bool:
+        """Return whether inputs follow from constants and OWNED_BY_DML inputs of the graph alone.
+
+        Such are the weights of a network. Inputs that are left out are fixed.
+        """
+        return not any(self[k] is not None and self[k].source in self._varying for k in keys)
+
+
+def rewritten(graph: Graph, rewrites: Iterable[Rewrite]) -> tuple[Graph, dict[str, int]]:
+    """Return what rewrites make of a graph, and how many nodes each one replaced, by its name.
+
+    Each rewrite walks the whole graph, those within its functions too, until it finds no more. The
+    graph itself stays as it is. Its results are the same up to rounding.
+
+    Args:
+        graph: the graph.
+        rewrites: the rewrites, in the order in which they are applied.
+
+    Raises `DmlError` where a replacement has another type, other sizes or other strides.
+    """
+    counts: dict[str, int] = {}
+    for rewrite in rewrites:
+        counts[rewrite.name] = 0
+        for _ in range(_PASSES_MAX):
+            graph, count = _pass(graph, rewrite)
+            counts[rewrite.name] += count
+            if not count:
+                break
+    return graph, counts
+
+
+def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
+    """Return the graph with all nodes replaced that match, and their number."""
+    inner: dict[int, AnyNode] = {}
+    count = 0
+    for index, node in enumerate(graph.nodes):
+        if isinstance(node, FunctionNode) and node.graphs:
+            made = [_pass(part, rewrite) for part in node.graphs]
+            if any(number for _, number in made):
+                inner[index] = replace(node, graphs=tuple(part for part, _ in made))
+                count += sum(number for _, number in made)
+    chains = {
+        index: chain
+        for index in range(len(graph.nodes))
+        if (chain := _chain(graph, rewrite, index))
+    }
+    if not chains and not inner:
+        return graph, 0
+    copy = _Copy(graph)
+    for index, node, _ in graph.plan:
+        found = [copy.found(k) for k in chains.get(index, ())]
+        if found and rewrite.condition(*found):
+            copy.replace(index, rewrite, rewrite.replacement(*found))
+            count += 1
+        else:
+            copy.add(index, inner.get(index, node))
+    return (copy.build(), count) if count else (graph, 0)
+
+
+def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
+    """Return the nodes that match a pattern, from the last one on; none where they do not."""
+    chain = []
+    for name in rewrite.pattern:
+        node = graph.nodes[index] if index >= 0 else None
+        if not isinstance(node, OperatorNode) or node.operator.short_name != name:
+            return []
+        chain.append(index)
+        index = next(iter(graph.reads[index].values()), (-1, 0))[0]
+    return chain
+
+
+class _Copy:
+    """A graph that is built again node by node, with replacements."""
+
+    def __init__(self, graph: Graph):
+        self._graph, self._builder = graph, GraphBuilder()
+        self._made: dict[Source, Source] = {}  # the sources of the old graph in the new one
+        self._varying: set[Source] = set()  # in the new graph
+        for index, (name, edge) in enumerate(
+            zip(graph.input_names or (), graph.inputs, strict=True)
+        ):
+            source = self._builder.input_tensor(name, edge).source
+            self._made[-1, index] = source
+            if not isinstance(edge, TensorDesc) or TensorFlags.OWNED_BY_DML not in edge.flags:
+                self._varying.add(source)
+        edges = [*(s for read in graph.reads for s in read.values()), *graph.ends.values()]
+        self._readers = Counter(node for node, _ in edges)
+        self._ends = {node for node, _ in graph.ends.values()}
+
+    def _reads(self, index: int) -> dict[int, Source]:
+        return {slot: self._made[source] for slot, source in self._graph.reads[index].items()}
+
+    def found(self, index: int) -> Found:
+        """Return a node, with its inputs in the new graph."""
+        node = self._graph.nodes[index]
+        assert isinstance(node, OperatorNode)
+        fields = [f for _, f, _ in node.operator.tensors(output=False)]
+        slots, reads = node.slots(output=False), sorted(self._reads(index).items())
+        expressions = [Expression(slots[slot][1], self._builder, s) for slot, s in reads]
+        inputs = [*zip(fields, expressions, strict=True)]
+        is_output, varying = index in self._ends, frozenset(self._varying)
+        return Found(node.operator, self._readers[index], is_output, inputs, varying)
+
+    def _keep(self, index: int, slot: int, expression: Expression, is_varying: bool) -> None:
+        self._made[index, slot] = expression.source
+        if is_varying:
+            self._varying.add(expression.source)
+
+    def add(self, index: int, node: AnyNode) -> None:
+        """Copy a node."""
+        reads = self._reads(index)
+        is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
+        for expression in self._builder.add(node, reads):
+            self._keep(index, expression.source[1], expression, is_varying)
+
+    def replace(self, index: int, rewrite: Rewrite, new: Any) -> None:
+        """Let an expression stand for the output of a node. Raises `DmlError` if it does not."""
+        slots = enumerate(self._graph.nodes[index].slots(output=True))
+        (slot, tensor), *others = [(slot, t) for slot, (_, t) in slots if t is not None]
+        is_own = isinstance(new, Expression) and new.builder is self._builder and not others
+        if not is_own or not _is_same_memory(new, tensor):
+            rule = f"give an expression of {tensor.shown()}, the only output of the node"
+            shown = Unquoted(new.desc.shown() if isinstance(new, Expression) else repr(new))
+            raise DmlError([Fault("", f"the rewrite '{rewrite.name}'", rule, shown)])
+        varying = not self._varying.isdisjoint(self._reads(index).values())
+        self._keep(index, slot, new, varying)
+
+    def build(self) -> Graph:
+        """Return the new graph: the old one's outputs, and the inputs that they depend on."""
+        outputs = {}
+        for index, name in enumerate(self._graph.output_names or ()):
+            source = self._made[self._graph.ends[index]]
+            output = Expression(self._graph.outputs[index], self._builder, source)
+            outputs[name] = dml.identity(output) if source[0] < 0 else output
+        return self._builder.build(outputs, only_read=True)
+
+
+def _is_same_memory(new: Expression, tensor: TensorDesc) -> bool:
+    """Return whether an expression describes memory as `tensor` does, to its last byte."""
+    size = new.builder.written(new.source).total_tensor_size_in_bytes
+    return same_layout(new.desc, tensor) and size == tensor.total_tensor_size_in_bytes
