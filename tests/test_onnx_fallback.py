@@ -20,7 +20,7 @@ from onnx_models import floats, model_of, node, operators_of, refusal, runtime, 
 
 from dml_jax import load_onnx
 from dml_jax.cli import cli
-from dml_jax.graph import cut
+from dml_jax.graph import cut as parts_of
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
 RANDOM = np.random.RandomState(2)
@@ -211,7 +211,7 @@ def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     np.testing.assert_allclose(network(x)["y"], np.linalg.det(a) ** 2 + a, rtol=1e-4)
     assert "1 nodes by JAX\n  Node 'd' (Det): " in network.report()
     assert list(network.fallbacks) == ["Node 'd' (Det)"]
-    assert [len(graph.nodes) for graph in cut(network.graph)] == [1, 2]
+    assert [len(graph.nodes) for graph in parts_of(network.graph)] == [1, 2]
 
 
 def test_a_fallback_that_cures_nothing_is_not_offered():

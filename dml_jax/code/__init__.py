@@ -56,6 +56,7 @@ def statements(graph: Graph, variable: str = "graph", taken: Collection[str] = (
             named = f", {node.name!r}" if node.name else ""
             yield folded(f"{names[0]} = builder.constant({array_code(node.array)}{named})")
             continue
+        assert isinstance(node, OperatorNode)
         yield folded(_call(node, names, [values[source] for source in sources]))
     outputs = []
     for index, (name, source) in enumerate(

@@ -54,8 +54,6 @@ class Network(Bindable):
     c_name = "ONNX"
     is_one: ClassVar[bool] = False
 
-    inputs: dict[str, Type]  # pyright: ignore[reportIncompatibleVariableOverride]
-
     def __init__(
         self,
         inputs: Mapping[str, Type],
@@ -64,7 +62,8 @@ class Network(Bindable):
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
     ):
-        self.inputs, self.free = dict(inputs), free
+        self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.free = free
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}

@@ -137,7 +137,7 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
         if not isinstance(node, OperatorNode) or node.operator.short_name != name:
             return []
         chain.append(index)
-        index = next(iter(graph.reads[index].values()), (-1, 0))[0]
+        index, _ = graph.reads[index].get(0, (-1, 0))
     return chain
 
 
