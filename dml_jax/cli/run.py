@@ -1,6 +1,5 @@
 """`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
-import functools
 import statistics
 import sys
 import time
@@ -89,85 +88,6 @@ def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) 
         )
 
 
-_TIMING_OPTIONS = (
-    click.option(
-        "-i",
-        "--dispatch_iterations",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Least number of timed iterations of each dispatch.",
-    ),
-    click.option(
-        "-r",
-        "--dispatch_repeat",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Number of dispatches in each iteration.",
-    ),
-    click.option(
-        "-t",
-        "--milliseconds_to_run",
-        type=Finite(0),
-        help="Least time of all iterations of a dispatch.",
-    ),
-    click.option(
-        "-I",
-        "--dispatch_interval",
-        type=Finite(0, UINT_MAX),
-        default=0,
-        show_default=True,
-        help="Least milliseconds from one iteration to the next.",
-    ),
-    click.option(
-        "-w",
-        "--warmup_samples",
-        type=click.IntRange(0),
-        default=1,
-        show_default=True,
-        help="Number of first iterations that the hot statistics leave out.",
-    ),
-    click.option(
-        "-v",
-        "--timing_verbosity",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
-    ),
-)
-
-
-def _timing_options(function: Any) -> Any:
-    """Add the options of timing; the command takes them as `timing`, a `Timing`."""
-
-    @functools.wraps(function)
-    def command(
-        *arguments: Any,
-        dispatch_iterations: int,
-        dispatch_repeat: int,
-        milliseconds_to_run: float | None,
-        dispatch_interval: float,
-        warmup_samples: int,
-        timing_verbosity: int,
-        **others: Any,
-    ) -> Any:
-        timing = Timing(
-            dispatch_iterations,
-            dispatch_repeat,
-            milliseconds_to_run,
-            dispatch_interval,
-            warmup_samples,
-            timing_verbosity,
-        )
-        return function(*arguments, timing=timing, **others)
-
-    for option in reversed(_TIMING_OPTIONS):
-        command = option(command)
-    return command
-
-
 class _Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -216,7 +136,56 @@ class _Command(click.Command):
 )
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
-@_timing_options
+@click.option(
+    "-i",
+    "--dispatch_iterations",
+    "iterations",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Least number of timed iterations of each dispatch.",
+)
+@click.option(
+    "-r",
+    "--dispatch_repeat",
+    "repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of dispatches in each iteration.",
+)
+@click.option(
+    "-t",
+    "--milliseconds_to_run",
+    type=Finite(0),
+    help="Least time of all iterations of a dispatch.",
+)
+@click.option(
+    "-I",
+    "--dispatch_interval",
+    "interval",
+    type=Finite(0, UINT_MAX),
+    default=0,
+    show_default=True,
+    help="Least milliseconds from one iteration to the next.",
+)
+@click.option(
+    "-w",
+    "--warmup_samples",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Number of first iterations that the hot statistics leave out.",
+)
+@click.option(
+    "-v",
+    "--timing_verbosity",
+    "verbosity",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
+)
 @json_option
 @_of_direct3d
 def run(
@@ -233,8 +202,8 @@ def run(
     adapter: str,
     show_adapters: bool,
     show_dependencies: bool,
-    timing: Timing,
     as_json: bool,
+    **timed: Any,  # the fields of `Timing`
 ) -> None:
     """Run MODEL, a DxDispatch JSON model or an ONNX network.
 
@@ -265,6 +234,7 @@ def run(
             path = input_path / path
         if inputs and not is_network(path):
             raise click.UsageError("--input is for ONNX networks (models name files themselves).")
+        timing = Timing(**timed)
         if is_network(path):
             _run_network(
                 path,
