@@ -325,8 +325,11 @@ class FeatureLevel(Enumeration, prefix="DML_FEATURE_LEVEL"):
         return self.name.removeprefix("LEVEL_")
 
     @classmethod
-    def by_name(cls) -> Mapping[str, Self]:
-        return {member.suffix: member for member in cls}
+    def by_name(cls) -> Mapping[str, "FeatureLevel"]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _LEVELS
+
+
+_LEVELS = {member.suffix: member for member in FeatureLevel}
 
 
 def by_prefix() -> dict[str, type[Enumeration]]:

@@ -293,7 +293,14 @@ class Array(Kind):
         return f"list of {self.element.word}"
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        return tuple(list_of(self.element.convert)(value))
+        element = self.element
+        if type(element) is Integer and type(value) in (list, tuple):
+            is_plain = {*map(type, value)} <= {int}
+            if is_plain and (
+                not value or element.least <= min(value) <= max(value) <= element.most
+            ):
+                return tuple(value)
+        return tuple(list_of(element.convert)(value))
 
     def key(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self.element.key, value))

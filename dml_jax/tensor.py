@@ -150,7 +150,8 @@ class TensorDesc:
 
         def integers(field: str, values: Any) -> Sizes | None:
             try:
-                values = items_of(values, " of integers")
+                if type(values) is not tuple:
+                    values = items_of(values, " of integers")
                 if bool not in map(type, values):
                     return tuple(map(operator.index, values))
             except DmlError as error:
@@ -162,21 +163,23 @@ class TensorDesc:
             return None
 
         try:
-            data_type = TensorDataType.of(data_type)
+            if type(data_type) is not TensorDataType:
+                data_type = TensorDataType.of(data_type)
             if data_type == TensorDataType.UNKNOWN:
                 expect(False, "DataType", "be known", data_type.shown())
         except DmlError as error:
             expect.faults += error.moved(_STRUCT, "DataType")
             data_type = TensorDataType.UNKNOWN
         try:
-            flags = TensorFlags.of(flags)
+            if type(flags) is not TensorFlags:
+                flags = TensorFlags.of(flags)
         except DmlError as error:
             expect.faults += error.moved(_STRUCT, "Flags")
 
         shape = integers("Sizes", sizes)
         if shape is not None:
-            rank = len(shape)
-            expect(1 <= rank <= DIMENSION_COUNT_MAX, "DimensionCount", "be in [1, 8]", rank)
+            if not 1 <= len(shape) <= DIMENSION_COUNT_MAX:
+                expect(False, "DimensionCount", "be in [1, 8]", len(shape))
             for d, size in enumerate(shape[:DIMENSION_COUNT_MAX]):
                 if not 1 <= size <= UINT_MAX:
                     expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)
@@ -199,6 +202,8 @@ class TensorDesc:
             if max(count, elements) > ELEMENT_COUNT_MAX:
                 field = "Sizes" if count > ELEMENT_COUNT_MAX else "Strides"
                 expect(False, field, rule, max(count, elements))
+            elif total is least:
+                pass  # the default
             elif expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
                 total = operator.index(total)
                 most = round_up(_bytes_of(ELEMENT_COUNT_MAX, bits), 4)
@@ -215,7 +220,8 @@ class TensorDesc:
             good = good and (alignment == 0 or element_size <= alignment <= UINT_MAX)
             if expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment):
                 alignment = operator.index(alignment)
-        expect.check()
+        if expect.faults:
+            expect.check()
 
         put = object.__setattr__
         put(self, "data_type", data_type)

@@ -383,7 +383,7 @@ _FIRST = 4  # values of an output that a table shows
 def run_network(
     network: "Network",
     name: str,
-    arrays: Mapping[str, np.ndarray],
+    files: Mapping[str, Path],
     device: "Device",
     timing: "Timing",
     say: Callable[[str], None],
@@ -394,7 +394,7 @@ def run_network(
     Args:
         network: the network.
         name: its name in the report.
-        arrays: the inputs.
+        files: the files of inputs, by name; other inputs are random.
         device: the device that runs it.
         timing: options for repetition and statistics.
         say: a function of each line of the report.
@@ -404,7 +404,8 @@ def run_network(
 
     start = time.perf_counter()
     program = compiled_network(network, name, device)
-    placed = [jax.device_put(array, device) for array in arrays.values()]
+    arrays = inputs_of(network, files).values()
+    placed = [jax.device_put(array, device) for array in arrays]
     compile_ms = 1e3 * (time.perf_counter() - start)
     if timing.verbosity > 0:
         say(f"Initialize '{printable(name)}': {compile_ms:.4f} ms")
@@ -431,16 +432,7 @@ def run_network(
 def compiled_network(network: "Network", name: str, device: "Device") -> "Compiled":
     """Return the program of a network for a device. Raises `DmlError` where memory is too small."""
     from dml_jax import compile as compiled
-    from dml_jax.dispatch.executor import check_temporary
-
-    program = compiled(network, device=device)
-    check_temporary(network, program.cost().bytes_temporary, device, f"Network '{name}'")
-    return program
-
-
-def check_fits(network: "Network", name: str, device: "Device") -> None:
-    """Raise `DmlError` where the inputs and outputs of a network do not fit into free memory."""
-    from dml_jax.dispatch.executor import check_memory
+    from dml_jax.dispatch.executor import check_memory, check_temporary
 
     sizes = {
         f"{name}: {point.name} {tensor.shown()}": tensor.total_tensor_size_in_bytes
@@ -448,6 +440,9 @@ def check_fits(network: "Network", name: str, device: "Device") -> None:
         for tensor in point.tensors
     }
     check_memory(sizes, device)
+    program = compiled(network, device=device)
+    check_temporary(network, program.cost().bytes_temporary, device, f"Network '{name}'")
+    return program
 
 
 def outputs_in_json(outputs: Mapping[str, np.ndarray], has_values: bool) -> dict[str, Any]:

@@ -12,11 +12,9 @@ import jax
 
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
-    check_fits,
     compiled_network,
     files_of,
     input_option,
-    inputs_of,
     is_network,
     load_network,
     network_options,
@@ -317,15 +315,13 @@ def _run_network(
     load_ms = 1e3 * (time.perf_counter() - start)
     report: dict[str, Any] = {"device": name_of(device)}
     say = _reporter(device, hlo, as_json)
-    check_fits(network, path.name, device)
     if hlo:
         text = compiled_network(network, path.name, device).as_text()
         say(f"Network '{printable(path.name)}':\n{text}")
         report["programs"] = [{"name": path.name, "hlo": text}]
     else:
-        arrays, files = inputs_of(network, inputs), files_of(network, output_path)
-        track = progress(timing.milliseconds_to_run)
-        outputs, facts = run_network(network, path.name, arrays, device, timing, say, track)
+        files, track = files_of(network, output_path), progress(timing.milliseconds_to_run)
+        outputs, facts = run_network(network, path.name, inputs, device, timing, say, track)
         report |= outputs_in_json(outputs, as_json) | {"load_ms": load_ms} | facts
         write_outputs(outputs, files)
         report["files"] = [*map(str, files.values())]

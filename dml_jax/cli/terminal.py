@@ -182,20 +182,23 @@ def show_table(
 
     cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
-        if isinstance(item, Bindable):
-            sides = ("\n".join(t.shown() for t in _tensors(item, o)) for o in (False, True))
-            cells.append([printable(name), kind, *sides, str(item.minimum_feature_level)])
-        elif isinstance(item, TensorDesc):
-            cells.append([printable(name), kind, "", item.shown(), ""])
-        else:
-            ends = ([t for t in some if t is not None] for some in (item.inputs, item.outputs))
-            sides = ("\n".join(t.shown() for t in some) for some in ends)
-            cells.append([printable(name), printable(kind), *sides, ""])
+        sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
+        level = str(item.minimum_feature_level) if isinstance(item, Bindable) else ""
+        cells.append([printable(name), printable(kind), *sides, level])
     say_folded(*cells)
 
 
-def _tensors(item: "Bindable", output: bool) -> "list[TensorDesc]":
-    return [tensor for _, _, tensor in item.tensors(output)]
+def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
+    """Return the tensors that an operator or a function reads and writes; one is written."""
+    from dml_jax.bindable import Bindable
+
+    if isinstance(item, TensorDesc):
+        return [], [item]
+    if isinstance(item, Bindable):
+        reads, writes = ([t for _, _, t in item.tensors(output)] for output in (False, True))
+    else:
+        reads, writes = ([t for _, t in item.slots(output) if t] for output in (False, True))
+    return reads, writes
 
 
 def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
@@ -274,17 +277,14 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode"
     """Return a row of `show_table` for JSON."""
     from dml_jax.bindable import Bindable
 
-    if isinstance(item, TensorDesc):
-        return {"name": name, "operator": kind, "inputs": [], "outputs": [item.to_json()]}
+    inputs, outputs = (
+        [t.to_json() if isinstance(t, TensorDesc) else t.shown() for t in some]
+        for some in _ends(item)
+    )
+    values = {"name": name, "operator": kind, "inputs": inputs, "outputs": outputs}
     if not isinstance(item, Bindable):
-        ends = ([t for t in some if t is not None] for some in (item.inputs, item.outputs))
-        inputs, outputs = ([t.shown() for t in some] for some in ends)
-        return {"name": name, "function": kind, "inputs": inputs, "outputs": outputs}
-    return {
-        "name": name,
-        "operator": kind,
-        "inputs": [t.to_json() for t in _tensors(item, False)],
-        "outputs": [t.to_json() for t in _tensors(item, True)],
+        return values
+    return values | {
         "feature_level": item.minimum_feature_level.suffix,
         "refused": {
             level.suffix: [str(fault) for fault in faults]

@@ -5,7 +5,7 @@ from typing import Any
 
 from dml_jax import facts, functional
 from dml_jax.code.text import array_code, folded, head, reserved, variable_of
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Graph, GraphBuilder, OperatorNode, Source
 from dml_jax.graph.parts import same_layout
 from dml_jax.operator import Operator
@@ -15,20 +15,10 @@ from dml_jax.tensor import TensorDesc
 def program(graph: Graph) -> str:
     """Return a Python program that builds `graph`, as its variable `graph`.
 
-    Raises `DmlError` where functions are among its nodes, which have no text.
+    Raises `DmlError` where functions are among its nodes.
     """
     for function in graph.functions:
-        rule = "be an operator or a constant, to become a program (dml_jax.graph.cut gives "
-        raise DmlError(
-            [
-                Fault(
-                    "",
-                    function.label,
-                    f"{rule}the graphs between functions)",
-                    Unquoted("a function"),
-                )
-            ]
-        )
+        function.to_json()
     tensors = [tensor for _, tensor in graph._described()]
     body = "\n".join([*statements(graph), ""])
     title = f"Builds a graph of {len(graph.nodes)} nodes."

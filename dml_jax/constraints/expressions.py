@@ -4,7 +4,7 @@ import ast
 import functools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ class TensorView:
 
     def __init__(self, tensor: TensorDesc):
         self.Sizes = tensor.sizes
-        self.DimensionCount = tensor.dimension_count
+        self.DimensionCount = len(tensor.sizes)
         self.DataType = tensor.data_type.name
         self.Flags = tensor.flags.name
 
@@ -37,64 +37,10 @@ def _readable(value: Any) -> Any:
     if isinstance(value, Enumeration):
         return value.suffix
     if isinstance(value, tuple):
-        return tuple(map(_readable, value))
+        return value if {*map(type, value)} <= {int, float} else tuple(map(_readable, value))
     if isinstance(value, Size2D):
         return SimpleNamespace(Width=value.width, Height=value.height)
     return value
-
-
-class View(Mapping[str, Any]):
-    """The fields of a description by their C names, as expressions read them.
-
-    Args:
-        values: the converted values; None for a field that is left out.
-        counts: the lists that each count is the length of.
-    """
-
-    def __init__(self, values: Mapping[str, Any], counts: Mapping[str, Sequence[str]]):
-        self._values = values
-        self._counts = counts
-        self._read: dict[str, Any] = {}
-        self.let: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self.let:
-            return self.let[name]
-        if name not in self._read:
-            if name in self._values:
-                self._read[name] = _readable(self._values[name])
-            elif name in self._counts:
-                lists = [self._values.get(c) for c in self._counts[name]]
-                if not any(isinstance(v, tuple) for v in lists):
-                    raise UnknownError(name)
-                self._read[name] = next(len(v) for v in lists if v is not None)
-            elif name in _FUNCTIONS:
-                raise KeyError(name)  # `eval` looks among the functions then
-            else:
-                raise UnknownError(name)
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def is_given(self, name: str) -> bool:
-        """Return whether the field `name` is there and not None."""
-        return self._values.get(name) is not None
-
-    def count_of(self, name: str) -> str | None:
-        """Return the count field of a list, if it counts no other list."""
-        return next((c for c, lists in self._counts.items() if list(lists) == [name]), None)
-
-    def lists_of(self, count: str) -> Sequence[str]:
-        """Return the lists that a count field is the length of."""
-        return self._counts.get(count, ())
-
-    def is_known(self, name: str) -> bool:
-        """Return whether the value of the field or count `name` is known, None included."""
-        return name in self._values or any(c in self._values for c in self._counts.get(name, ()))
 
 
 def _stripped(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -113,6 +59,55 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+_PLAIN = (int, float, bool, type(None))
+
+
+class View(dict[str, Any]):
+    """The fields of a description by their C names, as expressions read them: each read once.
+
+    Args:
+        values: the converted values; None for a field that is left out.
+        counts: the lists that each count is the length of.
+
+    Attributes:
+        known: the fields and counts whose values are known, None included.
+        given, absent: the fields that are there and not None; those that are None.
+    """
+
+    def __init__(self, values: Mapping[str, Any], counts: Mapping[str, Sequence[str]]):
+        super().__init__(_FUNCTIONS)
+        self._values, self._counts = values, counts
+        self.known, self.given, self.absent = {*values}, set[str](), set[str]()
+        for name, value in values.items():
+            (self.absent if value is None else self.given).add(name)
+        for count, lists in counts.items():
+            if not self.known.isdisjoint(lists):
+                self.known.add(count)
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._values:
+            value = self._values[name]
+            self[name] = value if type(value) in _PLAIN else _readable(value)
+        else:
+            lists = [self._values.get(c) for c in self._counts.get(name, ())]
+            lengths = [len(v) for v in lists if isinstance(v, tuple)]
+            if not lengths:
+                raise UnknownError(name)
+            self[name] = lengths[0]
+        return self[name]
+
+    def count_of(self, name: str) -> str | None:
+        """Return the count field of a list, if it counts no other list."""
+        for count, lists in self._counts.items():
+            if [*lists] == [name]:
+                return count
+        return None
+
+    def lists_of(self, count: str) -> Sequence[str]:
+        """Return the lists that a count field is the length of."""
+        return self._counts.get(count, ())
+
+
 @functools.cache
 def _compiled(text: str) -> Any:
     return compile(text.replace("[*]", "[:]"), "<constraint>", "eval")
@@ -122,7 +117,7 @@ def evaluate(text: str | int, view: View) -> Any:
     """Return the value of an expression on the fields of `view`."""
     if not isinstance(text, str):
         return text
-    return eval(_compiled(text), {"__builtins__": {}, **_FUNCTIONS}, view)
+    return eval(_compiled(text), {"__builtins__": {}}, view)
 
 
 def value_of(node: ast.expr, view: View) -> Any:
@@ -155,11 +150,13 @@ def roots(text: str) -> frozenset[Aspect]:
     return frozenset(found)
 
 
+@functools.cache
 def root_of(path: str) -> str:
     """Return the field that a path names: `Axes` of `Axes[*]`."""
     return re.split(r"[.\[]", path)[0]
 
 
+@functools.cache
 def aspect_of(path: str) -> Aspect:
     """Return the field and the aspect that the path of a fault names."""
     root, *rest = re.split(r"[.\[]", path)
@@ -176,6 +173,8 @@ def is_wrong(wrong: Collection[Aspect], root: str, aspect: str) -> bool:
 
 def places(text: str, view: View) -> list[tuple[str, Any]]:
     """Return (path, value) of each element that a path names: `Axes[*]` names several."""
+    if text == root_of(text):
+        return [(text, view[text])]
 
     def walk(node: ast.expr) -> list[tuple[str, Any]]:
         if isinstance(node, ast.Name):

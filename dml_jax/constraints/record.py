@@ -29,6 +29,15 @@ class Record:
         self.levels: Mapping[str, str] = data.get("levels", {})
         self.reads = frozenset(self._reads())
         self.subject = root_of(data[self.kind]) if isinstance(data[self.kind], str) else ""
+        roots_read = {root for root, _ in self.reads}
+        # A window that is too large is reported before there is an output.
+        self.needs = roots_read - {self.subject} if self.kind == "size" else roots_read
+        self._never_absent = {
+            root
+            for root in roots_read - {*self.where}
+            if self.kind != "at_least_one"
+            and not (self.kind == "holds" and f"given({root})" in data["holds"])
+        }
 
     def __repr__(self) -> str:
         return f"Record({self.data})"
@@ -75,24 +84,20 @@ class Record:
         for path, wanted in self.where.items():
             root = root_of(path)
             if wanted in ("given", "absent"):
-                if view.is_given(root) != (wanted == "given"):
+                if (root in view.given) != (wanted == "given"):
                     return False
-            elif not view.is_given(root) and view.is_known(root) and path != root:
+            elif root not in view.given and root in view.known and path != root:
                 return False
             else:
-                value = evaluate(path, view)
+                value = view[path] if path == root else evaluate(path, view)
                 if value not in (wanted if isinstance(wanted, list) else [wanted]):
                     return False
         return True
 
     def check(self, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
         """Add the faults of a description to `expect`; aspects in `wrong` are not looked at."""
-        for root, _ in self.reads:
-            if view.is_known(root) and view[root] is None and self.kind != "at_least_one":
-                absent_is_read = self.kind == "holds" and f"given({root})" in self.data["holds"]
-                if not absent_is_read and root not in self.where:
-                    return  # about a field that is left out
-        CHECKS[self.kind](self.data, view, expect, wrong)
+        if self._never_absent.isdisjoint(view.absent):  # else it is about a field that is left out
+            CHECKS[self.kind](self.data, view, expect, wrong)
 
 
 # Records of one list are checked whatever another of these says about it.
@@ -127,20 +132,15 @@ def check(
     undecided: list[tuple[Record, Exception]] = []
     of_elements: set[Aspect] = set()
     for record in records:
-        if not record.holds_at(level):
-            continue
-        names = {root for root, _ in record.reads}
-        if record.kind == "size":  # a window that is too large is said before there is an output
-            names -= {aspect_of(record.data["size"])[0]}
-        if any(not view.is_known(name) for name in names):
+        if (record.levels and not record.holds_at(level)) or not record.needs <= view.known:
             continue
         is_of_elements = record.kind in _OF_ELEMENTS
         own = of_elements & {(record.subject, "")} if is_of_elements else set()
-        if any(is_wrong(wrong - own, root, aspect) for root, aspect in record.reads):
+        if wrong and any(is_wrong(wrong - own, root, aspect) for root, aspect in record.reads):
             continue
         before = len(expect.faults)
         try:
-            if record.applies(view):
+            if not record.where or record.applies(view):
                 record.check(view, expect, wrong)
         except UnknownError:
             continue

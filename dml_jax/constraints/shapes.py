@@ -68,6 +68,15 @@ class Shapes:
         d = 0
         for element in pattern:
             if not element.endswith("..."):
+                letter = self.letters.get(element)
+                if letter is None and len(element) == 1 and element.isupper() and sizes[d] > 0:
+                    self.letters[element] = sizes[d], f"{path}.Sizes[{d}]"
+                if letter is None and element in self.letters:
+                    d += 1
+                    continue
+                if letter is not None and letter[0] == sizes[d]:
+                    d += 1
+                    continue
                 good, rule = self.match(f"{path}.Sizes[{d}]", element, sizes[d])
                 if not good:
                     faults.append((f"{path}.Sizes[{d}]", rule, sizes[d]))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dml_jax.constraints.checks import bind_names, indices_of, window_sizes
+from dml_jax.constraints.checks import bind_names, indices_of, unbind_names, window_sizes
 from dml_jax.constraints.expressions import (
     UnknownError,
     View,
@@ -42,11 +42,13 @@ def solve_sizes(
         "size": sizes.by_size,
         "holds": sizes.by_holds,
     }
-    active = [r for r in records if r.kind in solvers and r.holds_at(level)]
+    active = [r for r in records if r.kind in solvers and (not r.levels or r.holds_at(level))]
     for _ in range(3):  # a record may need the sizes that a later one gives
         for record in active:
+            if sizes.is_complete:
+                return sizes.found
             try:
-                if record.applies(view):
+                if not record.where or record.applies(view):
                     solvers[record.kind](record.data)
             except _UNDECIDED:
                 continue
@@ -58,15 +60,19 @@ class _Sizes:
 
     Attributes:
         found: by the C name of an output; None is open.
+        is_complete: whether no size of an output is open.
     """
 
     def __init__(self, view: View, outputs: Sequence[str]):
-        self.view, self.outputs = view, outputs
+        self.view, self.outputs, self.is_complete = view, outputs, False
         self.found: dict[str, list[int | None]] = {}
 
     def _put(self, name: str, d: int, size: int | None) -> None:
         if size is not None and name in self.found and self.found[name][d] is None:
             self.found[name][d] = size
+            self.is_complete = self.found.keys() >= {*self.outputs} and not any(
+                None in found for found in self.found.values()
+            )
 
     def _known(self, name: str) -> Sequence[int] | None:
         """Return the sizes of a tensor, None while one is open."""
@@ -143,12 +149,17 @@ class _Sizes:
                 size = value_of(tree.comparators[0], self.view)
                 self._put(left[1], evaluate(left[2], self.view), size)
         finally:
-            self.view.let = {}
+            unbind_names(data, self.view)
 
 
 def _first(name: str, view: View, aspect: str) -> Any:
     """Return an aspect of the first tensor at a path; None where the field is not given."""
-    found = places(name, view) if view.is_given(root_of(name)) else []
+    root = root_of(name)
+    if root not in view.given:
+        return None
+    if root == name:
+        return getattr(view[name], aspect)
+    found = places(name, view)
     return getattr(found[0][1], aspect) if found else None
 
 
@@ -168,10 +179,12 @@ def solve_types(
     def known(name: str) -> str | None:
         return found.get(root_of(name)) or _first(name, view, "DataType")
 
-    active = [r for r in records if r.kind in ("type", "equal") and r.holds_at(level)]
+    active = [r for r in records if r.kind in ("type", "equal")]
     for record in (*active, *active):  # a record may need the type that a later one gives
+        if found.keys() >= {*outputs}:
+            break
         try:
-            if record.applies(view):
+            if (not record.levels or record.holds_at(level)) and record.applies(view):
                 for name, data_type in _types(record, view, known):
                     if name in outputs and data_type is not None:
                         found.setdefault(name, data_type)

@@ -284,8 +284,8 @@ class FunctionNode:
         return self.function(self.graphs, *taken)
 
     def to_json(self) -> Any:
-        """Raise `DmlError`: JSON describes operators and constants."""
-        rule = "be an operator or a constant in JSON (dml_jax.graph.cut gives the rest)"
+        """Raise `DmlError`: JSON and programs describe operators and constants."""
+        rule = "be an operator or a constant (dml_jax.graph.cut gives the graphs of these)"
         raise DmlError([Fault("", self.label, rule, Unquoted("a function"))])
 
 

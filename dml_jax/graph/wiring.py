@@ -156,12 +156,11 @@ class Wiring(Expect):
 
     def _within(self, field: str, value: int, count: int, things: str) -> int | None:
         """Return an index that counts one of `things`; None and a fault if it is too large."""
-        rule = (
-            f"be in [0, {count - 1}] ({things})"
-            if count
-            else f"be one of the {things} (it has none)"
-        )
-        return value if self(value < count, field, rule, value) else None
+        if value < count:
+            return value
+        rule = f"be in [0, {count - 1}] ({things})"
+        self(False, field, rule if count else f"be one of the {things} (it has none)", value)
+        return None
 
     def _end(self, edge: Any, path: str, side: str) -> tuple[int, int, TensorDesc | None, str]:
         """Return (node, slot, tensor, words for it) of an edge's From or To side.
@@ -178,9 +177,9 @@ class Wiring(Expect):
         slots, field = self.slots[side == "From"][node], f"{path}.{side}Node{kind}Index"
         known = self._within(field, slot, len(slots), f"{kind.lower()}s of {label}")
         name, tensor = slots[slot] if known is not None else ("", None)
-        if known is not None:
+        if known is not None and tensor is None:
             rule = f"be an {kind.lower()} that is given ({name} of {label} is not)"
-            self(tensor is not None, field, rule, slot)
+            self(False, field, rule, slot)
         if tensor is None:
             self._lost.add("slot")
         return node, slot, tensor, f"{name} of {label}"
@@ -207,12 +206,14 @@ class Wiring(Expect):
             return edge
         self.reads[node][slot] = -1, index
         known = self.inputs.setdefault(index, tensor)
-        rule = f"carry {shown_at(known, f'as {first} does, from {kind} {index}')}"
         if same_bytes(known, tensor) and not same_layout(known, tensor):
             self._views[node, slot] = known, tensor
             self._check_flags(path, known, tensor, first)
-        elif self(same_value(known, tensor), path, rule, Unquoted(shown_at(tensor, where))):
+        elif same_value(known, tensor):
             self._check_memory(path, index, known, tensor, first)
+        else:
+            rule = f"carry {shown_at(known, f'as {first} does, from {kind} {index}')}"
+            self(False, path, rule, Unquoted(shown_at(tensor, where)))
         return _with(edge, graph_input_index=index, to_node_index=node)
 
     def _check_memory(

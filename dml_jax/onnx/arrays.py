@@ -67,7 +67,7 @@ def on_edges(
     Args:
         function: the function.
         taken: the types of its arrays; None for an input that is left out.
-        given: the types of its results; None for one that no edge carries.
+        given: the types of its results; None for one without elements, which no edge carries.
     """
 
     def run(graphs: Sequence[Graph], *arrays: Any) -> list[jax.Array]:

@@ -211,31 +211,25 @@ class Network(Bindable):
         An array that is larger than all that it is computed from is computed at each call.
         """
         graph, names = self.rewritten, self.rewritten.input_names or ()
-        kept = {(-1, index) for index, name in enumerate(names) if name in self.weights}
-        sizes = {source: graph.inputs[source[1]].total_tensor_size_in_bytes for source in kept}
-        used: dict[Source, None] = {}
+        fixed = {  # the bytes of each source that follows from weights; 0 for a constant
+            (-1, index): graph.inputs[index].total_tensor_size_in_bytes
+            for index, name in enumerate(names)
+            if name in self.weights
+        }
+        used = [*graph.results]
         for index, node, sources in graph.plan:
-            is_constant = isinstance(node, ConstantNode)
             outputs = node.operator.outputs if isinstance(node, OperatorNode) else ()
-            most = max((sizes.get(source, 0) for source in sources), default=0)
-            is_kept = (
-                bool(outputs)
-                and bool(kept & {*sources})
-                and all(
-                    source in kept or isinstance(graph.nodes[source[0]], ConstantNode)
-                    for source in sources
-                )
-            )
-            is_kept = is_kept and all(t.total_tensor_size_in_bytes <= most for t in outputs)
-            if is_kept:
-                own = {(index, k): t.total_tensor_size_in_bytes for k, t in enumerate(outputs)}
-                sizes |= own
-                kept |= {*own}
-            elif not is_constant:
-                used |= dict.fromkeys(source for source in sources if source in kept)
-        used |= dict.fromkeys(source for source in graph.results if source in kept)
-        made = [source for source in used if source[0] >= 0]
-        return [names[index] for node, index in used if node < 0], made
+            sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
+            most = max((fixed.get(source, 0) for source in sources), default=0)
+            if isinstance(node, ConstantNode):
+                fixed[index, 0] = 0
+            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
+                fixed |= {(index, place): size for place, size in enumerate(sizes)}
+            else:
+                used += sources
+        kept = dict.fromkeys(source for source in used if fixed.get(source))
+        made = [source for source in kept if source[0] >= 0]
+        return [names[index] for node, index in kept if node < 0], made
 
     @functools.cached_property
     def _prepare(self) -> Any:

@@ -183,17 +183,12 @@ class Translation:
                 raise DmlError(
                     [Fault("", f"the output '{name}'", rule, kind.element_count, kind=OF_SIZES)]
                 )
-        carried = [kind if kind is not None and not kind.is_empty else None for kind in kinds]
-        left_out = [kind is None for kind in kinds]
-
-        def asked(graphs: Sequence[Graph], arrays: Sequence[Any]) -> list[Any]:
-            made = iter(function(graphs, arrays))
-            return [None if is_left_out else next(made) for is_left_out in left_out]
-
+        given = [kind for kind in kinds if kind is not None]
+        carried = [None if kind.is_empty else kind for kind in given]
         results: list[Expression] = []
         if any(carried):
             node = FunctionNode(
-                on_edges(asked, taken, carried),
+                on_edges(function, taken, carried),
                 tuple(None if value is None else value.desc for value in values),
                 tuple(edge_of(kind) for kind in carried if kind is not None),
                 label_of(proto),
@@ -202,8 +197,8 @@ class Translation:
             )
             results = self.builder.function(node, values)
         made, tensors = iter(results), list[Tensor | None]()
-        for name, kind, edge in zip(names, kinds, carried, strict=True):
-            expression = next(made) if edge is not None else None
+        for name, kind in zip(names, kinds, strict=True):
+            expression = None if kind is None or kind.is_empty else next(made)
             tensors.append(None if kind is None else self._result(name, kind, expression))
         return [*tensors, *[None] * (len(named) - len(tensors))]
 

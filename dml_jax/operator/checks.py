@@ -24,7 +24,8 @@ class Checked(Declared):
 
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         given = [f for f in self.fields if f.name in present]
-        tensors = [tensor for f in given for tensor in tensors_of(f, present[f.name])]
+        of_tensors = [f for f in given if f.tensor is not None]
+        tensors = [tensor for f in of_tensors for tensor in tensors_of(f, present[f.name])]
         if faults:
             faults[:] = _from_the_front(faults, tensors)
         wrong = {aspect_of(fault.field) for fault in faults}
@@ -33,9 +34,8 @@ class Checked(Declared):
             faults += self.support.faults(self.c_name, tensors, present[by] if by else None)
         expect = Expect(self.c_name)
         for f in given:
-            if f.is_array and present[f.name] is not None:
-                count = len(present[f.name])
-                expect(count > 0, f.count or f.c_name, "be at least 1", count)
+            if f.is_array and present[f.name] is not None and not present[f.name]:
+                expect(False, f.count or f.c_name, "be at least 1", 0)
         self._check_counts(expect.faults, present)
         self._check_outputs(expect, tensors)
         counted = {c: {f.c_name for f in self.fields if f.count == c} for c in self._counts}

@@ -222,7 +222,8 @@ class Inferred(Checked):
         own, defaults = self.expected_sizes(), self.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
         chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
-        solved_types |= solve_types(self._records(), view, c_names, NEWEST, chosen)
+        if chosen:
+            solved_types |= solve_types(self._records(), view, c_names, NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
             data_type = types.get(f.name)
