@@ -457,7 +457,7 @@ def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = bench("-o", "chart.svg")
     assert result.exit_code == 1
-    assert 'pip install "dml-jax[show]"' in result.stderr
+    assert install_command("show") in result.stderr
 
 
 # The roofline.

@@ -42,7 +42,7 @@ class Overrides:
         """Return those that the network in a file knows; all of them if these are for one."""
         if not self.is_shared:
             return self
-        from dml_jax.onnx.model import sizes_of
+        from dml_jax.onnx import sizes_of
 
         names, denotations, tensors = sizes_of(path)
         return Overrides(
@@ -217,8 +217,7 @@ class NetworkFile:
     def _function(
         self, overrides: Overrides, shapes: Mapping[str, Sequence[int]]
     ) -> NetworkFunction:
-        from dml_jax.onnx import free_sizes, load_onnx
-        from dml_jax.onnx.model import free_names
+        from dml_jax.onnx import free_names, free_sizes, load_onnx
 
         free = free_names(self.path)
         # Shapes of the model come before its own names; the caller's have to agree with each other.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from dml_jax.errors import missing_extra
 
 if TYPE_CHECKING:
-    from dml_jax.onnx.model import free_sizes
+    from dml_jax.onnx.model import free_names, free_sizes, sizes_of
     from dml_jax.onnx.network import Network
 
-__all__ = ["Network", "free_sizes", "load_onnx"]
+__all__ = ["Network", "free_names", "free_sizes", "load_onnx", "sizes_of"]
 
 
 def load_onnx(
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
     _need_onnx()
     from dml_jax.onnx import model, network
 
-    return network.Network if name == "Network" else model.free_sizes
+    return getattr(network if name == "Network" else model, name)
 
 
 def _need_onnx() -> None:
