@@ -361,11 +361,9 @@ def _most_between(graph: Graph) -> int:
 
 def flops(function: "NetworkFunction") -> int:
     """Return the floating-point operations of a call, as XLA counts them."""
-    import jax
+    from dml_jax.bench.arithmetic import operations
 
-    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
-    cost = jax.jit(function.compute).lower(*arrays).cost_analysis()
-    return int((cost or {}).get("flops", 0))
+    return int(operations(function.compute, function.inputs))
 
 
 def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
