@@ -31,6 +31,7 @@ from dml_jax.bench.memory import Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
+from dml_jax.errors import install_command
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["--mb", "0.004", "--seconds", "0.001"]

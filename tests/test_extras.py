@@ -34,9 +34,20 @@ CASES = {  # what is missing, the extra that brings it, commands that need it
     "onnx": (
         "onnx",
         "onnx",
-        ["run net.onnx", "run net.json", "run folder/net.onnx --fallback", "check net.onnx"]
-        + ["check net.json", "show net.onnx", "show net.json", "show net.onnx --python"]
-        + ["bench --model net.json", "run net.json --hlo", "check folder", "check net.onnx --json"],
+        [
+            "run net.onnx",
+            "run net.json",
+            "run net.json --hlo",
+            "run folder/net.onnx --fallback",
+            "check net.onnx",
+            "check net.onnx --json",
+            "check net.json",
+            "check folder",
+            "show net.onnx",
+            "show net.onnx --python",
+            "show net.json",
+            "bench --model net.json",
+        ],
     ),
     "rapidjson": (
         "cli",
@@ -93,7 +104,9 @@ def test_a_missing_package_is_one_line_with_the_command(missing: str, files: Pat
     )
     assert run.returncode == 0, run.stdout
     assert "Traceback" not in run.stdout
-    for command, said in zip(commands, run.stdout.split("+ ")[1:], strict=True):
+    reports = run.stdout.split("+ ")[1:]
+    assert len(reports) == len(commands)
+    for said in reports:
         found = [line for line in said.splitlines() if "pip install" in line]
         assert len(found) == 1, said
         assert install_command(extra) in found[0].replace("\\", "")

@@ -34,6 +34,7 @@ from dml_jax import (
 from dml_jax.cli import cli
 from dml_jax.code import program
 from dml_jax.diagrams import graph_picture
+from dml_jax.errors import install_command
 from dml_jax.fields import Input, Output
 from dml_jax.graph import (
     ConstantNode,
