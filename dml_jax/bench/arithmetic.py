@@ -20,7 +20,7 @@ def product(x: jax.Array, y: jax.Array) -> jax.Array:
 def operations(function: Callable[..., Any], inputs: Sequence[TensorDesc]) -> float:
     """Return the floating-point operations of a call, as XLA counts them in a CPU's plain program.
 
-    A function such as exp counts as one operation. The count is the same on every platform: on a GPU
+    A function such as exp counts as one operation. The count is the same on all platforms: on a GPU
     products and convolutions are calls of libraries, which XLA does not count. Raises `DmlError` if
     JAX has no CPU.
     """
