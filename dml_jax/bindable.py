@@ -44,7 +44,7 @@ class Bindable:
 
     @property
     def kind(self) -> str:
-        """How tables and pictures name it: `graph of 3 nodes`."""
+        """Return the name in tables and figures: `graph of 3 nodes`."""
         return self.c_name
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
@@ -52,11 +52,11 @@ class Bindable:
         raise NotImplementedError
 
     def bind_points(self) -> Iterator[BindPoint]:
-        """Where memory is bound, by name."""
+        """Yield the names that memory is bound to."""
         raise NotImplementedError
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
-        """Why a feature level does not take this description; empty where it does."""
+        """Return why a feature level refuses this description; nothing where it accepts it."""
         raise NotImplementedError
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
@@ -92,7 +92,7 @@ class Bindable:
 
     @functools.cached_property
     def returns_tuple(self) -> bool:
-        """Whether a call gives a tuple of results, else the only one."""
+        """Return whether a call gives a tuple of results, else the only one."""
         outputs = [point for point in self.bind_points() if point.output]
         return len(outputs) != 1 or outputs[0].is_array
 
@@ -188,7 +188,7 @@ class Bindable:
             raise DmlError(array_faults(self.c_name, tensors, arrays))
 
     def _check_usable(self, arrays: Sequence[Any]) -> None:
-        """Raises the error that JAX did not take what fits the tensors, if that is so."""
+        """Raise `DmlError` if an array fits its tensor but JAX cannot use it."""
         paths = (path for path, _, _ in self.tensors(output=False))
         found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
         faults = [fault for fault in found if fault]

@@ -1,9 +1,8 @@
 """Loops on a CPU that all cores share.
 
-XLA lets no more cores share a loop than the square root of their number where it does no more than
-one operation for each byte that it moves. So each element takes more operations here, which come to
-nothing: exclusive ors that undo each other, which XLA counts, and LLVM removes. Two cores share
-every loop, and have none of this.
+XLA splits a loop by its estimated cost: no more cores than the square root of their number share a
+loop with at most one operation a byte. `x ^ i ^ i` raises the estimate and costs nothing, since
+LLVM removes it. Two cores share every loop without it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Shapes of what is reduced, and of what is left of it."""
+"""Axes and shapes of reductions."""
 
 import itertools
 import math

@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is any padding."""
+        """Return whether there is any padding."""
         return any(self.start) or any(self.end)
 
     @property

@@ -34,7 +34,7 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
         if domain in _OF_ONE_PROCESSOR:
-            rule = "be one of all processors: ONNX Runtime writes this one for its own machine "
+            rule = "be of all processors: ONNX Runtime wrote this one for one machine "
             rule += "(write the file with GraphOptimizationLevel.ORT_ENABLE_EXTENDED at most)"
             raise DmlError([Fault("", "op type", rule, shown)]) from None
         rule = f"be known{_nearest_op_type(domain, str(op_type))}"
