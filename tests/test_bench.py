@@ -310,7 +310,7 @@ def test_the_table_fits_and_has_a_legend():
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    assert re.match(r"copy [\d.]+ GB/s \(FLOAT32\)", lines[1])
+    assert re.match(r"copy [\d.,]+ GB/s \(FLOAT32\)", lines[1])
     head = " ".join(lines[2].split())
     assert head == "Operator Largest tensor MiB Time Allocated GB/s Copy Of copy"
     rows = [line for line in lines if "FLOAT32[" in line]
@@ -328,7 +328,7 @@ def test_small_cells_are_not_summed_up(tmp_path: Path):
     assert re.search(r"cells of 1 MiB or more reach [\d.]+ \(geometric mean over 1\)", both.stdout)
     assert re.search(r"The lowest: [\d.]+, JOIN axis=1 FLOAT32\[1,64,64,64\]", both.stdout)
     text = picture.read_text()
-    assert re.search(r"FLOAT32: copy [\d.]+ GB/s", text)
+    assert re.search(r"FLOAT32: copy [\d.,]+ GB/s", text)
     assert text.count("JOIN axis=1") == 1
 
 
@@ -504,7 +504,7 @@ def test_the_roofline_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    assert re.fullmatch(r"product [\d.]+ GFLOP/s \(FLOAT32\)", lines[2])
+    assert re.fullmatch(r"product [\d.,]+ GFLOP/s \(FLOAT32\)", lines[2])
     assert lines[3].split()[-6:] == ["MiB", "FLOP/B", "Time", "GFLOP/s", "Of", "roof"]
     assert re.search(
         r"The ridge, where both limits meet, in FLOP/B: [\d.]+ \(FLOAT32\)", result.stdout
@@ -563,12 +563,20 @@ def test_a_family_s_wrong_answer_is_seen():
     assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
 
 
+_NOT_ON_A_GPU = {
+    "CONVOLUTION_INTEGER": "cuDNN has no convolution of integers",
+    "MAX_UNPOOLING": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "SCATTER_ND": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "RNN": "jax.numpy's products round to TF32 on a GPU",
+}
 _OF_JAX = ("GATHER_ND", "SCATTER", "ROI", "MAX_UNPOOLING", "SLICE_GRAD")  # x.at[...].set(...)
 
 
 @pytest.mark.parametrize("name", sorted(op.short_name for op in OPERATORS.values()))
 def test_an_expression_is_its_operator(name: str, no_x64: None):
     """NumPy's where NumPy has it, in every function and direction."""
+    if name in _NOT_ON_A_GPU and jax.default_backend() == "gpu":
+        pytest.skip(_NOT_ON_A_GPU[name])
     library = jnp if name.startswith(_OF_JAX) else np
     data, seen = Data(jax.devices()[0]), set()
     for cell in cells([name], mebibytes=[0.0005], most_types=1):

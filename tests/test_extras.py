@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -113,5 +114,7 @@ def test_a_missing_package_is_one_line_with_the_command(missing: str, files: Pat
 
 
 def test_the_command_names_packages_of_the_extra():
+    if not list(metadata.distributions(name="dml-jax")):
+        pytest.skip("the package is on the path, and not installed")
     assert install_command("export").startswith('pip install "flatbuffers')
     assert '"onnx' in install_command("cli")
