@@ -140,10 +140,10 @@ def bench(
         copies, peaks = report.copies(measured), roofs.peaks(measured)
         if to_stdout and measured:
             copied = ", ".join(
-                f"copy {report.figure(rate)} GB/s ({name})" for name, rate in copies.items()
+                f"copy {report.shown(rate)} GB/s ({name})" for name, rate in copies.items()
             )
             made = ", ".join(
-                f"product {report.figure(r, 4)} GFLOP/s ({name})" for name, r in peaks.items()
+                f"product {report.shown(r, 4)} GFLOP/s ({name})" for name, r in peaks.items()
             )
             click.echo("\n".join(filter(None, [title, copied, made])))
             _print(report.cell_table(measured, verbose, roofline), report.COLUMNS)
