@@ -603,7 +603,7 @@ def test_constants_are_arguments():
         compiled.bind([Buffer(x)], [target]).dispatch()
         for result in (compiled(x), target.array, graph(x), jax.jit(graph)(x)):
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
-        program = jax.jit(lambda x, *held, graph=graph: graph.whole(x, constants=held))
+        program = jax.jit(lambda x, *held, graph=graph: graph.call_with(held, x))
         lengths.append(len(program.lower(x, *graph.constants).as_text()))
     assert lengths[1] < lengths[0] + 100
 
