@@ -19,6 +19,7 @@ from dml_jax import (
     Operator,
     Reduce,
     ReduceFunction,
+    SpaceToDepth1,
     TensorDesc,
     Tile,
 )
@@ -51,6 +52,7 @@ def operators() -> list[Operator]:
     blocks = {"input_tensor": tensor, "block_size": 2, "order": "DEPTH_COLUMN_ROW"}
     found: list[Operator] = [
         DepthToSpace1.infer(**blocks),
+        SpaceToDepth1.infer(**blocks),
         Tile.infer(input_tensor=tensor, repeats=[1, 2, 1, 2]),
     ]
     for function in ReduceFunction:

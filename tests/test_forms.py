@@ -7,7 +7,15 @@ from forms import by_many_cores, of_few_elements, of_platform
 from records import record_of
 
 import dml_jax
-from dml_jax import DepthToSpace1, ElementWiseClip, Operator, Reduce, TensorDesc, Tile
+from dml_jax import (
+    DepthToSpace1,
+    ElementWiseClip,
+    Operator,
+    Reduce,
+    SpaceToDepth1,
+    TensorDesc,
+    Tile,
+)
 
 
 def operators(type_: str) -> dict[str, Operator]:
@@ -20,6 +28,8 @@ def operators(type_: str) -> dict[str, Operator]:
         "tile by 1": Tile.infer(input_tensor=x, repeats=[1, 1, 1, 1]),
         "depth to space": DepthToSpace1.infer(input_tensor=x, **blocks),
         "depth to space by columns": DepthToSpace1.infer(input_tensor=x, **columns),
+        "space to depth": SpaceToDepth1.infer(input_tensor=x, **blocks),
+        "space to depth by columns": SpaceToDepth1.infer(input_tensor=x, **columns),
         "max": Reduce.infer(function="MAX", input_tensor=x, axes=[1, 2]),
         "argmax": Reduce.infer(function="ARGMAX", input_tensor=x, axes=[0, 1, 3]),
     }

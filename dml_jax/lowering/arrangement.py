@@ -121,6 +121,12 @@ def _pixels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
 
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
+    apart = functools.partial(_channels, block=block, depth_first=depth_first)
+    return _axes_merged_last(lambda x: _space_to_depth(x, block, depth_first), apart)(x)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     n, c, height, width = x.shape
     h, w, at = height // block, width // block, 1 if depth_first else 2
 
