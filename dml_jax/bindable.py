@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -13,7 +13,6 @@ from jax.typing import ArrayLike
 from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
-from dml_jax.lowering.alone import alone, elementwise
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 
@@ -34,13 +33,11 @@ class Bindable:
     Attributes:
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
-        is_one: whether it is a single operator, for which the forms of `alone` are made.
     """
 
     c_name: ClassVar[str]
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     by_element: ClassVar[bool] = False
-    is_one: ClassVar[bool] = True
 
     @property
     def kind(self) -> str:
@@ -99,35 +96,24 @@ class Bindable:
     def __call__(self, *arrays: Any) -> Any:
         """Compute the result, or a tuple of several, from one array for each input.
 
-        Under a trace of JAX the call is a part of that program. Else it is a program of its own.
+        Under a trace of JAX the call is a part of that program, with which XLA fuses it. Else the
+        same program runs by itself.
 
         Raises `DmlError` where shapes or types are not those of the tensors.
         """
-        if any(isinstance(array, Tracer) for array in arrays):
-            return self.part(*arrays)
-        return self._checked(_whole_program, arrays, lambda: self._placed_constants(arrays))
+        return self.call_with(None, *arrays)
 
-    def part(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
-        """Compute what a call gives, as a part of a program, with which XLA fuses it.
+    def call_with(self, constants: Sequence[Any] | None, *arrays: ArrayLike) -> Any:
+        """Compute what a call gives, with `constants` in place of those of the description.
 
-        `constants` stand for those of the description. Raises `DmlError` as a call does.
+        Raises `DmlError` as a call does.
         """
-        return self._checked(_inside_a_program, arrays, lambda: constants or self.constants)
-
-    def whole(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
-        """Compute what a call gives, by the form that is fastest as the whole program.
-
-        `constants` stand for those of the description. Raises `DmlError` as a call does.
-        """
-        return self._checked(_as_whole_program, arrays, lambda: constants or self.constants)
-
-    def _checked(
-        self, program: Callable[..., Any], arrays: Sequence[Any], held: Callable[[], Sequence[Any]]
-    ) -> Any:
-        """Run a program of checked arrays, and of the constants that `held` returns."""
         self._check_arrays(arrays)
+        if constants is None:
+            is_traced = any(isinstance(array, Tracer) for array in arrays)
+            constants = self.constants if is_traced else self._placed_constants(arrays)
         try:
-            return program(self, *arrays, *held())
+            return _program(self, *arrays, *constants)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
@@ -211,26 +197,6 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _inside_a_program(function: Bindable, *arrays: Any) -> Any:
-    with alone(False):
-        return _returned(function, function.compute(*arrays))
-
-
-def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
-    with alone(function.is_one):
-        results = function.compute
-        if function.by_element:
-            results = functools.partial(elementwise, function.evaluate)
-        return _returned(function, results(*arrays))
-
-
-_whole_program = jax.jit(_as_whole_program, static_argnums=0)
-
-
-def _returned(function: Bindable, results: Sequence[Any]) -> Any:
+def _program(function: Bindable, *arrays: Any) -> Any:
+    results = function.compute(*arrays)
     return tuple(results) if function.returns_tuple else results[0]
-
-
-def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the call of an operator or graph as a whole program; other functions as they are."""
-    return function.whole if isinstance(function, Bindable) else function

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -73,7 +73,6 @@ class NetworkFunction(Bindable):
     """
 
     c_name = "ONNX"
-    is_one: ClassVar[bool] = False
 
     def __init__(self, network: Any, free: Mapping[str, Sequence[str | None]] = {}):
         self.network, self.free = network, free

@@ -64,8 +64,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     Source: DML_GRAPH_DESC.
     """
 
-    is_one = False
-
     input_count: UInt
     output_count: UInt
     nodes: Annotated[Sequence[OperatorNode | ConstantNode], Array(Node()), Count("NodeCount")]
