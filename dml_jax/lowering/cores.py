@@ -40,12 +40,9 @@ def read_by_all_cores(x: jax.Array, size: int, times: int = 1) -> jax.Array:
     return _with_operations(x, times * x.dtype.itemsize)
 
 
-def written_by_all_cores(x: jax.Array, reads: int = 1, size: int = 0) -> jax.Array:
-    """Give all cores a part of a loop that writes `x`, and reads so many arrays like it.
-
-    `size` is the number of elements that the loop writes, where `x` is only a part of them.
-    """
-    if max(size, x.size) * x.dtype.itemsize < MUCH:
+def written_by_all_cores(x: jax.Array, reads: int = 1) -> jax.Array:
+    """Give all cores a part of a loop that writes `x`, and reads so many arrays like it."""
+    if x.size * x.dtype.itemsize < MUCH:
         return x
     return _with_operations(x, (reads + 1) * x.dtype.itemsize)
 
