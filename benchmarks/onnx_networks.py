@@ -139,6 +139,12 @@ def milliseconds(*calls: Callable[[], Any]) -> list[float]:
     return [statistics.median(times) for times in samples]
 
 
+def _difference(result: np.ndarray, answer: np.ndarray) -> float:
+    """Return the largest difference, as a part of the largest absolute value of `answer`."""
+    result, answer = result.astype(np.float64), answer.astype(np.float64)
+    return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
+
+
 def measured(source: Source) -> dict[str, Any]:
     """Return the sizes, the largest error and the times of a network, beside ONNX Runtime's."""
     import onnx
@@ -161,10 +167,7 @@ def measured(source: Source) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     computed: list[Any] = list(session.run(network.outputs, feeds))
     answers = dict(zip(network.outputs, computed, strict=True))
-    error = max(
-        float(np.abs(np.asarray(results[n]) - a).max() / max(np.abs(a).max(), 1e-9))
-        for n, a in answers.items()
-    )
+    error = max(_difference(np.asarray(results[n]), a) for n, a in answers.items())
     own, theirs = milliseconds(
         lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, feeds)
     )
@@ -199,4 +202,5 @@ def main(results: Path, names: list[str]) -> int:
 
 if __name__ == "__main__":
     restart_with_kept_pages()
+    jax.config.update("jax_enable_x64", True)  # as the command line does
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
