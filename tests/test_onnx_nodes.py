@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from onnx_models import model_of, node, runtime  # noqa: E402
 
 from dml_jax import load_onnx  # noqa: E402
 
+BFLOAT16 = np.dtype(jnp.bfloat16)
 RANDOM = np.random.RandomState(0)
 
 
@@ -89,3 +91,110 @@ def test_transposed_convolutions_of_constants_are_those_of_the_text():
     x = np.zeros(1, np.float32)
     expected = scattered(constants["x"], w, (3, 3), (1, 1), 2) + np.array([[[[1]], [[2]]]])
     np.testing.assert_allclose(load_onnx(model)(x)["y"], expected, 1e-5, 1e-5)
+
+
+def test_normalizations_of_several_types_are_computed_in_the_widest():
+    """Statistics and scales that FLOAT16 would not hold, and results of one rounding."""
+    x = (RANDOM.randn(2, 4, 6) * 100 + 300).astype(np.float16)
+    mean, scale = np.float32([300, 1e5, 0, 300.1]), np.float32([1e5, 1, 2, 1 / 3])
+    inputs = {"x": x, "w": x.astype(np.float32) + np.float32(1e-3), "x_b": x.astype(BFLOAT16)}
+    channels = {"mean": mean, "var": np.float32([1e5, 65536, 1e-9, 1e10])}
+    channels |= {"scale": scale, "bias": np.float32([0, 1e-3, 7, -2])}
+    narrow = {f"{n}16": np.clip(a, 0, 6e4).astype(np.float16) for n, a in channels.items()}
+    arrays = {**channels, **narrow, "row": np.float32([1e5, 1, 2, 3, 4, 1 / 3])}
+    arrays["row16"] = np.float16([1, 2, 3, 4, 5, 1 / 3])
+    arrays |= {"mean_b": mean.astype(BFLOAT16), "var_b": channels["var"].astype(BFLOAT16)}
+    nodes = [
+        node("BatchNormalization", "x scale bias mean var", "batch"),
+        node("BatchNormalization", "x scale16 bias16 mean var", "mixed"),
+        node("BatchNormalization", "w scale16 bias16 mean16 var16", "narrow"),
+        node("BatchNormalization", "x_b scale bias mean var", "bfloat"),
+        node("BatchNormalization", "w scale bias mean_b var_b", "statistics"),
+        node("RMSNormalization", "x row", "rms", epsilon=0.0),
+        node("RMSNormalization", "w row16", "rms16", epsilon=0.0),
+        node("LayerNormalization", "x row16", "layer", epsilon=0.0),
+    ]
+    kinds = {n: (a.dtype, a.shape) for n, a in inputs.items()}
+    names = ["batch", "mixed", "narrow", "bfloat", "statistics", "rms", "rms16", "layer"]
+    results = load_onnx(model_of(nodes, kinds, names, arrays, opset=23))(inputs)
+
+    def wide(name: str) -> np.ndarray:
+        return {**inputs, **arrays}[name].astype(np.float64)
+
+    def batch(*names: str) -> np.ndarray:
+        x, s, b, m, v = (wide(n) if k == 0 else wide(n)[:, None] for k, n in enumerate(names))
+        return (x - m) / np.sqrt(v + 1e-5) * s + b
+
+    a, w = wide("x"), wide("w")
+    centred = a - a.mean(-1, keepdims=True)
+    expected = {
+        "batch": batch("x", "scale", "bias", "mean", "var"),
+        "mixed": batch("x", "scale16", "bias16", "mean", "var"),
+        "narrow": batch("w", "scale16", "bias16", "mean16", "var16"),
+        "bfloat": batch("x_b", "scale", "bias", "mean", "var"),
+        "statistics": batch("w", "scale", "bias", "mean_b", "var_b"),
+        "rms": a / np.sqrt((a**2).mean(-1, keepdims=True)) * wide("row"),
+        "rms16": w / np.sqrt((w**2).mean(-1, keepdims=True)) * wide("row16"),
+        "layer": centred / np.sqrt((centred**2).mean(-1, keepdims=True)) * wide("row16"),
+    }
+    types = dict.fromkeys(("batch", "mixed", "rms16", "layer"), np.dtype(np.float16))
+    types |= {"bfloat": BFLOAT16}
+    for name, want in expected.items():
+        got, kind = np.asarray(results[name]), types.get(name, np.dtype(np.float32))
+        assert got.dtype == kind, name
+        with np.errstate(over="ignore"):
+            rounded = want.astype(kind).astype(np.float64)
+        step = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 4e-6}[kind.name]
+        np.testing.assert_allclose(got.astype(np.float64), rounded, step, 2e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_training_statistics_have_types_of_their_own(dtype: Any):
+    x = (RANDOM.randn(3, 2, 8) * 100 + 1000).astype(dtype)
+    arrays = {"s": np.ones(2, dtype), "b": np.zeros(2, dtype)}
+    arrays |= {"m": np.float32([1e5, 0]), "v": np.float32([1e6, 1])}
+    made = node("BatchNormalization", "x s b m v", "y rm rv", training_mode=1, momentum=0.5)
+    model = model_of([made], {"x": (dtype, x.shape)}, ["y", "rm", "rv"], arrays)
+    y, mean, variance = (np.asarray(r) for r in load_onnx(model)(x).values())
+    wide = x.astype(np.float64)
+    own = wide.mean((0, 2)), wide.var((0, 2))
+    assert (y.dtype, mean.dtype, variance.dtype) == (dtype, np.float32, np.float32)
+    expected = (wide - own[0][:, None]) / np.sqrt(own[1][:, None] + 1e-5)
+    np.testing.assert_allclose(y.astype(np.float64), expected, 2e-3, 2e-3)
+    np.testing.assert_allclose(mean, (arrays["m"] + own[0]) / 2, 1e-5)
+    np.testing.assert_allclose(variance, (arrays["v"] + own[1]) / 2, 1e-5)
+
+
+@pytest.mark.parametrize("opset", [18, 20, 21])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_groups_have_a_scale_each_before_opset_21(opset: int, is_known: bool):
+    x = RANDOM.randn(2, 6, 4).astype(np.float32)
+    count = 3 if opset < 21 else 6
+    scale, bias = RANDOM.randn(2, count).astype(np.float32)
+    nodes = [node("GroupNormalization", "x s b", "n", num_groups=3), node("Add", "n a", "y")]
+    constants = {"s": scale, "b": bias, **({"x": x} if is_known else {})}
+    tensors = {n: onnx.numpy_helper.from_array(a) for n, a in constants.items()}
+    made = [node("Constant", "", n, value=t) for n, t in tensors.items()]
+    inputs = {"a": np.zeros(1, np.float32), **({} if is_known else {"x": x})}
+    kinds = {n: (a.dtype, a.shape) for n, a in inputs.items()}
+    result = load_onnx(model_of([*made, *nodes], kinds, ["y"], opset=opset))(inputs)["y"]
+    rows = x.astype(np.float64).reshape(2, 3, 2, 4)
+    mean, variance = (f(rows, (2, 3), keepdims=True) for f in (np.mean, np.var))
+    each = [p.reshape(1, 3, -1, 1) for p in (scale, bias)]
+    expected = (rows - mean) / np.sqrt(variance + 1e-5) * each[0] + each[1]
+    np.testing.assert_allclose(result, expected.reshape(x.shape), 1e-5, 1e-5)
+
+
+def test_skipped_sums_are_normalized_before_they_are_rounded():
+    x, skip = (np.float16([[[50000, 1, 2, 3000.5]]]) * np.float16(f) for f in (1, 1.1))
+    arrays = {"skip": skip, "scale": np.ones(4, np.float16), "bias": np.zeros(4, np.float16)}
+    made = node("SkipLayerNormalization", "x skip scale bias", "y - - t", domain="com.microsoft")
+    model = model_of([made], {"x": (np.float16, x.shape)}, ["y", "t"], arrays)
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    results = load_onnx(model)(x)
+    total = x.astype(np.float64) + skip.astype(np.float64)  # beyond FLOAT16
+    centred = total - total.mean()
+    expected = centred / np.sqrt((centred**2).mean())
+    np.testing.assert_allclose(results["y"], expected, 1e-3)
+    assert np.isinf(results["t"][0, 0, 0])
+    np.testing.assert_array_equal(results["y"], runtime(model, {"x": x})[0])

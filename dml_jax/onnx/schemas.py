@@ -18,6 +18,7 @@ _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
+_GROUPS_SINCE = 21  # inference refuses the version before, which people's files have
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
 
@@ -97,6 +98,11 @@ def output_types(
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
     if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
         schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
+    if proto.op_type == "GroupNormalization" and schema.deprecated:
+        schema = defs.get_schema(proto.op_type, _GROUPS_SINCE)
+    if proto.op_type == "RMSNormalization" and len(kinds) == 2:
+        x, scale = (kinds[name].tensor_type for name in proto.input)
+        x.elem_type = scale.elem_type  # that of the output, which inference takes from the input
     if proto.op_type == "ConvTranspose" and not proto.domain:
         proto = _with_same_sizes(proto, inputs)
     try:
@@ -141,7 +147,9 @@ def _with_same_sizes(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> 
         return proto
     copy = onnx.NodeProto()
     copy.CopyFrom(proto)
-    copy.attribute.append(helper.make_attribute("output_shape", same_sizes(*shapes, given)))
+    copy.attribute.append(
+        helper.make_attribute("output_shape", same_sizes(shapes[0], shapes[1], given))
+    )
     return copy
 
 
