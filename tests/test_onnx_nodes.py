@@ -18,6 +18,16 @@ BFLOAT16 = np.dtype(jnp.bfloat16)
 RANDOM = np.random.RandomState(0)
 
 
+def folding(nodes: Any, constants: Any, outputs: Any, opset: int = 18) -> Any:
+    """Return a model that calls a function of these nodes, whose constants are computed at load."""
+    imports = [onnx.helper.make_opsetid("", opset)]
+    tensors = {n: onnx.numpy_helper.from_array(a) for n, a in constants.items()}
+    whole = [*(node("Constant", "", n, value=t) for n, t in tensors.items()), *nodes]
+    function = onnx.helper.make_function("local", "Folded", [], outputs, whole, imports)
+    call = node("Folded", "", " ".join(outputs), domain="local")
+    return model_of([call], {}, outputs, opset=opset, functions=[function])
+
+
 def scattered(x: Any, w: Any, strides: Any, dilations: Any, groups: int) -> np.ndarray:
     """Return a transposed convolution without padding, in float64: each element by the filter."""
     spatial, window = x.shape[2:], w.shape[2:]
@@ -44,7 +54,7 @@ def test_transposed_convolutions_of_the_same_padding_have_the_sizes_of_the_text(
     nodes, weights, wanted = [], {}, {}
     cases = itertools.product((1, 2, 3), (1, 2, 3), (1, 2), (0, 1), ("SAME_UPPER", "SAME_LOWER"))
     for kernel, stride, dilation, more, auto in cases:
-        if more >= max(stride, dilation) or (rank == 3 and dilation > 1):
+        if more >= max(stride, dilation) or (rank > 1 and 2 in (dilation, kernel)):
             continue
         name, groups = f"{kernel}{stride}{dilation}{more}{auto}", 1 + kernel % 2
         w = RANDOM.randn(4, 2, *(kernel, 2, 1)[:rank]).astype(np.float32)
@@ -77,20 +87,12 @@ def test_transposed_convolutions_of_the_same_padding_have_the_sizes_of_the_text(
 
 
 def test_transposed_convolutions_of_constants_are_those_of_the_text():
-    shape, w = (1, 2, 3, 3), RANDOM.randn(2, 2, 1, 1).astype(np.float32)
-    constants = {"x": RANDOM.randn(*shape).astype(np.float32), "w": w, "b": np.float32([1, 2])}
-    nodes = [
-        node("Constant", "", name, value=onnx.numpy_helper.from_array(array))
-        for name, array in constants.items()
-    ]
+    x, w = (RANDOM.randn(*s).astype(np.float32) for s in ((1, 2, 3, 3), (2, 1, 1, 1)))
+    constants = {"x": x, "w": w, "b": np.float32([1, 2])}
     moves: Any = {"strides": [3, 3], "auto_pad": "SAME_UPPER", "group": 2}
-    w = constants["w"] = w[:, :1]
-    nodes[1] = node("Constant", "", "w", value=onnx.numpy_helper.from_array(w))
-    made = node("ConvTranspose", "x w b", "t", **moves)
-    model = model_of([*nodes, made, node("Add", "t a", "y")], {"a": (np.float32, [1])}, ["y"])
-    x = np.zeros(1, np.float32)
+    model = folding([node("ConvTranspose", "x w b", "y", **moves)], constants, ["y"])
     expected = scattered(constants["x"], w, (3, 3), (1, 1), 2) + np.array([[[[1]], [[2]]]])
-    np.testing.assert_allclose(load_onnx(model)(x)["y"], expected, 1e-5, 1e-5)
+    np.testing.assert_allclose(load_onnx(model)({})["y"], expected, 1e-5, 1e-5)
 
 
 def test_normalizations_of_several_types_are_computed_in_the_widest():
@@ -171,13 +173,16 @@ def test_groups_have_a_scale_each_before_opset_21(opset: int, is_known: bool):
     x = RANDOM.randn(2, 6, 4).astype(np.float32)
     count = 3 if opset < 21 else 6
     scale, bias = RANDOM.randn(2, count).astype(np.float32)
-    nodes = [node("GroupNormalization", "x s b", "n", num_groups=3), node("Add", "n a", "y")]
-    constants = {"s": scale, "b": bias, **({"x": x} if is_known else {})}
-    tensors = {n: onnx.numpy_helper.from_array(a) for n, a in constants.items()}
-    made = [node("Constant", "", n, value=t) for n, t in tensors.items()]
-    inputs = {"a": np.zeros(1, np.float32), **({} if is_known else {"x": x})}
-    kinds = {n: (a.dtype, a.shape) for n, a in inputs.items()}
-    result = load_onnx(model_of([*made, *nodes], kinds, ["y"], opset=opset))(inputs)["y"]
+    nodes, arrays = (
+        [node("GroupNormalization", "x s b", "y", num_groups=3)],
+        {"s": scale, "b": bias},
+    )
+    if is_known:
+        model, inputs = folding(nodes, {"x": x, **arrays}, ["y"], opset), {}
+    else:
+        model = model_of(nodes, {"x": (np.float32, x.shape)}, ["y"], arrays, opset)
+        inputs = {"x": x}
+    result = load_onnx(model)(inputs)["y"]
     rows = x.astype(np.float64).reshape(2, 3, 2, 4)
     mean, variance = (f(rows, (2, 3), keepdims=True) for f in (np.mean, np.var))
     each = [p.reshape(1, 3, -1, 1) for p in (scale, bias)]
@@ -198,3 +203,52 @@ def test_skipped_sums_are_normalized_before_they_are_rounded():
     np.testing.assert_allclose(results["y"], expected, 1e-3)
     assert np.isinf(results["t"][0, 0, 0])
     np.testing.assert_array_equal(results["y"], runtime(model, {"x": x})[0])
+
+
+NAN, INF = np.nan, np.inf
+ODD = [[3, NAN, 3, -INF, INF, NAN], [-0.0, 0, NAN, -1, 0, -0.0], [1e-45, -1e-45, -2, 9, -INF, -NAN]]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "fallback"), [(np.float32, False), (np.float16, False), (np.float64, True)]
+)
+def test_nan_is_as_in_onnx_runtime(dtype: Any, fallback: bool, is_known: bool):
+    """The sign of NaN is NaN, NaN is the largest element, and C is not read by a beta of 0."""
+    x = np.array(ODD).astype(dtype)
+    nodes = [
+        node("Sign", "x", "sign"),
+        *(
+            node("TopK", f"x k{k}", f"v{k}{name} i{k}{name}", largest=name, axis=axis)
+            for k, axis in ((1, 1), (4, 1), (6, -1), (3, 0))
+            for name in (0, 1)
+        ),
+        node("Gemm", "a b c", "gemm", beta=0.0, alpha=0.5),
+    ]
+    outputs = [name for made in nodes for name in made.output]
+    arrays = {"a": np.ones((2, 3), dtype), "b": np.ones((3, 4), dtype)}
+    arrays |= {"c": np.array([NAN, 1, INF, 1], dtype), "x": x}
+    weights = {f"k{k}": np.array([k]) for k in (1, 3, 4, 6)}
+    if is_known:
+        model = folding(nodes, arrays | weights, outputs)
+    else:
+        kinds = {n: (a.dtype, a.shape) for n, a in arrays.items()}
+        model = model_of(nodes, kinds, outputs, weights)
+    results = load_onnx(model, fallback=fallback)({} if is_known else arrays)
+    if dtype is np.float32:
+        for name, expected in zip(outputs, runtime(model, {} if is_known else arrays), strict=True):
+            if name.startswith("i"):
+                np.testing.assert_array_equal(results[name], expected, name)
+    np.testing.assert_array_equal(results["sign"][:2], np.sign(x[:2]))
+    np.testing.assert_array_equal(results["gemm"], np.full((2, 4), 1.5))
+    for k, axis in ((1, 1), (4, 1), (6, 1), (3, 0)):
+        for largest in (0, 1):
+            lines = np.moveaxis(x, axis, 1)
+            if largest:  # NumPy has NaN last
+                order = lines.shape[1] - 1 - np.argsort(lines[:, ::-1], 1, kind="stable")[:, ::-1]
+            else:
+                order = np.argsort(lines, 1, kind="stable")
+            expected = np.moveaxis(order[:, :k], 1, axis)
+            np.testing.assert_array_equal(results[f"i{k}{largest}"], expected)
+            values = np.take_along_axis(x, expected, axis)
+            np.testing.assert_array_equal(results[f"v{k}{largest}"], values)

@@ -94,7 +94,7 @@ def _gemm(node: Node) -> Expression:
     a, b = node[0], node[1]
     is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
     c, sizes = None, (a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]])
-    if node.has(2):
+    if node.has(2) and node.attribute("beta", 1.0):
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), sizes)
     ways = ["TRANSPOSE" if turned else "NONE" for turned in is_turned]
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
