@@ -76,7 +76,7 @@ def test_whole_places_are_whole_though_the_scale_is_a_float(direction: str, fact
     assert read == x[::factor].tolist()
 
 
-@pytest.mark.parametrize("sizes", [(7, 4), (3, 5), (9, 5), (4, 10), (12, 34)])
+@pytest.mark.parametrize("sizes", [(4, 3), (6, 13), (7, 3), (8, 21)])
 def test_whole_places_between_aligned_corners_are_whole(sizes: tuple[int, int]):
     n, m = sizes
     x, scale = list(range(n)), float(np.float32((m - 1) / (n - 1)))
