@@ -9,6 +9,7 @@ from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.translators.attention import places
 from dml_jax.onnx.translators.microsoft import DOMAIN
 from dml_jax.onnx.translators.products import product
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
@@ -67,8 +68,8 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
 def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
     """Return what hides the keys behind each query's own."""
     _, _, queries, keys = shape
-    is_seen = np.tri(queries, keys, keys - queries, dtype=np.uint8)[None, None]
-    return _hidden(node, node.builder.constant(is_seen), kind)
+    key, query = places(node, queries, keys, keys - queries)
+    return _hidden(node, dml.less_than_or_equal(key, query), kind)
 
 
 def _attend(
