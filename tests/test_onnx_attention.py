@@ -11,7 +11,7 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from onnx_models import model_of, node  # noqa: E402
+from onnx_models import model_of, node, runtime  # noqa: E402
 
 from dml_jax import load_onnx  # noqa: E402
 
@@ -127,3 +127,44 @@ def test_queries_see_keys_as_the_text_says(case: int, has_mask: bool):
     made = node("Attention", names.removesuffix(" -"), outputs, **attributes)
     result = load_onnx(model_of([made], kinds, outputs.split(), opset=23))(arrays)["y"]
     np.testing.assert_allclose(result, attended(q, k, v, is_seen), 1e-4, 1e-5)
+
+
+GROUPED = [  # the tokens of each batch, queries, the longest batch, keys of the past; known at load
+    ([4, 2], 4, 4, 0, True),
+    ([1, 3, 4], 4, 4, 0, False),
+    ([4, 2], 4, 4, 6, True),
+    ([3, 2], 3, 3, 5, False),
+    ([5, 3], 1, 5, 4, True),
+    ([5, 3, 1], 1, 5, 8, False),
+    ([8], 3, 8, 5, True),
+    ([8], 3, 8, 10, False),
+]
+
+
+@pytest.mark.parametrize("case", range(len(GROUPED)))
+def test_batches_of_several_lengths_are_those_of_onnx_runtime(case: int):
+    lengths, queries, total, past, is_known = GROUPED[case]
+    batch, heads, groups, size = len(lengths), 4, 2, 16
+    draw = lambda *sizes: RANDOM.randn(*sizes).astype(np.float32)  # noqa: E731
+    arrays = {"q": draw(batch, queries, heads * size)}
+    arrays |= {n: draw(batch, queries, groups * size) for n in "kv"}
+    if past:
+        arrays |= {n: draw(batch, groups, past, size) for n in ("pk", "pv")}
+    arrays["sl"] = np.array(lengths, np.int32) - 1
+    angles = np.arange(16)[:, None] / 100 ** (np.arange(size // 2) / (size // 2))
+    constants = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    (constants if is_known else arrays)["tl"] = np.array([total], np.int32)
+    names = f"q k v {'pk pv' if past else '- -'} sl tl cos sin"
+    given: Any = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": 1, "domain": MICROSOFT}
+    made = node("GroupQueryAttention", names, "y nk nv", **given)
+    kinds = {n: (x.dtype, x.shape) for n, x in arrays.items()}
+    model = model_of([made], kinds, ["y", "nk", "nv"], constants)
+    model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    results = [np.asarray(r) for r in load_onnx(model)(arrays).values()]
+    expected = runtime(model, arrays)
+    for row, length in enumerate(lengths):
+        there = min(length, queries) if queries == total else queries  # the rest is not specified
+        pairs = zip(results, expected, (there, length, length), (0, 1, 1), strict=True)
+        for result, wanted, count, axis in pairs:
+            taken = (np.take(a[row], range(count), axis) for a in (result, wanted))
+            np.testing.assert_allclose(*taken, 1e-4, 1e-5)
