@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -34,12 +34,15 @@ class Bindable:
     Attributes:
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
+        without_memory: the names of inputs and outputs without elements, to which memory may be
+            bound and need not.
         is_one: whether it is a single operator, for which the forms of `alone` are made.
     """
 
     c_name: ClassVar[str]
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     by_element: ClassVar[bool] = False
+    without_memory: Collection[str] = ()
     is_one: ClassVar[bool] = True
 
     @property
