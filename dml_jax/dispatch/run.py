@@ -74,10 +74,10 @@ def run_model(
     executor.run()
     results = {}
     for name, resource in model.resources.items():
-        values = executor.result(resource)
-        if values is None:
-            values = shaped(executor.values(resource, parts[name]), tensors[name])
-        results[name] = values.copy()
+        result = executor.result(resource)
+        if result is None:
+            result = shaped(executor.values(resource, parts[name]), tensors[name])
+        results[name] = result.copy()
     return results
 
 
