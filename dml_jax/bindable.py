@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -33,11 +33,14 @@ class Bindable:
     Attributes:
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
+        without_memory: the names of inputs and outputs without elements, to which memory may be
+            bound and need not.
     """
 
     c_name: ClassVar[str]
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     by_element: ClassVar[bool] = False
+    without_memory: Collection[str] = ()
 
     @property
     def kind(self) -> str:

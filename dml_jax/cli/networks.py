@@ -52,7 +52,7 @@ def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
 
 
 def _size(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdigit():
         raise ValueError
     return int(text)
 
@@ -76,13 +76,13 @@ _OPTIONS = (
     (
         ("-f", "--onnx_free_dim_name_override", "names"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
     ),
     (
         ("-F", "--onnx_free_dim_denotation_override", "denotations"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
     ),
     (
@@ -191,6 +191,10 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
                 raise DmlError([Fault("", "--input", rule, name)])
+            if name in function.without_memory:
+                shape = list(function.network.inputs[name].shape or ())
+                rule = "name an input with elements (this one needs no file)"
+                raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
             (tensor,), resource = points[name].tensors, dispatchable.own[name]
             picture = None
             if len(tensor.sizes) >= 3:
@@ -376,7 +380,9 @@ def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
             values = executor.values(resource, resource.initialised)
             sizes = function_of(model).network.output_types[place.path].shape
             found[place.path] = values.reshape(sizes) if sizes is not None else values
-    return found
+    every = function_of(model).network.output_types
+    empty = {name: np.zeros(k.shape, k.array_dtype) for name, k in every.items() if k.is_empty}
+    return {name: {**found, **empty}[name] for name in every}
 
 
 def files_of(model: "Model", folder: Path | None) -> dict[str, Path]:

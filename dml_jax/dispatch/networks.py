@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bindable import Bindable, BindPoint
@@ -77,6 +78,8 @@ class NetworkFunction(Bindable):
     def __init__(self, network: Any, free: Mapping[str, Sequence[str | None]] = {}):
         self.network, self.free = network, free
         self._points = list(_points_of(network))
+        every = {**network.inputs, **network.output_types}
+        self.without_memory = {name for name, kind in every.items() if kind.is_empty}
 
     @property
     def kind(self) -> str:
@@ -109,7 +112,10 @@ class NetworkFunction(Bindable):
         names = [name for name, _, _ in self.tensors(output=False)]
         values = dict(zip(names, arrays, strict=True))
         inputs = {
-            name: values[name].reshape(kind.shape) for name, kind in self.network.inputs.items()
+            name: values[name].reshape(kind.shape)
+            if name in values
+            else jnp.zeros(kind.shape, kind.array_dtype)
+            for name, kind in self.network.inputs.items()
         }
         weights = {
             name: values[_weight(name, self.network)].reshape(array.shape)
@@ -154,6 +160,8 @@ def _points_of(network: Any) -> Iterator[BindPoint]:
     ]
     points = []
     for is_output, name, word, kind in kinds:
+        if kind.is_empty:
+            continue
         try:
             if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
                 raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])

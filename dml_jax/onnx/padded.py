@@ -18,7 +18,8 @@ _BY_ELEMENT = {
     *BINARY,
     *CHAINED,
     *("Abs", "Cast", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Identity", "IsInf"),
-    *("LeakyRelu", "Mean", "Mod", "Pow", "Relu", "Selu", "Sigmoid", "Softplus", "Tanh", "Where"),
+    *("LeakyRelu", "Mean", "Mod", "Pow", "Relu", "Selu", "Sigmoid", "Sign", "Softplus", "Tanh"),
+    "Where",
 }
 _VIEWS = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 

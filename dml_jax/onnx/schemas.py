@@ -12,11 +12,13 @@ from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
 from dml_jax.onnx.plain import plain_of
 from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.translators.windows import same_sizes
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
+_GROUPS_SINCE = 21  # inference refuses the version before, which people's files have
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
 
@@ -96,6 +98,13 @@ def output_types(
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
     if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
         schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
+    if proto.op_type == "GroupNormalization" and schema.deprecated:
+        schema = defs.get_schema(proto.op_type, _GROUPS_SINCE)
+    if proto.op_type == "RMSNormalization" and len(kinds) == 2:
+        x, scale = (kinds[name].tensor_type for name in proto.input)
+        x.elem_type = scale.elem_type  # that of the output, which inference takes from the input
+    if proto.op_type == "ConvTranspose" and not proto.domain:
+        proto = _with_same_sizes(proto, inputs)
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema, proto, kinds, data, opset_imports=imports, ir_version=ir
@@ -123,6 +132,24 @@ def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> on
     copy = onnx.NodeProto()
     copy.CopyFrom(proto)
     copy.attribute.append(schema.attributes[name].default_value)
+    return copy
+
+
+def _with_same_sizes(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> onnx.NodeProto:
+    """Return a transposed convolution whose sizes by auto_pad are written out.
+
+    Inference adds output_padding to the sizes that SAME means, against ONNX's text.
+    """
+    given = {a.name: attribute_value(a) for a in proto.attribute}
+    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
+    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
+    if not is_same or len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    copy.attribute.append(
+        helper.make_attribute("output_shape", same_sizes(shapes[0], shapes[1], given))
+    )
     return copy
 
 

@@ -287,7 +287,7 @@ class Translation:
             return made[0]
 
         is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or proto.op_type in _RANDOM:
+        if not is_known or proto.op_type in _NOT_FOLDED:
             return translated()
         arrays: list[Sequence[np.ndarray]] = []
 
@@ -542,7 +542,8 @@ _BROKEN = (
     ValueError,
 )
 _FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
-_RANDOM = {
+_NOT_FOLDED = {
+    "ConvTranspose",  # the reference implementation has other groups and sizes than ONNX's text
     "Bernoulli",
     "Multinomial",
     "RandomNormal",

@@ -32,7 +32,6 @@ UNARY = {
     "Not": "logical_not",
     "Reciprocal": "recip",
     "Round": "round",
-    "Sign": "sign",
     "Sin": "sin",
     "Sinh": "sinh",
     "Sqrt": "sqrt",
@@ -75,6 +74,12 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 @translates(*UNARY)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
+
+
+@translates("Sign")
+def _sign(node: Node) -> Expression:
+    sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
+    return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
 @translates(*BINARY)

@@ -89,7 +89,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
 @translates("Gemm")
 def _gemm(node: Node) -> Expression:
     c = None
-    if node.has(2):
+    if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read
         m, n = node.output_shape()
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), (m, n))
     return dml.gemm(
