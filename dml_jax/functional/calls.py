@@ -13,6 +13,7 @@ from dml_jax.arrays import is_deleted, is_plain, unusable
 from dml_jax.errors import DmlError, Fault
 from dml_jax.functional.inputs import BFLOAT16
 from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.lowering.shapes import broadcast
 from dml_jax.operator import Operator
 from dml_jax.tensor import TensorDesc
 
@@ -117,7 +118,7 @@ def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: 
     for array, target, tensor in zip(arrays, targets, op.inputs, strict=True):
         if rounded is not None and array.dtype == BFLOAT16:
             array = array.astype(tensor.dtype)
-        array = array if target is None else jnp.broadcast_to(array, target)
+        array = array if target is None else broadcast(array, target)
         inputs.append(array if array.shape == tensor.sizes else array.reshape(tensor.sizes))
     results = op(*inputs)
     if sizes is None and not any(rounded or ()):
