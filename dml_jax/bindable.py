@@ -17,6 +17,9 @@ from dml_jax.lowering.alone import alone, elementwise
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 
+PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
+
+
 class BindPoint(NamedTuple):
     """A name that memory is bound to: one tensor, or an array of them."""
 
@@ -105,7 +108,7 @@ class Bindable:
         """
         if any(isinstance(array, Tracer) for array in arrays):
             return self.part(*arrays)
-        return self._checked(_whole_program, arrays, lambda: self._placed_constants(arrays))
+        return self._checked(_run, arrays, lambda: self._placed_constants(arrays))
 
     def part(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
         """Compute what a call gives, as a part of a program, with which XLA fuses it.
@@ -224,7 +227,30 @@ def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
         return _returned(function, results(*arrays))
 
 
-_whole_program = jax.jit(_as_whole_program, static_argnums=0)
+def _run(function: Bindable, *arrays: Any) -> Any:
+    if not function.constants:
+        return program(type(function), _as_whole_program, function)(*arrays)
+    kept = function.__dict__  # or the constants would outlive the graph
+    if "_program" not in kept:
+        kept["_program"] = jax.jit(functools.partial(_as_whole_program, function))
+    return kept["_program"](*arrays)
+
+
+def program(kind: type[Bindable], call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+    """Return the program of `call(*described, *arrays)`, a function of the arrays.
+
+    PROGRAMS of a kind are kept, those that were used last. (`jax.jit` keeps thousands of programs
+    of a function with static arguments, and all their memory.)
+    """
+    return _programs(kind)(call, *described)
+
+
+@functools.cache
+def _programs(kind: type[Bindable]) -> Callable[..., Any]:
+    def jitted(call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+        return jax.jit(functools.partial(call, *described))
+
+    return functools.lru_cache(PROGRAMS)(jitted)
 
 
 def _returned(function: Bindable, results: Sequence[Any]) -> Any:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from devices import SEVERAL, by_default
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from processes import linux
 
 from dml_jax import (
     Argmax,
@@ -641,3 +643,10 @@ def test_an_exported_program_has_its_constants():
     graph, x, expected = product(2, 128)
     program = jax.export.deserialize(bytearray(compile(graph).export()))
     np.testing.assert_allclose(program.call(x), expected, rtol=1e-4, atol=1e-3)
+
+
+@linux
+def test_programs_and_graphs_that_are_not_used_are_freed():
+    """In a process of its own, whose memory grows by a program that is kept (`kept_memory`)."""
+    script = Path(__file__).with_name("kept_memory.py")
+    subprocess.run([sys.executable, script, "70", "160"], check=True)

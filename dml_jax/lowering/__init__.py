@@ -9,5 +9,5 @@ GPU stand beside it where XLA's own program of the plain form is slow. These mod
 - `jax.lax.platform_dependent`, for convolutions: by platform, on any number of devices.
 
 `bindable.py` starts a program: `_inside_a_program` traces a call within a program of the user,
-`_whole_program` compiles an operator by itself. docs/performance.md has the table.
+`program` compiles an operator by itself. docs/performance.md has the table.
 """
