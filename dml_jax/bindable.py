@@ -16,7 +16,6 @@ from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering.alone import alone, elementwise
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
-
 PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
 
 

@@ -52,8 +52,10 @@ def gradients(shape: tuple[int, ...], axis: int) -> None:
     a, b, c = itertools.islice(arrays(shape), 3)
     small = a.take([0], axis)
     scaled = lambda v, a: dml_jax.multiply(dml_jax.multiply(a, v), c)  # noqa: E731
-    exact(jax.jit(lambda v, a, b: jax.vjp(scaled, v, a)[1](b)[0])(small, a, b),
-          (a.astype(np.float64) * b * c).sum(axis, keepdims=True))
+    exact(
+        jax.jit(lambda v, a, b: jax.vjp(scaled, v, a)[1](b)[0])(small, a, b),
+        (a.astype(np.float64) * b * c).sum(axis, keepdims=True),
+    )
 
     def softmax(x: Any) -> Any:
         return dml_jax.activation_softmax(x, [axis])

@@ -6,6 +6,7 @@
 import gc
 import sys
 import weakref
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +20,8 @@ MIB = 50  # that later programs may add
 def resident() -> float:
     """Return the MiB of memory that the process has."""
     gc.collect()
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 x = np.ones((4, 4), np.float32)

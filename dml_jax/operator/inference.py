@@ -15,10 +15,7 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, nearest
 from dml_jax.fields import Choice, Field
 from dml_jax.operator.checks import NEWEST, Checked
-from dml_jax.tensor import TensorDesc
-
-
-Sizes = Sequence[int]
+from dml_jax.tensor import Integers, TensorDesc
 
 
 def _are_sizes(value: Any) -> bool:
@@ -146,7 +143,7 @@ class Inferred(Checked):
         cls,
         *positional: Any,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Sizes | Sequence[Sizes | None] | Mapping[str, Sizes] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
         **fields: Any,
     ) -> Self:
