@@ -123,7 +123,7 @@ def attribute_hint(name: str) -> str:
     DirectML's own names come first, also without ELEMENT_WISE, and then those of other libraries.
     """
     word, is_class = plain(name), name[:1].isupper()
-    own_names = {plain(n).removeprefix("elementwise"): n for n in reversed(names())}
+    own_names = {plain(n).removeprefix("elementwise"): n for n in [*names()][::-1]}
     own_names |= {plain(alias): n for alias, n in facts.names_of_aliases().items()}
     operator = own_names.get(word.removeprefix("elementwise"))
     for library in () if operator else ("JAX", "PyTorch", "ONNX", "DirectMLX"):

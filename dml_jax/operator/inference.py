@@ -206,7 +206,7 @@ class Inferred(Checked):
         view = View(self._by_c_name(self.__dict__), self._counts)
         solved = solve_sizes(self._records(), view, [f.c_name for f in wanted], NEWEST)
         known = {f.name: solved.get(f.c_name) for f in wanted} | dict(self.expected_sizes())
-        left = [name for name in names if known[name] is None or None in known[name]]
+        left = [name for name in names if None in (known[name] or [None])]
         if left and names[0] not in left:
             by_field = ", ".join(f"{name!r}: [...]" for name in left)
             by_output = ", ".join("[...]" if name in left else "None" for name in names)
