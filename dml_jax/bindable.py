@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -14,6 +14,8 @@ from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
+
+PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
 
 
 class BindPoint(NamedTuple):
@@ -112,11 +114,11 @@ class Bindable:
         Raises `DmlError` as a call does.
         """
         self._check_arrays(arrays)
+        is_traced = any(isinstance(array, Tracer) for array in (*arrays, *(constants or ())))
         if constants is None:
-            is_traced = any(isinstance(array, Tracer) for array in arrays)
             constants = self.constants if is_traced else self._placed_constants(arrays)
         try:
-            return _program(self, *arrays, *constants)
+            return (_inlined if is_traced else _run)(self, *arrays, *constants)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
@@ -200,6 +202,36 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _program(function: Bindable, *arrays: Any) -> Any:
+def _inlined(function: Bindable, *arrays: Any) -> Any:
+    return _computed(function, *arrays)
+
+
+def _run(function: Bindable, *arrays: Any) -> Any:
+    if not function.constants:
+        return program(type(function), _computed, function)(*arrays)
+    kept = function.__dict__  # or the constants would outlive the graph
+    if "_program" not in kept:
+        kept["_program"] = jax.jit(functools.partial(_computed, function))
+    return kept["_program"](*arrays)
+
+
+def program(kind: type[Bindable], call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+    """Return the program of `call(*described, *arrays)`, a function of the arrays.
+
+    PROGRAMS of a kind are kept, those that were used last. (`jax.jit` keeps thousands of programs
+    of a function with static arguments, and all their memory.)
+    """
+    return _programs(kind)(call, *described)
+
+
+@functools.cache
+def _programs(kind: type[Bindable]) -> Callable[..., Any]:
+    def jitted(call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+        return jax.jit(functools.partial(call, *described))
+
+    return functools.lru_cache(PROGRAMS)(jitted)
+
+
+def _computed(function: Bindable, *arrays: Any) -> Any:
     results = function.compute(*arrays)
     return tuple(results) if function.returns_tuple else results[0]

@@ -4,7 +4,10 @@ import contextlib
 import functools
 import inspect
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -723,3 +726,10 @@ def test_norms_keep_their_range(platform: str | None):
             value, slope = jax.value_and_grad(lambda x, op=op: op(x)[0])(x)
         np.testing.assert_allclose(value, norm, rtol=1e-5)
         np.testing.assert_allclose(np.linalg.norm(slope), 1, rtol=1e-5)
+
+
+def test_sums_of_products_in_many_dimensions():
+    """In a process of its own, which XLA's CPU may end (`crowded_sums`)."""
+    script = Path(__file__).with_name("crowded_sums.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ class Window(NamedTuple):
         sizes: the elements that the window reads.
         strides: the steps from one window to the next.
         dilations: the steps from one element of a window to the next.
-        start, end: the elements of padding before and behind the input.
+        start, end: the elements of padding before and behind the input; an end below 0 cuts it.
     """
 
     sizes: Sequence[int]
@@ -59,6 +59,19 @@ class Window(NamedTuple):
         """Return how many windows there are in each dimension of an input of spatial `sizes`."""
         parts = zip(sizes, *self, strict=True)
         return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in parts]
+
+    def counted(self, sizes: Sequence[int], counts: Sequence[int]) -> "Window":
+        """Return the window with the end of which an input of spatial `sizes` has `counts`.
+
+        It is longer where the last window hangs over the end, and negative where elements behind
+        the last window are left out.
+        """
+        if list(counts) == self.counts(sizes):
+            return self
+        parts = zip(sizes, counts, *self, strict=True)
+        return self._replace(
+            end=[(c - 1) * s + (k - 1) * d + 1 - n - a for n, c, k, s, d, a, _ in parts]
+        )
 
     def padded(self, x: jax.Array, value: jax.typing.ArrayLike) -> jax.Array:
         """Return `x` with `value` for the padding."""
