@@ -1,7 +1,7 @@
 """Functions that ONNX defines op types by, and what is computed at load."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.tensors import Tensor
 
 Opsets = Mapping[str, int]
+FunctionKey = tuple[str, str, str]
+"""The domain, the name and the overload of a function of a model."""
 
 _KNOWN_MAX = 1 << 28  # bytes
 
@@ -21,6 +23,22 @@ _KNOWN_MAX = 1 << 28  # bytes
 def domain_of(name: str) -> str:
     """Return a domain's name, "" for ONNX's own."""
     return "" if name == "ai.onnx" else name
+
+
+def key_of(domain: str, name: str, overload: str) -> FunctionKey:
+    """Return what a function of a model is found by."""
+    return domain_of(domain), name, overload
+
+
+def without(node: onnx.NodeProto, left_out: Collection[str]) -> None:
+    """Leave out the inputs of a function's node that the call of the function leaves out."""
+    for index, name in enumerate(node.input):
+        if name in left_out:
+            node.input[index] = ""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                without(inner, left_out)
 
 
 def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:

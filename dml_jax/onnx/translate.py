@@ -16,7 +16,16 @@ from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.control import CONTROLS
-from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
+from dml_jax.onnx.functions import (
+    FunctionKey,
+    Opsets,
+    body_of,
+    domain_of,
+    fill,
+    folded,
+    key_of,
+    without,
+)
 from dml_jax.onnx.integers import Bounds, checked
 from dml_jax.onnx.nodes import (
     Node,
@@ -54,7 +63,7 @@ class Translation:
 
     Args:
         opsets: the version of each domain that the model imports.
-        functions: the functions that the model defines, by domain and name.
+        functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
         fallback: whether plain functions compute what DirectML has no operator for.
 
@@ -71,7 +80,7 @@ class Translation:
     def __init__(
         self,
         opsets: Opsets,
-        functions: Mapping[tuple[str, str], onnx.FunctionProto],
+        functions: Mapping[FunctionKey, onnx.FunctionProto],
         ir: int,
         fallback: bool = False,
     ):
@@ -243,7 +252,7 @@ class Translation:
                 scope.update(dict.fromkeys(filter(None, proto.output)))
                 return None
         inputs = [scope[name] if name else None for name in proto.input]
-        function = self._functions.get((domain, proto.op_type))
+        function = self._functions.get(key_of(domain, proto.op_type, proto.overload))
         if function is not None:
             return self._call(function, proto, inputs, scope)
         if proto.op_type in CONTROLS and not domain:
@@ -500,10 +509,12 @@ class Translation:
         given = {a.name: a for a in function.attribute_proto} | given
         body = onnx.FunctionProto()
         body.CopyFrom(function)
+        given_inputs = zip(function.input, inputs, strict=False)
+        inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
+        left_out = {*function.input} - inner.keys()
         for node in body.node:
             fill(node, given)
-        inner: Scope = dict.fromkeys(function.input)
-        inner.update(zip(function.input, inputs, strict=False))
+            without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
         if self._calls >= _CALLS_MAX:
