@@ -17,6 +17,19 @@ Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
+_MISREAD_BEFORE = {
+    "AveragePool": 7,
+    "BatchNormalization": 14,
+    "Dropout": 12,
+    "GridSample": 20,
+    "Hardmax": 13,
+    "LogSoftmax": 13,
+    "RoiAlign": 16,
+    "Softmax": 13,
+}
+"""The version of an op type before which ONNX's reference implementation computes another one."""
+
+_MISREAD = {"LRN", "MaxPool"}  # its windows and its indices are others in every version
 _KNOWN_MAX = 1 << 28  # bytes
 
 
@@ -92,6 +105,12 @@ def body_of(
         if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             body.attribute_proto.append(attribute.default_value)
     return body
+
+
+def is_misread(node: Node, domain: str) -> bool:
+    """Return whether ONNX's reference implementation computes something else than the node."""
+    since = _MISREAD_BEFORE.get(node.op_type, 0)
+    return not domain and (node.version < since or node.op_type in _MISREAD)
 
 
 def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.ndarray]:

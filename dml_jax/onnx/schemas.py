@@ -8,12 +8,14 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.onnx.einsum import broadcast_shapes
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
 from dml_jax.onnx.plain import plain_of
 from dml_jax.onnx.tensors import Tensor, Type
 
-_READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
+_READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
+_LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
@@ -86,11 +88,14 @@ def output_types(
         if tensor is None:
             continue
         kinds[name] = helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
-        if tensor.is_known and np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX:
+        is_list = len(tensor.shape) == 1 and tensor.type.element in _LIST_ELEMENTS
+        if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
             try:
                 data[name] = numpy_helper.from_array(tensor.array, name)
             except DmlError:
                 continue  # it cannot be folded; sizes that depend on it stay unknown
+    if proto.op_type == "Einsum" and not proto.domain:  # inference takes the first size of a label
+        kinds = _broadcast(proto, inputs, kinds)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     if proto.op_type == "STFT":
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
@@ -114,6 +119,25 @@ def output_types(
             rule = "be a tensor"
             raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
     return types
+
+
+def _broadcast(
+    proto: onnx.NodeProto, inputs: Sequence[Tensor | None], kinds: dict[str, onnx.TypeProto]
+) -> dict[str, onnx.TypeProto]:
+    """Return the types of the operands of an Einsum with the sizes that they are broadcast to."""
+    equation = next((a.s.decode(errors="replace") for a in proto.attribute), "")
+    given = [tensor for tensor in inputs if tensor is not None]
+    try:
+        shapes = broadcast_shapes(equation, [tensor.shape for tensor in given])
+    except ValueError:  # ranks that do not fit, which inference says
+        return kinds
+    names = [name for name in proto.input if name]
+    if len({*names}) < len(names):  # a tensor alone, or with itself
+        return kinds
+    return {
+        name: helper.make_tensor_type_proto(tensor.type.element, shape)
+        for name, tensor, shape in zip(names, given, shapes, strict=True)
+    }
 
 
 def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> onnx.NodeProto:

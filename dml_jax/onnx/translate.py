@@ -5,7 +5,7 @@ implementation.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from dml_jax.onnx.functions import (
     domain_of,
     fill,
     folded,
+    is_misread,
     key_of,
     without,
 )
@@ -34,14 +35,16 @@ from dml_jax.onnx.nodes import (
     label_of,
     translator_of,
 )
+from dml_jax.onnx.older import renewed
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
+from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
 from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
+    EmptyOptional,
     Padded,
     Padding,
     Scope,
@@ -154,6 +157,8 @@ class Translation:
 
         `outer` receives each tensor by its name here.
         """
+        if isinstance(value, EmptyOptional):
+            return value
         if isinstance(value, TensorList):
             return TensorList([self._captured(tensor, outer) for tensor in value.tensors])
         return self._captured(value, outer)
@@ -253,6 +258,10 @@ class Translation:
                 return None
         inputs = [scope[name] if name else None for name in proto.input]
         function = self._functions.get(key_of(domain, proto.op_type, proto.overload))
+        if function is None and proto.overload:
+            known = [repr(k[2]) for k in self._functions if k[:2] == (domain, proto.op_type)]
+            rule = f"be that of a function of the model ({', '.join(known) or 'it has none'})"
+            raise DmlError([Fault("", "overload", rule, proto.overload)])
         if function is not None:
             return self._call(function, proto, inputs, scope)
         if proto.op_type in CONTROLS and not domain:
@@ -266,6 +275,9 @@ class Translation:
             return None
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
+        if not domain and "" in opsets:
+            proto, inputs, own = renewed(proto, inputs, opsets[""], self.constant)
+            opsets = {**opsets, "": own}
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
@@ -289,39 +301,34 @@ class Translation:
     ) -> list[Tensor | None]:
         """Return the outputs of a node: known at load, or else as its translator gives them."""
         made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
-
-        def translated() -> list[Tensor | None]:
-            if not made:
-                made.append(self._translated(proto, node, translator, opsets))
-            return made[0]
-
-        is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or proto.op_type in _RANDOM:
-            return translated()
         arrays: list[Sequence[np.ndarray]] = []
+        is_known = all(t is None or t.is_known for t in node.inputs)
+        is_known = is_known and proto.op_type not in _RANDOM
 
         def fold() -> Sequence[np.ndarray]:
             if not arrays:
-                arrays.append(folded(proto, node, opsets))
+                arrays.append(self._folded(proto, node, translator, opsets))
             return arrays[0]
 
+        def translated() -> list[Tensor | None]:
+            if not made:
+                known = fold if is_known else None
+                made.append(self._translated(proto, node, translator, opsets, known))
+            return made[0]
+
+        if not is_known:
+            return translated()
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
+        is_weight = is_weight and proto.op_type not in _OF_SIZES
         known_types = [t for t in node.types if t is not None and t.shape is not None]
         is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
-        if not is_weight and not is_large:
-            try:
-                known = fold()
-            except DmlError:
-                if translator is None:
-                    raise
-                return translated()
-            return [
-                None if not name else self.constant(name, array, kind.element if kind else None)
-                for name, array, kind in zip(proto.output, known, node.types, strict=False)
-            ]
         asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
-        if not all(t is not None and t.shape is not None for t in asked):
-            return translated()
+        has_shapes = all(t is not None and t.shape is not None for t in asked)
+        if not has_shapes or not (is_weight or is_large):
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError:
+                return translated()
 
         def later(index: int, name: str, kind: Type | None) -> Tensor | None:
             if kind is None or not name:
@@ -343,10 +350,62 @@ class Translation:
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
-    def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+    def _constants(
+        self, proto: onnx.NodeProto, node: Node, arrays: Sequence[np.ndarray]
     ) -> list[Tensor | None]:
-        """Return what the translator gives, or tensors of these types where it refuses."""
+        """Return the outputs of a node whose elements are known."""
+        return [
+            None if not name else self.constant(name, array, kind.element if kind else None)
+            for name, array, kind in zip(proto.output, arrays, node.types, strict=False)
+        ]
+
+    def _folded(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+    ) -> Sequence[np.ndarray]:
+        """Return the outputs of a node of known inputs.
+
+        ONNX's reference implementation computes them, and what a network runs where this has not
+        the version of the op type.
+        """
+        if not is_misread(node, domain_of(proto.domain)):
+            try:
+                return folded(proto, node, opsets)
+            except DmlError as error:
+                if translator is not None:
+                    raise
+                refused = error
+            function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+            if function is None:
+                raise refused
+        inner = self.inner()
+        inputs = [t and inner.constant(t.name, t.array, t.type.element) for t in node.inputs]
+        own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
+        if translator is None:
+            return known_results(own, domain_of(proto.domain))
+        inner.fallback = False
+        made = inner._translated(proto, own, translator, opsets, None)
+        if inner.faults:
+            raise DmlError(inner.faults)
+        asked = [tensor for tensor in made if tensor is not None]
+        program = Program(inner.builder, inner.names, inner.unique, inner.steps, asked)
+        results = iter(program.compute({}))
+        return [
+            np.zeros(0) if t is None else np.asarray(next(results)).astype(t.type.dtype)
+            for t in made
+        ]
+
+    def _translated(
+        self,
+        proto: onnx.NodeProto,
+        node: Node,
+        translator: Translator | None,
+        opsets: Opsets,
+        fold: Callable[[], Sequence[np.ndarray]] | None,
+    ) -> list[Tensor | None]:
+        """Return what the translator gives, or tensors of these types where it refuses.
+
+        `fold` computes the outputs at load, where all inputs are known.
+        """
         faults: Sequence[Fault]
         try:
             for name, kind in zip(proto.output, node.types, strict=True):
@@ -378,7 +437,12 @@ class Translation:
             except DmlError as error:
                 known = {str(fault) for fault in faults}
                 faults = [*faults, *(f for f in error.faults if str(f) not in known)]
-        elif (found := curing_types(node, domain_of(proto.domain))) is not None:
+        if fold is not None:
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError as error:
+                faults = [*faults, *error.faults]
+        if not self.fallback and (found := curing_types(node, domain_of(proto.domain))) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -552,6 +616,7 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
+_OF_SIZES = {"EyeLike", "Shape", "Size"}  # their results follow from no element
 _FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
 _RANDOM = {
     "Bernoulli",
