@@ -6,6 +6,7 @@ implementation.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ class Translation:
         self._calls = 0
         self._taken: set[str] = set()
         self._made: dict[str, Tensor] = {}  # weights
+        self._counts: dict[int, Tensor] = {}  # of padded tensors around, by their identity
 
     def inner(self) -> "Translation":
         """Return a translation of a graph within the graph, which a step of this one runs."""
@@ -164,9 +166,15 @@ class Translation:
         return self._captured(value, outer)
 
     def _captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        made = self._captured_elements(tensor, outer)
         if tensor.padding is not None:
-            rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
-            raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
+            count = tensor.padding.count
+            if id(count) not in self._counts:  # tensors of one size have one count here too
+                self._counts[id(count)] = self._captured_elements(count, outer)
+            made.padding = replace(tensor.padding, count=self._counts[id(count)])
+        return made
+
+    def _captured_elements(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
         if tensor.is_known and not tensor.is_weight:
             return self.constant(tensor.name, tensor.array, tensor.type.element)
         made = self.input(tensor.name, tensor.type, tensor.bounds)
