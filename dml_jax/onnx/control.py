@@ -134,9 +134,10 @@ def _body(
         names.append(made.source)
     last = graph.input[len(inputs) - len(paddings) :]
     for value, padding in zip(last, paddings, strict=True):
-        if padding is not None:
+        state = tensors[value.name]
+        if padding is not None and state is not None:
             count = inner.input(f"{value.name}.count", _COUNT, _COUNT_BOUNDS)
-            tensors[value.name].padding = replace(padding, count=count)
+            state.padding = replace(padding, count=count)
             names.append(count.source)
     inner.initializers(graph, tensors)
     results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
@@ -259,9 +260,7 @@ def branch(
         return lax.cond(chosen.reshape(()), *cases)
 
     programs = [body.program for body in bodies]
-    return _with_counts(
-        translation, proto, [condition, *tensors], kinds, paddings, run, programs
-    )
+    return _with_counts(translation, proto, [condition, *tensors], kinds, paddings, run, programs)
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -481,9 +480,7 @@ def _looped(
     limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return _with_counts(
-        translation, proto, inputs, kinds_out, paddings, run, [body.program]
-    )
+    return _with_counts(translation, proto, inputs, kinds_out, paddings, run, [body.program])
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:

@@ -114,7 +114,10 @@ def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
 def _of_attributes(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
     for a in attributes:
         yield from (*([a.t] if a.HasField("t") else []), *a.tensors)
-        for sparse in (*([a.sparse_tensor] if a.HasField("sparse_tensor") else []), *a.sparse_tensors):
+        for sparse in (
+            *([a.sparse_tensor] if a.HasField("sparse_tensor") else []),
+            *a.sparse_tensors,
+        ):
             yield from (sparse.values, sparse.indices)
         for graph in (*([a.g] if a.HasField("g") else []), *a.graphs):
             yield from graph.initializer

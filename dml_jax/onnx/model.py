@@ -29,7 +29,7 @@ class Model:
         folder: where the files of its external data are.
         inputs: the type of each input that is no initializer, by name.
         opsets: the version of each domain that the model imports.
-        defaults: the names of the inputs that are initializers too: values that a call may replace.
+        defaults: the names of the inputs that are initializers too.
     """
 
     proto: onnx.ModelProto
@@ -37,6 +37,11 @@ class Model:
     inputs: Mapping[str, Type]
     opsets: Mapping[str, int]
     defaults: Collection[str]
+
+    @property
+    def replaceable(self) -> Collection[str]:
+        """Return the inputs whose initializers a call may replace: none below IR version 4."""
+        return self.defaults if self.proto.ir_version >= 4 else ()
 
     @property
     def functions(self) -> dict[FunctionKey, onnx.FunctionProto]:
@@ -182,7 +187,7 @@ def _size_or_1(name: str, given: Mapping[str, int], plain: Collection[str]) -> i
         plain: the names of all free dimensions; a term of others is a term of these.
     """
     parts = names_in(name)
-    known = {n: 1 for n in parts} if parts <= {*plain, *given} else {}
+    known = dict.fromkeys(parts, 1) if parts <= {*plain, *given} else {}
     found = size_of(name, {**known, **given})
     return 1 if found is None else found
 

@@ -41,7 +41,7 @@ from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
+from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
@@ -79,6 +79,7 @@ class Translation:
         steps: the functions between the graphs of operators, each one after its sources.
         curable: the nodes among the faults that a plain function could compute.
         asked: the names of the model's inputs.
+        fixed: the initializers of `replaceable` inputs whose elements something was decided by.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Translation:
         self.steps: list[Step] = []
         self.curable: list[str] = []
         self.asked: set[str] = set()
+        self.fixed: set[str] = set()
         self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
@@ -135,10 +137,17 @@ class Translation:
 
         return Tensor(name, kind, expression, bounds=bounds, source=source)
 
-    def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
-        """Return an initializer: floating and quantized ones are arguments of the program."""
+    def weight(
+        self, name: str, array: np.ndarray, element: int, is_replaceable: bool = False
+    ) -> Tensor:
+        """Return an initializer: floating and quantized ones are arguments of the program.
+
+        Those that a call may replace are arguments too. `fixed` has those whose elements are read.
+        """
         kind = Type(element, array.shape)
-        if kind.is_empty or not (kind.is_floating or kind.is_quantized):
+        is_argument = kind.is_floating or kind.is_quantized or (is_replaceable and kind.has_inner)
+        if kind.is_empty or not is_argument:
+            self.fixed |= {name} if is_replaceable else set()
             return self.constant(name, array, element)
         made = self._made.get(name)
         if made is not None and made.type == kind and np.array_equal(made.array, array):
@@ -150,8 +159,13 @@ class Translation:
             owned = TensorFlags.OWNED_BY_DML
             return self._expression(source, data_type, array.shape or (1,), owned)
 
-        self.weights[source] = array
-        tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
+        def elements() -> np.ndarray:
+            self.fixed |= {name} if is_replaceable else set()
+            return array
+
+        held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
+        self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
+        tensor = Tensor(name, kind, expression, elements, is_weight=True, source=source)
         return self._made.setdefault(name, tensor)
 
     def captured(self, value: Any, outer: dict[str, Tensor]) -> Any:
@@ -289,6 +303,7 @@ class Translation:
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
+            check_lists(proto, schema, inputs)
         types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
         translator = translator_of(domain, proto.op_type, version)

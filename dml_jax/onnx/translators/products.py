@@ -150,9 +150,7 @@ def _in_float32(x: Expression) -> Expression:
 def _affine_grid(node: Node) -> Expression:
     """Return the places of an image's elements in [-1, 1], moved by a matrix: [..., y, x]."""
     sizes, is_aligned = [int(n) for n in node.constant(1)[2:]], node.attribute("align_corners")
-    lines = [
-        np.linspace(-1, 1, n) if is_aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes
-    ]
+    lines = [np.linspace(-1, 1, n) if is_aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
     places = np.meshgrid(*lines, indexing="ij")[::-1]  # x comes first
     rows = np.stack([*places, np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
     base = node.builder.constant(rows.astype(node.type().inner.dtype))
