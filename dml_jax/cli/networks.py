@@ -188,14 +188,14 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
-            if name not in known:
-                listed = f" ({', '.join(known)})"
-                rule = f"name an input{nearest(name, known) or listed}"
-                raise DmlError([Fault("", "--input", rule, name)])
             if name in network.fixed:
                 rule = (
                     f"keep its default, which decided something at load (--constant {name}:VALUE)"
                 )
+                raise DmlError([Fault("", "--input", rule, name)])
+            if name not in known:
+                listed = f" ({', '.join(known)})"
+                rule = f"name an input{nearest(name, known) or listed}"
                 raise DmlError([Fault("", "--input", rule, name)])
             (tensor,), resource = points[name].tensors, dispatchable.own[name]
             picture = None

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class Folder:
             raise
         except Exception as error:  # the package has one for each way to be broken
             text = " ".join(str(error).split()) or type(error).__name__
-            raise DmlError([Fault("", where, "be readable", Unquoted(text))]) from None
+            raise DmlError(
+                [Fault("", where, Sentence(f"{where} cannot be read: {text}"), "")]
+            ) from None
 
     def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
         """Return a tensor and the folder of its file, without symbolic links on the way."""

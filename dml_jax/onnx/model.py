@@ -186,9 +186,9 @@ def _size_or_1(name: str, given: Mapping[str, int], plain: Collection[str]) -> i
         given: the sizes of some names.
         plain: the names of all free dimensions; a term of others is a term of these.
     """
-    parts = names_in(name)
-    known = dict.fromkeys(parts, 1) if parts <= {*plain, *given} else {}
-    found = size_of(name, {**known, **given})
+    parts, known = names_in(name), {*plain, *given}
+    is_term = parts <= known or ("-" not in name and bool(parts & known))  # a hyphen is no minus
+    found = size_of(name, {**dict.fromkeys(parts if is_term else (), 1), **given})
     return 1 if found is None else found
 
 

@@ -15,7 +15,7 @@ from dml_jax.onnx.plain import plain_of
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
-_LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "size", "sizes"}
+_LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
 _LISTS |= {"split", "starts", "steps"}
 _SCALAR_AXES = ("Squeeze", "SplitToSequence", "Unsqueeze")
 _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)

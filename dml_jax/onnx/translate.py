@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -191,7 +192,13 @@ class Translation:
     def _captured_elements(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
         if tensor.is_known and not tensor.is_weight:
             return self.constant(tensor.name, tensor.array, tensor.type.element)
+        return self.argument(tensor, outer)
+
+    def argument(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        """Return an input of the graph that stands for a tensor outside, which may be known."""
         made = self.input(tensor.name, tensor.type, tensor.bounds)
+        if not made.source:  # no elements
+            return made
         outer[made.source] = tensor
         if not tensor.is_known:
             return made
@@ -400,18 +407,19 @@ class Translation:
             function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
             if function is None:
                 raise refused
-        inner = self.inner()
-        inputs = [t and inner.constant(t.name, t.array, t.type.element) for t in node.inputs]
+        inner, around = self.inner(), dict[str, Tensor]()
+        inner.fallback = False
+        inputs = [t and inner.argument(t, around) for t in node.inputs]
         own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
         if translator is None:
             return known_results(own, domain_of(proto.domain))
-        inner.fallback = False
         made = inner._translated(proto, own, translator, opsets, None)
         if inner.faults:
             raise DmlError(inner.faults)
         asked = [tensor for tensor in made if tensor is not None]
         program = Program(inner.builder, inner.names, inner.unique, inner.steps, asked)
-        results = iter(program.compute({}))
+        values = {name: fitting(name, t.array, t.type) for name, t in around.items()}
+        results = iter(jax.jit(program.compute)(values))
         return [
             np.zeros(0) if t is None else np.asarray(next(results)).astype(t.type.dtype)
             for t in made

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
@@ -80,13 +79,17 @@ def known_results(node: Node, domain: str) -> list[np.ndarray]:
     function = plain_of(domain, node.op_type, node.version)
     if function is None:
         raise node.refusal("op type", "have a plain function", node.op_type)
-    kinds, _ = plain_types(node, function)
-    given = [t and jnp.asarray(t.array.astype(t.type.array_dtype)) for t in node.inputs]
+    kinds, axes = plain_types(node, function)
+    given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
+
+    def run(*arrays: Any) -> list[tuple[Any, Any]]:
+        results = computed(node, function, arrays)
+        return [(r.value, r.count) if isinstance(r, Padded) else (r, None) for r in results]
+
     found = []
-    for result, kind in zip(computed(node, function, given), kinds, strict=False):
-        array = np.asarray(result.value if isinstance(result, Padded) else result)
-        if isinstance(result, Padded):
-            array = array.take(range(int(result.count)), result.axis)
+    for (result, count), kind, axis in zip(jax.jit(run)(*given), kinds, axes, strict=False):
+        array = np.asarray(result)
+        array = array if axis is None else array.take(range(int(count)), axis)
         found.append(array if kind is None else array.astype(kind.dtype))
     return found
 
