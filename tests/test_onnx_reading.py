@@ -232,6 +232,28 @@ def test_what_is_known_at_load_has_the_meaning_of_its_version():
             close(results[name], array, 1e-4)
 
 
+def test_early_operands_are_broadcast_along_an_axis():
+    """Compute at load, where sizes alone would say another axis."""
+    square, line = np.arange(9, dtype=np.float32).reshape(3, 3), floats([1, 2, 4])
+    image = -square.reshape(1, 3, 1, 3)
+    weights = {"a": square, "b": line, "i": image}
+    body = [
+        helper.make_node("Constant", [], [n], value=numpy_helper.from_array(w))
+        for n, w in weights.items()
+    ]
+    functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Greater": np.greater}
+    body += [node(op, "a b", op, broadcast=1, axis=0) for op in functions]
+    outputs = [*functions, "PRelu"]
+    body.append(node("PRelu", "i b", "PRelu"))
+    imports = [helper.make_opsetid("", 6)]
+    function = helper.make_function("l", "f", [], outputs, body, imports)
+    call = helper.make_node("f", [], outputs, domain="l")
+    results = load_onnx(model_of([call], {}, outputs, opset=6, functions=[function]))({})
+    for name, compute in functions.items():
+        close(results[name], compute(square, line[:, None]))
+    close(results["PRelu"], image * line.reshape(1, 3, 1, 1))
+
+
 EARLY: list[tuple[str, int, dict[str, Any], Any]] = [
     ("Reshape", 1, {"shape": [5, -1, 4]}, X4.reshape(5, 6, 4)),
     ("Reshape", 4, {"shape": [0, 60]}, X4.reshape(2, 60)),

@@ -17,7 +17,9 @@ Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
+_BROADCAST = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub")
 _MISREAD_BEFORE = {
+    **dict.fromkeys((*_BROADCAST, "Xor"), 7),  # along the attribute `axis`
     "AveragePool": 7,
     "BatchNormalization": 14,
     "Dropout": 12,

@@ -333,7 +333,7 @@ class Translation:
         made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
         arrays: list[Sequence[np.ndarray]] = []
         is_known = all(t is None or t.is_known for t in node.inputs)
-        is_known = is_known and proto.op_type not in _RANDOM
+        is_known = is_known and proto.op_type not in (_RANDOM | _OF_SIZES)
 
         def fold() -> Sequence[np.ndarray]:
             if not arrays:
@@ -349,7 +349,6 @@ class Translation:
         if not is_known:
             return translated()
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
-        is_weight = is_weight and proto.op_type not in _OF_SIZES
         known_types = [t for t in node.types if t is not None and t.shape is not None]
         is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
         asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
@@ -647,7 +646,7 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
-_OF_SIZES = {"EyeLike", "Shape", "Size"}  # their results follow from no element
+_OF_SIZES = {"Shape", "Size"}  # they read no elements
 _FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
 _RANDOM = {
     "Bernoulli",
