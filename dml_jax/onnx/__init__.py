@@ -26,8 +26,8 @@ def load_onnx(
         model: a path, the bytes of a file, or an onnx.ModelProto. External data lies in its folder,
             also after symbolic links are followed.
         input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
-        free_dimensions: the sizes that stand for the names of free dimensions. Names that are terms of
-            others, as "past + new", follow.
+        free_dimensions: the sizes that stand for the names of free dimensions. They decide names
+            that are terms of these too: "past + new".
         fallback: whether a plain JAX function computes a node that DirectML has no operator for,
             or not for its types, where there is such a function. `network.report()` names them.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
