@@ -183,10 +183,16 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     (dispatchable,) = model.dispatchables.values()
     function = function_of(model)
     points = {point.name: point for point in function.bind_points()}
-    known = list(function.network.inputs)
+    network = function.network
+    known = [*network.inputs, *(n for n in network.defaults if n in points)]
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
+            if name in network.fixed:
+                rule = (
+                    f"keep its default, which decided something at load (--constant {name}:VALUE)"
+                )
+                raise DmlError([Fault("", "--input", rule, name)])
             if name not in known:
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
@@ -213,6 +219,11 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     return found
 
 
+def _type_of(function: "NetworkFunction", name: str) -> Any:
+    """Return the type of an input, with or without a default."""
+    return {**function.network.inputs, **function.network.defaults}[name]
+
+
 def _check_input(
     function: "NetworkFunction", point: "BindPoint", size: int, path: Path, values: "Values"
 ) -> None:
@@ -230,12 +241,12 @@ def _check_input(
     (tensor,), name = point.tensors, point.name
     wanted, got = tensor.data_type, values.data_type
     if values.shape is not None and got != wanted:
-        is_bool = function.network.inputs[name].dtype == bool and got == TensorDataType.INT8
+        is_bool = _type_of(function, name).dtype == bool and got == TensorDataType.INT8
         if not is_bool:
             text = f"'{path}' holds {got}, the network wants {wanted} "
             text += f"(np.save(f, a.astype('{tensor.dtype.name}')))"
             raise DmlError([Fault("", "", Sentence(text), "")])
-    shapes = (tensor.sizes, function.network.inputs[name].shape, (math.prod(tensor.sizes),))
+    shapes = (tensor.sizes, _type_of(function, name).shape, (math.prod(tensor.sizes),))
     if values.size == size and (values.shape is None or values.shape in shapes):
         return
     rule = f"hold {tensor.shown()}{_cure(function, point, size, values)}"
@@ -327,6 +338,12 @@ def _say_summary(network: "Network") -> None:
         f"{len(_nodes(network))} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
+    replaceable = [name for name in network.defaults if name not in network.fixed]
+    if replaceable:
+        click.echo(printable(f"Inputs with defaults (--input NAME=FILE): {', '.join(replaceable)}"))
+    if network.fixed:
+        fixed = ", ".join(network.fixed)
+        click.echo(printable(f"Inputs with fixed defaults (--constant NAME:VALUE): {fixed}"))
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 

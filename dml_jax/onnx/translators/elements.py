@@ -231,9 +231,9 @@ def _bit_cast(node: Node) -> Expression:
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)
-    mask = node.made(1)
-    ones = dml.fill_value_constant(node.shape() or (1,), mask.inner, 1, graph=node.builder)
-    return node.tensor(0), ones
+    kind, value = node.made(1).inner, int(node.version >= 12)  # before, as ONNX Runtime
+    mask = dml.fill_value_constant(node.shape() or (1,), kind, value, graph=node.builder)
+    return node.tensor(0), mask
 
 
 @translates("Dropout", since=12)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
@@ -30,9 +31,16 @@ def _refuse_inputs(node: Node, *indices: int) -> None:
             raise node.refusal(f"input {index}", "be left out", Unquoted("a tensor"))
 
 
+def _filter_value(node: Node, kind: TensorDataType) -> float:
+    """Return what hides a key; of the numbers of a type, the nearest one, as ONNX Runtime."""
+    hidden = node.attribute("mask_filter_value", _HIDDEN)
+    limits = np.finfo(kind.dtype)
+    return float(np.clip(hidden, float(limits.min), float(limits.max)))
+
+
 def _hidden(node: Node, is_seen: Expression, kind: Any) -> Expression:
     """Return 0 where a mask is set, and else what hides a key."""
-    hidden = node.attribute("mask_filter_value", _HIDDEN)
+    hidden = _filter_value(node, kind)
     zero = dml.fill_value_constant((1, 1, 1, 1), kind, 0.0, graph=node.builder)
     return dml.if_(is_seen, zero, hidden)
 
@@ -87,7 +95,7 @@ def _attend(
     size = parts["query"].sizes[2] // heads
     return dml.multihead_attention(
         node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        node.attribute("mask_filter_value", _HIDDEN),
+        _filter_value(node, parts["query"].desc.data_type),
         heads,
         heads,
         "NONE",
