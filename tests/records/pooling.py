@@ -220,17 +220,17 @@ def draw_columns(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
 
 RECORDS = {
     **{
-        name: Record(function, draw, smallest, unbroken=LENGTHS, smooth=smooth)
-        for name, function, smooth in [
-            ("AVERAGE_POOLING", average, True),
-            ("AVERAGE_POOLING1", average, True),
-            ("AVERAGE_POOLING_GRAD", average_grad, True),
-            ("LP_POOLING", lp, True),
-            ("LP_POOLING1", lp, True),
-            ("MAX_POOLING", max_pooling, False),
-            ("MAX_POOLING1", max_pooling, False),
-            ("MAX_POOLING2", max_pooling, False),
-            ("MAX_POOLING_GRAD", max_grad, False),
+        name: Record(function, draw, smallest, unbroken=LENGTHS)
+        for name, function in [
+            ("AVERAGE_POOLING", average),
+            ("AVERAGE_POOLING1", average),
+            ("AVERAGE_POOLING_GRAD", average_grad),
+            ("LP_POOLING", lp),
+            ("LP_POOLING1", lp),
+            ("MAX_POOLING", max_pooling),
+            ("MAX_POOLING1", max_pooling),
+            ("MAX_POOLING2", max_pooling),
+            ("MAX_POOLING_GRAD", max_grad),
         ]
     },
     "MAX_UNPOOLING": Record(
