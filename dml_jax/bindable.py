@@ -14,6 +14,7 @@ from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering.alone import alone, elementwise
+from dml_jax.lowering.meshes import laid_out_by_xla
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 
@@ -213,7 +214,7 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
 def _inside_a_program(function: Bindable, *arrays: Any) -> Any:
     with alone(False):
-        return _returned(function, function.compute(*arrays))
+        return _returned(function, _on_any_mesh(function, function.compute)(*arrays))
 
 
 def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
@@ -221,10 +222,14 @@ def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
         results = function.compute
         if function.by_element:
             results = functools.partial(elementwise, function.evaluate)
-        return _returned(function, results(*arrays))
+        return _returned(function, _on_any_mesh(function, results)(*arrays))
 
 
 _whole_program = jax.jit(_as_whole_program, static_argnums=0)
+
+
+def _on_any_mesh(function: Bindable, results: Callable[..., Any]) -> Callable[..., Any]:
+    return laid_out_by_xla(results, [tensor.sizes for tensor in function.outputs])
 
 
 def _returned(function: Bindable, results: Sequence[Any]) -> Any:

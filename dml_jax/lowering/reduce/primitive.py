@@ -31,7 +31,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.placed import (
     custom_partitioning_jaxpr,
-    has_explicit_axes,
     is_on_one_device,
     platform_of,
 )
@@ -144,7 +143,7 @@ def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
     x, platform = ctx.avals_in[0], platform_of(ctx)
     plain = functools.partial(kind.plain, axes=axes)
     is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
-    if platform is None or has_explicit_axes(x) or not are_known(x.shape) or is_small:
+    if platform is None or not are_known(x.shape) or is_small:
         return plain
     if is_on_one_device(ctx):
         return functools.partial(kind.on, platform, axes=axes)
