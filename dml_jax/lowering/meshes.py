@@ -51,15 +51,20 @@ def _spec(types: Sequence[Any], shape: Sequence[int]) -> PartitionSpec:
     return PartitionSpec(*spec)
 
 
-def varying_as(xs: Any, *others: Any) -> Any:
-    """Return the arrays of the tree `xs` as values that differ wherever one of `others` does.
+def alike(arrays: Any) -> Any:
+    """Return the arrays of a tree, each with the type that is manual over the axes of all of them.
 
-    The first state of a loop has to: its type is that of the last one.
+    Values of a loop, or of a derivative, have such types where they are computed of all `arrays`.
     """
-    axes = {name for other in jax.tree.leaves(others) for name in jax.typeof(other).vma}
+    axes = {name for x in jax.tree.leaves(arrays) for name in _varying(x)}
 
-    def varying(x: jax.Array) -> jax.Array:
-        missing = tuple(sorted(axes - set(jax.typeof(x).vma)))
+    def cast(x: jax.Array) -> jax.Array:
+        missing = tuple(sorted(axes - _varying(x)))
         return lax.pcast(x, missing, to="varying") if missing else x
 
-    return jax.tree.map(varying, xs)
+    return jax.tree.map(cast, arrays)
+
+
+def _varying(x: jax.Array) -> set[str]:
+    """Return the manual axes along which devices hold different values of `x`."""
+    return set(jax.typeof(x).manual_axis_type.varying)

@@ -148,6 +148,6 @@ def unfold(x: jax.Array, window: Window) -> jax.Array:
 
 def fold(x: jax.Array, window: Window, shape: Sequence[int]) -> jax.Array:
     """Return an array of `shape` with the columns that `unfold` makes added at their places."""
-    whole = jax.ShapeDtypeStruct(tuple(shape), x.dtype)
+    whole = lax.full_like(x, 0, shape=shape)
     (y,) = jax.linear_transpose(lambda y: unfold(y, window), whole)(x)
     return y
