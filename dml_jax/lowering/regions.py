@@ -161,9 +161,17 @@ def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) 
 
 
 def _sampled(
-    x: jax.Array, batch: jax.Array, places: Any, how: Aligning, by_channel: bool = False
+    x: jax.Array,
+    batch: jax.Array,
+    places: Any,
+    inside: jax.Array,
+    how: Aligning,
+    by_channel: bool = False,
 ) -> jax.Array:
-    """Return what `x` has at places between its elements; beyond an edge, what it has there."""
+    """Return what `x` has at places between its elements; beyond an edge, what it has there.
+
+    Of a place that is not `inside`, no element is read; NaN and infinity of weight 0 count as 0.
+    """
     taps = []
     for place, size in zip(places, x.shape[1:3], strict=True):
         end = np.float32(size - 1)
@@ -172,17 +180,22 @@ def _sampled(
         low = jnp.floor(fixed) if how.is_linear else nearest(fixed, jnp)
         taps.append((low, jnp.minimum(low + 1, end), place - low))
     (top, bottom, v), (left, right, w) = taps
-    at = functools.partial(_gathered, x, batch, by_channel=by_channel)
+
+    def at(row: jax.Array, column: jax.Array, has_weight: Any = True) -> jax.Array:
+        y = _gathered(x, batch, row, column, by_channel)
+        return jnp.where(inside & (has_weight | jnp.isfinite(y)), y, lax.full_like(y, 0))
+
     if not how.is_linear:
         return at(top, left)
-    upper = _mean(at(top, left), at(top, right), w)
-    return _mean(upper, _mean(at(bottom, left), at(bottom, right), w), v)
+    is_below, is_beside = v != 0, w != 0
+    upper = _mean(at(top, left), at(top, right, is_beside), w)
+    lower = _mean(at(bottom, left, is_below), at(bottom, right, is_below & is_beside), w)
+    return _mean(upper, lower, v)
 
 
 def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return `a * (1 - weight) + b * weight`; an infinite `b` of weight 0 is not read."""
-    seen = jnp.where((weight == 0) & ~jnp.isfinite(b), lax.full_like(b, 0), b)
-    return a * (1 - weight) + seen * weight
+    """Return `a * (1 - weight) + b * weight`."""
+    return a * (1 - weight) + b * weight
 
 
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
@@ -198,8 +211,7 @@ def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
 
 def _term(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, step: Any) -> jax.Array:
     """Return the samples of one step, 0 where they lie outside."""
-    places, inside = _Grid(how, x, rois).at(step)
-    return jnp.where(inside, _sampled(x, batch, places, how), np.float32(0))
+    return _sampled(x, batch, *_Grid(how, x, rois).at(step), how)
 
 
 def _sums_gradient(
@@ -264,12 +276,12 @@ def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> j
 
     def candidates(step: Any) -> Any:
         places, inside = grid.at(step)
-        return _sampled(fixed, batch, places, how), inside
+        return _sampled(fixed, batch, places, inside, how), inside
 
     shape = (rois.shape[0], *how.sizes, x.shape[3])
     step = _largest(grid.steps, candidates, fixed, shape)
     places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
-    value = _sampled(x, batch, jnp.broadcast_arrays(*places), how, by_channel=True)
+    value = _sampled(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
     return jnp.where(step < 0, np.float32(how.outside), value)
 
 
