@@ -8,6 +8,8 @@ GPU stand beside it where XLA's own program of the plain form is slow. These mod
 - `alone.py`: where one operator is the whole program.
 - `jax.lax.platform_dependent`, for convolutions: by platform, on any number of devices.
 
+In all of them explicit axes of a mesh are automatic (`meshes.py`).
+
 `bindable.py` starts a program: `_inside_a_program` traces a call within a program of the user,
 `_whole_program` compiles an operator by itself. docs/performance.md has the table.
 """

@@ -4,8 +4,7 @@
 - Where XLA partitions it over several devices: `Kind.each`, which is the same form on each
   device's part and then collectives of the reduced size, by which the devices agree.
 - Else `Kind.plain`, which XLA partitions well: in an export, in a shard_map over some axes only, on
-  meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning), and where nothing
-  is reduced.
+  a TPU (whose compiler has no custom_partitioning), and where nothing is reduced.
 
 The forms by platform reshape and slice along the axes, which XLA partitions by moving data; so the
 choice cannot be left to it.
