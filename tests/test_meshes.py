@@ -36,8 +36,8 @@ Case = tuple[int, int]  # an input, and an axis of it
 class _Fours(np.random.Generator):
     """Random numbers of which a small size is often the number of devices."""
 
-    def integers(self, low: Any, high: Any = None, size: Any = None, *rest: Any) -> Any:  # pyright: ignore
-        drawn = super().integers(low, high, size, *rest)
+    def integers(self, low: Any, high: Any = None, size: Any = None, **rest: Any) -> Any:  # pyright: ignore
+        drawn = super().integers(low, high, size, **rest)
         if low not in (1, 2) or high is None or high > 8:
             return drawn
         drawn = np.where(self.random(size) < 0.5, DEVICES, drawn)
