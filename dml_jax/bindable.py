@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
+from dml_jax.lowering.meshes import laid_out_by_xla
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
@@ -233,5 +234,6 @@ def _programs(kind: type[Bindable]) -> Callable[..., Any]:
 
 
 def _computed(function: Bindable, *arrays: Any) -> Any:
-    results = function.compute(*arrays)
+    sizes = [tensor.sizes for tensor in function.outputs]
+    results = laid_out_by_xla(function.compute, sizes)(*arrays)
     return tuple(results) if function.returns_tuple else results[0]

@@ -7,5 +7,7 @@ GPU stand beside it where XLA's own program of the plain form is slow. These mod
 - `placed.py`, for other functions: by platform, in programs of one device.
 - `jax.lax.platform_dependent`, for convolutions: by platform, on any number of devices.
 
+In all of them explicit axes of a mesh are automatic (`meshes.py`).
+
 An operator has one program: by itself, in a graph, and in a program of the user.
 """

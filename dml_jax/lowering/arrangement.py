@@ -1,6 +1,6 @@
 """Elements moved, not changed: split, join, tile, depth to space and back.
 
-Reshapes split or merge one axis at a time: on meshes with explicit axes JAX takes no others.
+Reshapes split or merge one axis at a time.
 """
 
 import functools

@@ -4,8 +4,8 @@ float16 accumulates in float32 and is rounded once, at the end; integers wrap mo
 
 A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
 is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
-On one CPU or GPU the program has `on`. Exports, explicit meshes and reductions over nothing have
-`plain`; for these and for several devices `_form` in `reduce/primitive.py` chooses.
+On one CPU or GPU the program has `on`. Exports and reductions over nothing have `plain`; for these
+and for several devices `_form` in `reduce/primitive.py` chooses.
 """
 
 import functools

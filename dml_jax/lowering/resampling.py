@@ -130,7 +130,7 @@ def gradient(dy: jax.Array, taps: Sequence[Taps], sizes: Sequence[int]) -> jax.A
     if len(whole) == len(turned):
         return blended(dy, whole)
     dy = wide(dy)
-    x = jax.ShapeDtypeStruct(tuple(sizes), dy.dtype)
+    x = lax.full_like(dy, 0, shape=sizes)
     (dx,) = jax.linear_transpose(lambda x: blended(x, taps), x)(dy)
     return lax.convert_element_type(dx, dy.dtype)
 
