@@ -115,7 +115,7 @@ class Support:
         group: Enumeration | None,
         level: FeatureLevel | None = None,
     ) -> list[Fault]:
-        """Why these tensors are refused at a level (None: at the highest); nothing if they are not.
+        """Yield why a level (None: the highest) refuses these tensors; nothing if it accepts them.
 
         A level supports what its own row and those of lower levels do. Where all of them refuse,
         the nearest is reported: the one with the fewest faults, the newest among equals.

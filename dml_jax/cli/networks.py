@@ -19,6 +19,7 @@ from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import FunctionNode, Graph
+from dml_jax.graph.parts import ArrayType
 from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
 
 
 def _size(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdigit():
         raise ValueError
     return int(text)
 
@@ -79,13 +80,13 @@ _OPTIONS = (
     (
         ("-f", "--onnx_free_dim_name_override", "names"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
     ),
     (
         ("-F", "--onnx_free_dim_denotation_override", "denotations"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
     ),
     (
@@ -169,13 +170,23 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.nda
     from dml_jax.dispatch.resources import UNKNOWN, values_of_file
 
     points = {point.name: point for point in network.bind_points() if not point.output}
+    known = {**network.inputs, **network.defaults}
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
-            if name not in points:
-                listed = f" ({', '.join(points)})"
-                rule = f"name an input{nearest(name, points) or listed}"
+            if name in network.fixed:
+                rule = (
+                    f"keep its default, which decided something at load (--constant {name}:VALUE)"
+                )
                 raise DmlError([Fault("", "--input", rule, name)])
+            if name not in known:
+                listed = f" ({', '.join(known)})"
+                rule = f"name an input{nearest(name, known) or listed}"
+                raise DmlError([Fault("", "--input", rule, name)])
+            if name in network.without_memory:
+                shape = list(known[name].shape or ())
+                rule = "name an input with elements (this one needs no file)"
+                raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
             (tensor,) = points[name].tensors
             picture = None
             if len(tensor.sizes) >= 3:
@@ -305,6 +316,12 @@ def _say_summary(network: "Network") -> None:
         f"{network.node_count} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
+    replaceable = [name for name in network.defaults if name not in network.fixed]
+    if replaceable:
+        click.echo(printable(f"Inputs with defaults (--input NAME=FILE): {', '.join(replaceable)}"))
+    if network.fixed:
+        fixed = ", ".join(network.fixed)
+        click.echo(printable(f"Inputs with fixed defaults (--constant NAME:VALUE): {fixed}"))
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 
@@ -339,11 +356,11 @@ def _most_between(graph: Graph) -> int:
 
 def flops(network: "Network") -> int:
     """Return the floating-point operations of a call, as XLA counts them."""
-    import jax
+    from dml_jax.bench.arithmetic import operations
 
-    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, _, t in network.tensors(output=False)]
-    cost = jax.jit(network.compute).lower(*arrays, *network.constants).cost_analysis()
-    return int((cost or {}).get("flops", 0))
+    inputs = [tensor for _, _, tensor in network.tensors(output=False)]
+    held = [ArrayType(array.dtype, array.shape) for array in network.constants]
+    return int(operations(network.compute, [*inputs, *held]))
 
 
 def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
@@ -403,6 +420,7 @@ def run_network(
     import jax
 
     start = time.perf_counter()
+    network = network.taking([n for n in network.defaults if n in files and n not in network.fixed])
     program = compiled_network(network, name, device)
     arrays = inputs_of(network, files).values()
     placed = [jax.device_put(array, device) for array in arrays]
@@ -417,10 +435,12 @@ def run_network(
     samples = timing.measured(name, dispatch, lambda: jax.block_until_ready(results), track)
     for line in timing.report(name, samples):
         say(line)
-    kinds = network.output_types.items()
+    rest = iter(results)
     outputs = {
-        name: np.asarray(array).reshape(kind.shape)
-        for (name, kind), array in zip(kinds, results, strict=True)
+        name: np.zeros(kind.shape or (), kind.array_dtype)
+        if kind.is_empty
+        else np.asarray(next(rest)).reshape(kind.shape)
+        for name, kind in network.output_types.items()
     }
     dispatches = [
         {"name": name, "samples_ms": samples, "median_ms": statistics.median_high(samples)}

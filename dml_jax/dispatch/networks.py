@@ -4,10 +4,11 @@ import functools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dml_jax.bindable import Bindable
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence
 from dml_jax.onnx.options import NetworkOptions
@@ -51,8 +52,7 @@ class NetworkFile:
 
     def load(self, shapes: Shapes) -> "Network":
         """Return the network, of `shapes` as in `at`. Raises `DmlError`."""
-        from dml_jax.onnx import load_network
-        from dml_jax.onnx.model import free_names, free_sizes
+        from dml_jax.onnx import free_names, free_sizes, load_network
 
         options = self.given.known_to(self.path).over(self.own)
         shapes = {**shapes, **options.shapes}
@@ -80,6 +80,11 @@ class NetworkFile:
             raise DmlError(faults)
         _ = network.bind_points()  # raises where memory holds no such tensors
         return network
+
+
+def as_network(function: Bindable) -> "Network | None":
+    """Return a function as a network; None where it is another one. The package onnx may lack."""
+    return cast("Network", function) if function.c_name == "ONNX" else None
 
 
 UNSET = "free dimensions"

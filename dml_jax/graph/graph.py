@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
@@ -71,8 +73,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     Source: DML_GRAPH_DESC.
     """
-
-    is_one = False
 
     input_count: UInt
     output_count: UInt
@@ -247,7 +247,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             constants: stand for the large constants of the graph, if any are given.
         """
         values = dict(known)
-        given = dict(zip(self._large, constants or self.constants, strict=True))
+        given = dict(zip(self._large, constants or map(_literal, self.constants), strict=True))
         read: list[list[int]] = [[] for _ in self.nodes]
         for index, _, sources in self.plan:
             read[index] = [source[0] for source in sources if source not in known]
@@ -320,3 +320,15 @@ def _within(folder: Path, node: Any) -> Any:
     if not isinstance(array, dict) or not isinstance(array.get("SourcePath"), str):
         return node
     return {**node, "Array": {**array, "SourcePath": str(folder / array["SourcePath"])}}
+
+
+def _literal(array: np.ndarray) -> jax.Array:
+    """Return a constant of a program; XLA computes nothing from a large one while it compiles.
+
+    It would do so element by element, so that the time to compile would grow with the constant.
+    """
+    literal = jnp.asarray(array)
+    return lax.optimization_barrier(literal) if array.size > _FOLDED_MAX else literal
+
+
+_FOLDED_MAX = 1 << 12  # elements

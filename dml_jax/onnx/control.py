@@ -5,7 +5,8 @@ Such a node is a function in the graph; the graphs within it are graphs of Direc
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,11 +18,11 @@ from jax import lax
 from dml_jax import functional as dml
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
-from dml_jax.onnx.arrays import computed
+from dml_jax.onnx.arrays import Function, computed
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
 from dml_jax.onnx.order import read_by_graph
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.views import reshaped
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
 _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
+_COUNT, _COUNT_BOUNDS = Type(_INT64, ()), (0, 2**31 - 1)
 _BRANCHES = ("then_branch", "else_branch")
 
 
@@ -50,12 +52,14 @@ class _Body:
         names: the name of each input of the node's graph.
         captured: tensors of the graph around it, by their names among the graph's inputs.
         results: the outputs.
+        counts: how many elements each padded output has, in their order.
     """
 
     graph: Graph
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
+    counts: list[Tensor]
 
     @property
     def types(self) -> list[Type]:
@@ -65,17 +69,18 @@ class _Body:
     def compute(
         self, graph: Graph, captured: Iterable[Any], inputs: Iterable[Any]
     ) -> list[jax.Array]:
-        """Return the outputs, in ONNX's types.
+        """Return the outputs in ONNX's types, then the counts.
 
         Args:
             graph: the graph, or what became of it.
             captured: the arrays of `captured`.
-            inputs: the arrays of the inputs.
+            inputs: the arrays of the inputs, then the counts of those that are padded.
         """
         values = dict(zip(self.names, inputs, strict=True))
         values |= zip(self.captured, captured, strict=True)
-        results = computed(graph, values, self.types)
-        return [x.astype(t.array_dtype) for x, t in zip(results, self.types, strict=True)]
+        kinds = [*self.types, *(tensor.type for tensor in self.counts)]
+        results = computed(graph, values, kinds)
+        return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
 def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
@@ -92,6 +97,7 @@ def _body(
     scope: Scope,
     opsets: Opsets,
     inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
+    paddings: Sequence[Padding | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
@@ -102,6 +108,7 @@ def _body(
         scope: the tensors of the graph around it.
         opsets: the version of each domain.
         inputs: the type of each input, with its bounds where they are known, or its elements.
+        paddings: how the last inputs are padded, None for one that is not.
 
     Raises `DmlError` where something of it cannot be had.
     """
@@ -116,6 +123,17 @@ def _body(
             tensors[value.name] = inner.input(value.name, given)
         else:
             tensors[value.name] = inner.input(value.name, *given)
+    names = [*tensors]
+    last = graph.input[len(inputs) - len(paddings) :]
+    for value, padding in zip(last, paddings, strict=True):
+        state = tensors[value.name]
+        if padding is not None and state is not None:
+            name_of_count = f"{value.name}.count"
+            while name_of_count in names:
+                name_of_count += "'"
+            count = inner.input(name_of_count, _COUNT, _COUNT_BOUNDS)
+            state.padding = replace(padding, count=count)
+            names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
     for read in dict.fromkeys(read_by_graph(graph)):
         if read in scope and read not in own:
@@ -130,13 +148,66 @@ def _body(
     if missing:
         raise _refusal(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
+    counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
     try:
-        made = inner.build([(tensor.name, tensor) for tensor in made_of])
+        made = inner.build([(tensor.name, tensor) for tensor in (*made_of, *counts)])
     except DmlError as error:
         raise error.within(name) from None
     read_names = set(made.input_names or ())
     captured = {n: t for n, t in inner.around.items() if n in read_names}
-    return _Body(made, [value.name for value in graph.input], captured, made_of)
+    return _Body(made, names, captured, made_of, counts)
+
+
+def _expect_padding(
+    field: str, tensors: Sequence[Tensor], wanted: Sequence[Padding | None], cure: str
+) -> None:
+    """Expect that outputs of a graph are padded as `wanted` says, None for one that is not.
+
+    Raises `DmlError`, which ends with the cure.
+    """
+    for tensor, other in zip(tensors, wanted, strict=True):
+        own = tensor.padding
+        if (own and own.axis) == (other and other.axis):
+            continue
+        known = own or other
+        assert known is not None
+        rule = f"give '{tensor.name}' with a size that is known at load: {known.origin} decides "
+        rule += f"that of dimension {known.axis} while the network runs ({cure})"
+        raise _refusal(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
+
+
+def _with_counts(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    kinds: Sequence[Type],
+    paddings: Sequence[Padding | None],
+    run: Function,
+    graphs: Sequence[Graph],
+) -> Results:
+    """Return the outputs of a function, which gives arrays of `kinds`, then counts of padded ones.
+
+    Args:
+        translation: of the graph around the node.
+        proto: the node.
+        inputs: what the function takes.
+        kinds: the type of each output.
+        paddings: how the first outputs are padded, None for one that is not.
+        run: the function.
+        graphs: the graphs that it runs.
+    """
+    names = [*proto.output, *[""] * (len(kinds) - len(proto.output))]
+    places = [k for k, padding in enumerate(paddings) if padding is not None]
+    counted = [f"{names[k]}.count" if names[k] else "" for k in places]
+    everything = [*kinds, *[_COUNT] * len(places)]
+    counted = [*names[: len(kinds)], *counted]
+    made = translation.function(proto, _REASON, inputs, everything, run, graphs, counted)
+    for k, count in zip(places, made[len(kinds) :], strict=True):
+        tensor, padding = made[k], paddings[k]
+        if tensor is not None and padding is not None and count is not None:
+            tensor.padding = replace(padding, count=count)
+    extra = [None] * (len(proto.output) - len(kinds))
+    return [*made[: len(kinds)], *extra][: len(proto.output)]
 
 
 def _single(tensor: Tensor | None) -> Any:
@@ -172,6 +243,9 @@ def branch(
         shown = [[_shown(t) for t in body.types] for body in bodies]
         error = _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
         raise DmlError([*error.faults, *_cure(translation, condition)])
+    paddings = [tensor.padding for tensor in bodies[0].results]
+    cure = "both branches have to give it padded in one dimension, or cond to be known at load"
+    _expect_padding("else_branch", bodies[1].results, paddings, cure)
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
@@ -182,7 +256,7 @@ def branch(
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
-    return translation.function(proto, _REASON, [condition, *tensors], kinds, run, graphs)
+    return _with_counts(translation, proto, [condition, *tensors], kinds, paddings, run, graphs)
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -308,12 +382,18 @@ def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | No
     kind = Type(first.type.element, (len(turns), *first.shape))
     if any(tensor.type != first.type for tensor in turns):
         return None
+    paddings = [tensor.padding for tensor in turns]
+    if any((p and (p.axis, p.count)) != (q and (q.axis, q.count)) for p, q in pairwise(paddings)):
+        return None
     if all(tensor.is_known and not tensor.is_weight for tensor in turns):
         array = np.stack([tensor.array for tensor in turns])
         return translation.constant(first.name, array, first.type.element)
     rows = [reshaped(tensor.expression, (1, *first.shape)) for tensor in turns]
     x = dml.join(rows, 0) if len(rows) > 1 else rows[0]
-    return Tensor(first.name, kind, lambda: x)
+    stack = Tensor(first.name, kind, lambda: x)
+    if first.padding is not None:
+        stack.padding = replace(first.padding, axis=first.padding.axis + 1)
+    return stack
 
 
 def _looped(
@@ -333,7 +413,8 @@ def _looped(
     turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
     kinds = [tensor.type for tensor in carried]
     given: list[Any] = [turn, np.array(True), *kinds]
-    body = _body(translation, proto, "body", scope, opsets, given)
+    paddings = [tensor.padding for tensor in carried]
+    body = _body(translation, proto, "body", scope, opsets, given, paddings)
     going = _single(body.results[0])
     if body.types[0].name != "BOOL":
         raise _refusal("body", "give whether to go on as BOOL", _shown(body.types[0]))
@@ -344,6 +425,10 @@ def _looped(
         rule += "known at load: then sizes may change)"
         raise _refusal("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
+    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
+    wanted = [None, *paddings, *[None] * len(scanned)]
+    _expect_padding("body", body.results, wanted, cure)
+    counts = [padding.count for padding in paddings if padding is not None]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
@@ -352,11 +437,14 @@ def _looped(
         rule = "be known at load, since the outputs of all turns are joined"
         raise _refusal(field, rule, Unquoted("a computed tensor"))
     count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
-    tensors = [*carried, *body.captured.values()]
-    dtypes = [kind.array_dtype for kind in kinds]
+    tensors = [*carried, *counts, *body.captured.values()]
+    dtypes = [kind.array_dtype for kind in (*kinds, *[_COUNT] * len(counts))]
+    ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
 
-    def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> list[jax.Array]:
-        return body.compute(graph, captured, (index, True, *state))
+    def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> tuple[Any, Any, Any]:
+        """Return whether to go on, the state with its counts, and the scanned outputs."""
+        made = body.compute(graph, captured, (index, True, *state))
+        return made[0], (*made[1 : ends[0]], *made[ends[1] :]), made[ends[0] : ends[1]]
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
 
@@ -364,15 +452,14 @@ def _looped(
         (graph,) = graphs
         begins, limit, *rest = arrays
         state = tuple(x.astype(t) for x, t in zip(rest, dtypes, strict=False))
-        captured = rest[len(kinds) :]
+        captured = rest[len(dtypes) :]
         if count is not None:
 
             def turn(state: Any, index: Any) -> tuple[Any, Any]:
-                made = next_of(graph, captured, index, state)
-                return tuple(made[1 : 1 + len(state)]), made[1 + len(state) :]
+                return next_of(graph, captured, index, state)[1:]
 
             state, stacks = lax.scan(turn, state, jnp.arange(count, dtype=number), count)
-            return *state, *stacks
+            return *state[: len(kinds)], *stacks, *state[len(kinds) :]
 
         def proceeds(carry: Any) -> Any:
             index, goes, _ = carry
@@ -380,8 +467,8 @@ def _looped(
 
         def advance(carry: Any) -> Any:
             index, _, state = carry
-            made = next_of(graph, captured, index, state)
-            return index + number.type(1), made[0].reshape(()), tuple(made[1:])
+            goes, state, _ = next_of(graph, captured, index, state)
+            return index + number.type(1), goes.reshape(()), state
 
         begins = jnp.array(True) if begins is None else begins.reshape(())
         start = number.type(0), begins, state
@@ -390,7 +477,7 @@ def _looped(
     limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return translation.function(proto, _REASON, inputs, kinds_out, run, [body.graph])
+    return _with_counts(translation, proto, inputs, kinds_out, paddings, run, [body.graph])
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -426,6 +513,12 @@ def scan(
     axes = attributes.get("scan_input_axes") or [0] * count
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
+    for tensor in tensors:
+        if tensor.padding is not None:
+            rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
+            rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
+            rule += "the padding"
+            raise _refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     if len(lengths) > 1:
         raise _refusal("the inputs", "have one length along their axes", sorted(lengths))
@@ -437,6 +530,8 @@ def scan(
     if after != kinds[: len(states)]:
         k = next(k for k, kind in enumerate(after) if kind != kinds[k])
         raise _refusal("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+    cure = "end the network before the Scan"
+    _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]
     ways_in = attributes.get("directions" if is_batched else "scan_input_directions")
     ways_in = ways_in or [0] * count

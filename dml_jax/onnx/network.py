@@ -1,12 +1,13 @@
 """Networks: what `load_onnx` returns."""
 
 import collections
+import copy
 import functools
 import importlib
 import operator
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ from dml_jax.tensor import X64_RULE, TensorDesc, shown_array
 
 Arrays = Mapping[str, Any]
 
+_SHOWN = 8  # names in a line of a report
 FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
 
 
@@ -44,7 +46,11 @@ class Network(Bindable):
     Attributes:
         inputs: the type of each input, by name.
         outputs: the names of the outputs.
-        weights: the floating and quantized weights, by name. They are arguments of the program.
+        defaults: the type of each input that has a default, by name. A call may replace defaults by
+            name: `network(x, w=...)`.
+        fixed: the defaults that decided something at load, which a call cannot replace.
+        weights: the floating and quantized weights, and defaults of inputs, by name. They are
+            arguments of the program.
         graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
@@ -52,7 +58,6 @@ class Network(Bindable):
     """
 
     c_name = "ONNX"
-    is_one: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -61,19 +66,40 @@ class Network(Bindable):
         translation: Translation,
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
+        defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
     ):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self.free = free
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
         self._results = {name: tensor.type for name, tensor in outputs.items()}
+        every = {**self.inputs, **self._results}
+        self.without_memory = {name for name, kind in every.items() if kind.is_empty}
         self.graph = translation.build([*outputs.items()])
         self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
+        self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
         self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
+        self._taking: dict[frozenset[str], Network] = {}
+
+    def taking(self, names: Collection[str]) -> "Network":
+        """Return the network that takes some of its `defaults` as inputs too, after the others."""
+        if not names:
+            return self
+        key = frozenset(names)
+        if key not in self._taking:
+            other, found = copy.copy(self), vars(self).items()
+            kept = {n: v for n, v in found if not _is_cached(n)}
+            other.__dict__ = kept | {"_prepared": None, "_taking": {}}
+            other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
+            other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
+            self._taking[key] = other
+        self._taking[key].weights = {n: w for n, w in self.weights.items() if n not in key}
+        return self._taking[key]
 
     @property
     def padded(self) -> dict[str, int]:
@@ -140,7 +166,7 @@ class Network(Bindable):
                 yield point.name, point.name, point.tensors[0]
 
     def bind_points(self) -> Iterator[BindPoint]:
-        """Yield the inputs and the outputs.
+        """Yield the inputs and the outputs that have elements.
 
         Raises `DmlError` if one of them has a type that no memory holds.
         """
@@ -154,6 +180,8 @@ class Network(Bindable):
         ]
         points, faults = list[BindPoint](), list[Fault]()
         for is_output, name, word, kind in kinds:
+            if kind.is_empty:
+                continue
             try:
                 if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
                     raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
@@ -185,10 +213,10 @@ class Network(Bindable):
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return the outputs in their order, of the inputs and of `constants`, in their tensors."""
-        count = len(self.inputs)
-        values = dict(zip(self.inputs, arrays[:count], strict=True))
+        names = [name for name, _, _ in self.tensors(output=False)]
+        count, tensors = len(names), self.tensors(output=True)
+        values = dict(zip(names, arrays[:count], strict=True))
         results = self._of_prepared(arrays[count:] or self.constants, values)
-        tensors = self.tensors(output=True)
         return [inner(results[name], tensor) for (name, _, tensor) in tensors]
 
     @property
@@ -270,6 +298,14 @@ class Network(Bindable):
         lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        replaceable = [name for name in self.defaults if name not in self.fixed]
+        for names, what in (
+            (replaceable, "replaced by name at a call"),
+            ([*self.fixed], "replaced at load alone, by constants (--constant)"),
+        ):
+            if names:
+                shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
+                lines.append(f"{len(names)} inputs have defaults that are {what}: {shown}")
         for name, axis in self._padded.items():
             size = (self._results[name].shape or ())[axis]
             lines.append(
@@ -297,7 +333,7 @@ class Network(Bindable):
 
         Args:
             weights: the weights by name, as `weights` has them.
-            inputs: the inputs by name.
+            inputs: the inputs by name, and those of `defaults` that have another value.
 
         Raises `DmlError` where a shape or a type is another.
         """
@@ -318,50 +354,88 @@ class Network(Bindable):
     def _program(self) -> Any:
         return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
 
-    def __call__(self, *arrays: Any) -> dict[str, jax.Array]:
+    def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
+
+        `named` has inputs too: those of `defaults` that get another value, say.
 
         Raises `DmlError` where a shape or a type is another, or an INT64 input does not fit INT32
         while 64-bit types are off in JAX.
         """
-        inputs = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], Mapping) else None
-        if inputs is None:
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            inputs = {**arrays[0], **named}
+        else:
+            names = [name for name in self.inputs if name not in named]
             expect = Expect("")
-            rule = f"be {len(self.inputs)} ({', '.join(self.inputs)})"
-            expect(len(arrays) == len(self.inputs), "the number of arrays", rule, len(arrays))
+            rule = f"be {len(names)} ({', '.join(names)})"
+            expect(len(arrays) == len(names), "the number of arrays", rule, len(arrays))
             expect.check()
-            inputs = dict(zip(self.inputs, arrays, strict=True))
-        results = self._program(self.constants, {n: _checked(n, x) for n, x in inputs.items()})
+            inputs = {**dict(zip(names, arrays, strict=True)), **named}
+        for name in self.fixed.keys() & inputs.keys():  # an array that changes nothing is no fault
+            if np.array_equal(inputs[name], self.fixed[name]):
+                del inputs[name]
+        network = self.taking(self._replaced(inputs))
+        checked = {n: _checked(n, x) for n, x in inputs.items()}
+        results = network._program(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
         kinds = {name: _type_of(array) for name, array in self.weights.items()}
+        names = self._replaced(inputs) if isinstance(inputs, Mapping) else ()
+        replaced = {name: kinds.pop(name) for name in names if name in kinds}
         expect = Expect("")
-        values = _fitting(expect, "input", inputs, self.inputs)
-        values |= _fitting(expect, "weight", weights, kinds)
+        values = _fitting(expect, "input", inputs, self.inputs, self.defaults)
+        held = _fitting(expect, "weight", weights, kinds, replaced)
         expect.check()
-        return values
+        return {**held, **values}
+
+    def _replaced(self, inputs: Arrays) -> list[str]:
+        """Return the defaults among inputs. Raises `DmlError` where one is fixed."""
+        expect = Expect("")
+        for name in self.fixed.keys() & inputs.keys():
+            rule = "keep its default, which decided something at load (load_onnx(..., constants="
+            rule += f"{{'{name}': ...}}) or --constant {name}:VALUE loads another one)"
+            expect(False, f"the input '{name}'", rule, shown_array(inputs[name]))
+        expect.check()
+        return [name for name in self.defaults if name in inputs]
 
     def _checked_inputs(self, inputs: Arrays) -> dict[str, Any]:
         """Return the inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
-        values = _fitting(expect, "input", inputs, self.inputs)
+        values = _fitting(expect, "input", inputs, self.inputs, self.defaults)
         expect.check()
         return values
 
 
-def _fitting(expect: Expect, word: str, given: Any, wanted: Mapping[str, Type]) -> dict[str, Any]:
-    """Return the arrays that are inputs or weights (`word`) of the types `wanted`, by name."""
+def _fitting(
+    expect: Expect,
+    word: str,
+    given: Any,
+    wanted: Mapping[str, Type],
+    optional: Mapping[str, Type],
+) -> dict[str, Any]:
+    """Return the arrays that are inputs or weights (`word`), by name.
+
+    Args:
+        expect: takes what does not fit.
+        word: what they are.
+        given: the arrays.
+        wanted: the types of those that have to be given.
+        optional: the types of those that may be left out.
+    """
+    known = {**wanted, **optional}
     first = next(iter(wanted), "name")
     rule = f"be a dict, {{{first!r}: array}}"
     if not expect(isinstance(given, Mapping), f"{word}s", rule, shown_array(given)):
         return {}
     for name in given:
-        rule = f"name {'an' if word == 'input' else 'a'} {word}{nearest(name, wanted)}"
-        expect(name in wanted, f"{word}s", rule, name)
+        rule = f"name {'an' if word == 'input' else 'a'} {word}{nearest(name, known)}"
+        expect(name in known, f"{word}s", rule, name)
     values = {}
-    for name, kind in wanted.items():
+    for name, kind in known.items():
+        if name in optional and name not in given:
+            continue
         where = f"the {word} '{name}'"
         if not expect(name in given, where, "be given", Unquoted("nothing")):
             continue
@@ -372,6 +446,11 @@ def _fitting(expect: Expect, word: str, given: Any, wanted: Mapping[str, Type]) 
         if expect(fits, where, rule, shown_array(array)):
             values[name] = array
     return values
+
+
+def _is_cached(name: str) -> bool:
+    """Return whether an attribute of a network is a property that is computed once."""
+    return isinstance(getattr(Network, name, None), functools.cached_property)
 
 
 def _type_of(array: Any) -> Type:
@@ -420,11 +499,17 @@ def load(model: Any, options: NetworkOptions) -> Network:
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
     scope: Scope = {}
+    defaults: dict[str, tuple[Type, np.ndarray]] = {}
+    translation.fixed |= {*read.defaults} - {*read.replaceable}
     names = [output.name for output in graph.output]
     for tensor in graph.initializer:
         try:
             array = read.array(tensor)
-            scope[tensor.name] = translation.weight(tensor.name, array, tensor.data_type)
+            is_replaceable = tensor.name in read.replaceable
+            made = translation.weight(tensor.name, array, tensor.data_type, is_replaceable)
+            scope[tensor.name] = made
+            if tensor.name in read.defaults:
+                defaults[tensor.name] = made.type, array
         except DmlError as error:
             translation.faults += error.faults
             scope[tensor.name] = None
@@ -455,4 +540,4 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free)
+    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)

@@ -18,8 +18,10 @@ _BY_ELEMENT = {
     *BINARY,
     *CHAINED,
     *("Abs", "Cast", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Identity", "IsInf"),
-    *("LeakyRelu", "Mean", "Mod", "Pow", "Relu", "Selu", "Sigmoid", "Softplus", "Tanh", "Where"),
+    *("LeakyRelu", "Mean", "Mod", "Pow", "Relu", "Selu", "Sigmoid", "Sign", "Softplus", "Tanh"),
+    "Where",
 }
+_OF_SIZES = {"Shape", "Size"}  # they read the count
 _VIEWS = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 
 
@@ -37,7 +39,7 @@ def passed(node: Node) -> Padding | None:
     Raises `DmlError` where the outputs would depend on the padding.
     """
     places = [_Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
-    if not places:
+    if not places or node.op_type in _OF_SIZES:
         return None
     first = places[0].padding
     axis = None

@@ -163,6 +163,13 @@ class TensorList:
     tensors: "list[Tensor]"
 
 
+class EmptyOptional(TensorList):
+    """An optional that holds nothing, unlike one that holds a sequence without tensors."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+
 Scope = MutableMapping[str, Any]
 """The tensors and sequences of a graph by name; None for one that cannot be had."""
 

@@ -5,9 +5,11 @@ implementation.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -16,9 +18,19 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder
-from dml_jax.onnx.arrays import Function, edge_of, on_edges
+from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
 from dml_jax.onnx.control import CONTROLS
-from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
+from dml_jax.onnx.functions import (
+    FunctionKey,
+    Opsets,
+    body_of,
+    domain_of,
+    fill,
+    folded,
+    is_misread,
+    key_of,
+    without,
+)
 from dml_jax.onnx.integers import Bounds, checked
 from dml_jax.onnx.nodes import (
     Node,
@@ -27,13 +39,15 @@ from dml_jax.onnx.nodes import (
     label_of,
     translator_of,
 )
+from dml_jax.onnx.older import renewed
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
-from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
+from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_of, plain_types
+from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
+    EmptyOptional,
     Padded,
     Padding,
     Scope,
@@ -54,7 +68,7 @@ class Translation:
 
     Args:
         opsets: the version of each domain that the model imports.
-        functions: the functions that the model defines, by domain and name.
+        functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
         fallback: whether plain functions compute what DirectML has no operator for.
         outer: the translation of the graph around this one.
@@ -66,12 +80,13 @@ class Translation:
         around: the tensors of the graph around this one that it reads, by their names here.
         curable: the nodes among the faults that a plain function could compute.
         asked: the names of the model's inputs.
+        fixed: the initializers of `replaceable` inputs whose elements something was decided by.
     """
 
     def __init__(
         self,
         opsets: Opsets,
-        functions: Mapping[tuple[str, str], onnx.FunctionProto],
+        functions: Mapping[FunctionKey, onnx.FunctionProto],
         ir: int,
         fallback: bool = False,
         outer: "Translation | None" = None,
@@ -81,11 +96,12 @@ class Translation:
         self.around: dict[str, Tensor] = {}
         self.curable: list[str] = []
         self.asked: set[str] = set()
+        self.fixed: set[str] = set()
         self.fallback = fallback
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._taken: set[str] = set()
-        self._made: dict[str, Tensor] = {}  # weights
+        self._made: dict[tuple[str, bool], Tensor] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def inner(self) -> "Translation":
@@ -116,39 +132,68 @@ class Translation:
         desc: Any = edge_of(kind, flags)
         return self.builder.input_tensor(name, desc)
 
-    def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
-        """Return an initializer: floating and quantized ones are arguments of the program."""
+    def weight(
+        self, name: str, array: np.ndarray, element: int, is_replaceable: bool = False
+    ) -> Tensor:
+        """Return an initializer: floating and quantized ones are arguments of the program.
+
+        Those that a call may replace are arguments too. `fixed` has those whose elements are read.
+        """
         kind = Type(element, array.shape)
-        if kind.is_empty or not (kind.is_floating or kind.is_quantized):
+        is_argument = kind.is_floating or kind.is_quantized or (is_replaceable and kind.has_inner)
+        if kind.is_empty or not is_argument:
+            self.fixed |= {name} if is_replaceable else set()
             return self.constant(name, array, element)
         if self._outer is not None:
             return self.captured(self._outer.weight(name, array, element))
-        made = self._made.get(name)
+        made = self._made.get((name, is_replaceable))
         if made is not None and made.type == kind and np.array_equal(made.array, array):
             return made  # the same graph, translated again
         source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
-        self.weights[source] = array
-        tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), lambda: array, True)
-        return self._made.setdefault(name, tensor)
+
+        def elements() -> np.ndarray:
+            self.fixed |= {name} if is_replaceable else set()
+            return array
+
+        held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
+        self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
+        tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), elements, True)
+        return self._made.setdefault((name, is_replaceable), tensor)
 
     def captured(self, value: Any) -> Any:
         """Return a tensor, or a sequence of tensors, of the graph around this one."""
+        if isinstance(value, EmptyOptional):
+            return value
         if isinstance(value, TensorList):
             return TensorList([self._captured(tensor) for tensor in value.tensors])
         return self._captured(value)
 
     def _captured(self, tensor: Tensor) -> Tensor:
+        made = self._captured_elements(tensor)
         if tensor.padding is not None:
-            rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
-            raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
-        if tensor.is_known and not tensor.is_weight:
-            return self.constant(tensor.name, tensor.array, tensor.type.element)
+            count = self._captured_elements(tensor.padding.count)
+            made.padding = replace(tensor.padding, count=count)
+        return made
+
+    def _captured_elements(self, tensor: Tensor) -> Tensor:
+        if not tensor.is_known or tensor.is_weight:
+            return self.argument(tensor)
+        if id(tensor) not in self._read:  # tensors of one size have one count here too
+            known = self.constant(tensor.name, tensor.array, tensor.type.element)
+            self._read[id(tensor)] = known
+        return self._read[id(tensor)]
+
+    def argument(self, tensor: Tensor) -> Tensor:
+        """Return an input of the graph that stands for a tensor outside, which may be known."""
+        kind = tensor.type
+        if kind.is_empty:
+            return self.constant(tensor.name, np.zeros(kind.shape or (), kind.dtype), kind.element)
         if id(tensor) not in self._read:
-            source, kind = self.unique(tensor.name), tensor.type
+            source = self.unique(tensor.name)
             self.around[source] = tensor
             known = (lambda: tensor.array) if tensor.is_known else None
             made = Tensor(tensor.name, kind, lambda: self._input(source, kind), known)
-            made.is_weight, made.bounds = tensor.is_weight, tensor.bounds
+            made.is_weight, made.bounds = tensor.is_known, tensor.bounds
             self._read[id(tensor)] = made
         return self._read[id(tensor)]
 
@@ -278,7 +323,11 @@ class Translation:
                 scope.update(dict.fromkeys(filter(None, proto.output)))
                 return None
         inputs = [scope[name] if name else None for name in proto.input]
-        function = self._functions.get((domain, proto.op_type))
+        function = self._functions.get(key_of(domain, proto.op_type, proto.overload))
+        if function is None and proto.overload:
+            known = [repr(k[2]) for k in self._functions if k[:2] == (domain, proto.op_type)]
+            rule = f"be that of a function of the model ({', '.join(known) or 'it has none'})"
+            raise DmlError([Fault("", "overload", rule, proto.overload)])
         if function is not None:
             return self._call(function, proto, inputs, scope)
         if proto.op_type in CONTROLS and not domain:
@@ -292,9 +341,13 @@ class Translation:
             return None
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
+        if not domain and "" in opsets:
+            proto, inputs, own = renewed(proto, inputs, opsets[""], self.constant)
+            opsets = {**opsets, "": own}
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
+            check_lists(proto, schema, inputs)
         types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
         translator = translator_of(domain, proto.op_type, version)
@@ -315,39 +368,33 @@ class Translation:
     ) -> list[Tensor | None]:
         """Return the outputs of a node: known at load, or else as its translator gives them."""
         made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
-
-        def translated() -> list[Tensor | None]:
-            if not made:
-                made.append(self._translated(proto, node, translator, opsets))
-            return made[0]
-
-        is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or proto.op_type in _RANDOM:
-            return translated()
         arrays: list[Sequence[np.ndarray]] = []
+        is_known = all(t is None or t.is_known for t in node.inputs)
+        is_known = is_known and proto.op_type not in (_RANDOM | _OF_SIZES)
 
         def fold() -> Sequence[np.ndarray]:
             if not arrays:
-                arrays.append(folded(proto, node, opsets))
+                arrays.append(self._folded(proto, node, translator, opsets))
             return arrays[0]
 
+        def translated() -> list[Tensor | None]:
+            if not made:
+                known = fold if is_known else None
+                made.append(self._translated(proto, node, translator, opsets, known))
+            return made[0]
+
+        if not is_known:
+            return translated()
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
         known_types = [t for t in node.types if t is not None and t.shape is not None]
         is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
-        if not is_weight and not is_large:
-            try:
-                known = fold()
-            except DmlError:
-                if translator is None:
-                    raise
-                return translated()
-            return [
-                None if not name else self.constant(name, array, kind.element if kind else None)
-                for name, array, kind in zip(proto.output, known, node.types, strict=False)
-            ]
         asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
-        if not all(t is not None and t.shape is not None for t in asked):
-            return translated()
+        has_shapes = all(t is not None and t.shape is not None for t in asked)
+        if not has_shapes or not (is_weight or is_large):
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError:
+                return translated()
 
         def later(index: int, name: str, kind: Type | None) -> Tensor | None:
             if kind is None or not name:
@@ -365,10 +412,61 @@ class Translation:
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
-    def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+    def _constants(
+        self, proto: onnx.NodeProto, node: Node, arrays: Sequence[np.ndarray]
     ) -> list[Tensor | None]:
-        """Return what the translator gives, or tensors of these types where it refuses."""
+        """Return the outputs of a node whose elements are known."""
+        return [
+            None if not name else self.constant(name, array, kind.element if kind else None)
+            for name, array, kind in zip(proto.output, arrays, node.types, strict=False)
+        ]
+
+    def _folded(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+    ) -> Sequence[np.ndarray]:
+        """Return the outputs of a node of known inputs.
+
+        ONNX's reference implementation computes them, and what a network runs where this has not
+        the version of the op type.
+        """
+        if not is_misread(node, domain_of(proto.domain)):
+            try:
+                return folded(proto, node, opsets)
+            except DmlError as error:
+                if translator is not None:
+                    raise
+                refused = error
+            function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+            if function is None:
+                raise refused
+        inner = self.inner()
+        inner.fallback = False
+        inputs = [t and inner.argument(t) for t in node.inputs]
+        own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
+        if translator is None:
+            return known_results(own, domain_of(proto.domain))
+        made = inner._translated(proto, own, translator, opsets, None)
+        asked = [tensor for tensor in made if tensor is not None]
+        graph, kinds = inner.build([(t.name, t) for t in asked]), [t.type for t in asked]
+        values = {name: fitting(name, t.array, t.type) for name, t in inner.around.items()}
+        results = iter(jax.jit(lambda values: computed(graph, values, kinds))(values))
+        return [
+            np.zeros(0) if t is None else np.asarray(next(results)).astype(t.type.dtype)
+            for t in made
+        ]
+
+    def _translated(
+        self,
+        proto: onnx.NodeProto,
+        node: Node,
+        translator: Translator | None,
+        opsets: Opsets,
+        fold: Callable[[], Sequence[np.ndarray]] | None,
+    ) -> list[Tensor | None]:
+        """Return what the translator gives, or tensors of these types where it refuses.
+
+        `fold` computes the outputs at load, where all inputs are known.
+        """
         faults: Sequence[Fault]
         try:
             for name, kind in zip(proto.output, node.types, strict=True):
@@ -400,7 +498,12 @@ class Translation:
             except DmlError as error:
                 known = {str(fault) for fault in faults}
                 faults = [*faults, *(f for f in error.faults if str(f) not in known)]
-        elif (found := curing_types(node, domain_of(proto.domain))) is not None:
+        if fold is not None:
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError as error:
+                faults = [*faults, *error.faults]
+        if not self.fallback and (found := curing_types(node, domain_of(proto.domain))) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -531,10 +634,12 @@ class Translation:
         given = {a.name: a for a in function.attribute_proto} | given
         body = onnx.FunctionProto()
         body.CopyFrom(function)
+        given_inputs = zip(function.input, inputs, strict=False)
+        inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
+        left_out = {*function.input} - inner.keys()
         for node in body.node:
             fill(node, given)
-        inner: Scope = dict.fromkeys(function.input)
-        inner.update(zip(function.input, inputs, strict=False))
+            without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
         if self._calls >= _CALLS_MAX:
@@ -566,6 +671,7 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
+_OF_SIZES = {"Shape", "Size"}  # they read no elements
 _FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
 _RANDOM = {
     "Bernoulli",

@@ -56,7 +56,7 @@ def _gemm(node: Node, a: jax.Array, b: jax.Array, c: Any = None) -> jax.Array:
     b = b.T if node.attribute("transB") else b
     result = jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
     result = (result * node.attribute("alpha")).astype(a.dtype)
-    if c is None:
+    if c is None or not node.attribute("beta"):
         return result
     return result + (c * node.attribute("beta")).astype(a.dtype)
 
