@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dml_jax.dispatch.resources import Resource
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence
+from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.tensor import TensorDesc
 
@@ -82,10 +82,6 @@ class NetworkFile:
         return network
 
 
-UNSET = "free dimensions"
-"""The field of the fault that says which free dimensions have no size from the caller."""
-
-
 def _left_at_1(
     free: Mapping[str, Sequence[str | None]],
     inputs: Mapping[str, Sequence[int]],
@@ -118,7 +114,8 @@ def _left_at_1(
             )
     if not lines:
         return None
-    return Fault("", UNSET, Sentence("; ".join(lines)), list(dict.fromkeys(value)))
+    rule, names = Sentence("; ".join(lines)), list(dict.fromkeys(value))
+    return Fault("", "free dimensions", rule, names, kind=OF_UNSET_SIZES)
 
 
 def _memory(title: str, network: "Network") -> dict[str, Resource]:
