@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
-from dml_jax.bindable import Bindable, whole_program
+from dml_jax.bindable import Bindable
 from dml_jax.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
@@ -177,8 +177,8 @@ class BindingTable:
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
         function = self._function
         fills = all(bound.fills(memory[bound.memory]) for bound in self._outputs)
-        call = whole_program(function) if fills else function
-        if constants and isinstance(function, Bindable):
+        call = function
+        if isinstance(function, Bindable):
             call = functools.partial(
                 function.whole if fills else function.part, constants=constants
             )

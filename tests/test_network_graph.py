@@ -97,6 +97,16 @@ def test_a_network_is_compiled_bound_and_exported():
     assert [point.name for point in network().bind_points()] == ["c", "x", "y"]
 
 
+def test_memory_is_in_the_order_of_the_outputs():
+    """Whatever their names, and however large the memory is."""
+    text = f"{HEAD} g (float[2] x) => (float[2] y, bool[2] b) {{ y = Abs(x) b = IsNaN(x) }}"
+    made = dml_jax.compile(load_onnx(parser.parse_model(text)))
+    y, b = Buffer(np.zeros(8, np.float32)), Buffer(np.zeros(8, np.uint8))
+    made.bind([Buffer(np.array([-1, np.nan], np.float32))], [y, b]).dispatch()
+    np.testing.assert_array_equal(y.array, [1, np.nan, 0, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(b.array, [0, 1, 0, 0, 0, 0, 0, 0])
+
+
 def test_outputs_without_operators_are_outputs_of_the_graph():
     """Inputs, weights, known arrays and arrays without elements."""
     network = load_onnx(
