@@ -13,8 +13,8 @@ FAULTS_MAX = 100
 """The number of faults after which a search stops, and which a message shows at most."""
 
 
-OF_SIZES = "sizes"
-"""The kind of faults that other sizes of a network's inputs may cure."""
+OF_SIZES, OF_UNSET_SIZES = "sizes", "unset sizes"
+"""The kinds of faults that other sizes of a network's inputs may cure, and that no size is set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,17 @@ def test_folded_weights_are_those_of_the_call():
     np.testing.assert_allclose(compiled(x), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_weights_are_prepared_once_also_within_a_program():
+    """What is kept of the first call is no array of that call's trace."""
+    own = load_onnx(normalized(IMAGE, FILTERS))
+    x = np.random.default_rng(0).normal(size=IMAGE).astype(np.float32)
+    first = jax.jit(lambda x: own({"x": x})["n"])(x)
+    np.testing.assert_allclose(own(x)["n"], first, rtol=1e-5, atol=1e-5)
+    assert all(a is b for a, b in zip(own.constants, own.constants, strict=True))
+    many = jax.vmap(lambda x: own.apply(own.weights, {"x": x})["n"])(np.stack([x, x]))
+    np.testing.assert_allclose(many[1], first, rtol=1e-4, atol=1e-5)
+
+
 # Nodes that cancel
 
 

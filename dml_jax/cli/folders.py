@@ -12,7 +12,7 @@ from dml_jax.cli.networks import load_network
 from dml_jax.cli.programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted, printable
+from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Unquoted, printable
 
 if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions
@@ -122,12 +122,10 @@ def show_folder(folder: Path, files: list[Checked], as_json: bool) -> None:
         ]
         say_json({"folder": str(folder), "files": values})
         return
-    from dml_jax.dispatch.networks import UNSET
-
     rows = []
     for file in files:
-        unset = [fault for fault in file.faults if fault.field == UNSET]
-        others = [fault for fault in file.faults if fault.field != UNSET]
+        unset = [fault for fault in file.faults if fault.kind == OF_UNSET_SIZES]
+        others = [fault for fault in file.faults if fault.kind != OF_UNSET_SIZES]
         lines = [str(fault) for fault in (*unset, *others[:_SHOWN])]
         rest = len(others) - _SHOWN
         lines += [f"... {rest} more (--json has all)"] * (rest > 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dml_jax.bindable import Bindable
 from dml_jax.dispatch.resources import Resource
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence
+from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.tensor import TensorDesc
 
@@ -87,10 +87,6 @@ def as_network(function: Bindable) -> "Network | None":
     return cast("Network", function) if function.c_name == "ONNX" else None
 
 
-UNSET = "free dimensions"
-"""The field of the fault that says which free dimensions have no size from the caller."""
-
-
 def _left_at_1(
     free: Mapping[str, Sequence[str | None]],
     inputs: Mapping[str, Sequence[int]],
@@ -123,7 +119,8 @@ def _left_at_1(
             )
     if not lines:
         return None
-    return Fault("", UNSET, Sentence("; ".join(lines)), list(dict.fromkeys(value)))
+    rule, names = Sentence("; ".join(lines)), list(dict.fromkeys(value))
+    return Fault("", "free dimensions", rule, names, kind=OF_UNSET_SIZES)
 
 
 def _memory(title: str, network: "Network") -> dict[str, Resource]:

@@ -4,6 +4,7 @@ import base64
 import binascii
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ class ArrayType(NamedTuple):
 
     dtype: np.dtype
     sizes: tuple[int, ...]
+
+    @property
+    def total_tensor_size_in_bytes(self) -> int:
+        """Return the bytes of the elements."""
+        return math.prod(self.sizes) * self.dtype.itemsize
 
     def shown(self) -> str:
         """Return the type and shape on one line: `float8_e5m2[2,3]`."""

@@ -228,7 +228,8 @@ class Network(Bindable):
         names, sources = self._kept
         given = [*self.weights.values()]
         if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
-            made = self._prepare(self.weights) if sources else ()
+            with jax.ensure_compile_time_eval():  # a traced array must not be kept
+                made = self._prepare(self.weights) if sources else ()
             self._prepared = given, (*(self.weights[name] for name in names), *made)
         return self._prepared[1]
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
+from dml_jax.graph.parts import reached
+
 
 def read_by(node: onnx.NodeProto) -> Iterable[str]:
     """Yield the tensors that a node reads, those of the graphs within it included."""
@@ -27,12 +29,7 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx
     """
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     reads = [[makers[n] for n in read_by(node) if n in makers] for node in nodes]
-    wanted, left = set[int](), [makers[name] for name in outputs if name in makers]
-    while left:
-        index = left.pop()
-        if index not in wanted:
-            wanted.add(index)
-            left += reads[index]
+    wanted = reached((makers[name] for name in outputs if name in makers), reads)
     ordered: dict[int, None] = {}
     for first in sorted(wanted):
         path, begun = [first], {first}

@@ -4,6 +4,7 @@ What is known at load (sizes, axes, constants) is computed there, by ONNX's own 
 implementation.
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -278,11 +279,11 @@ class Translation:
         """Return an expression that a node of the graph writes, as outputs of graphs must be."""
         if x.is_written:
             return x
-        try:
-            return dml.identity(x)
-        except (DmlError, AttributeError):  # DirectML copies no such tensors
-            node = FunctionNode(lambda _, array: [array], (x.desc,), (x.desc,), "copy")
-            return self.builder.function(node, [x])[0]
+        if isinstance(x.desc, TensorDesc):
+            with contextlib.suppress(DmlError):  # where DirectML copies no such tensors
+                return dml.identity(x)
+        node = FunctionNode(lambda _, array: [array], (x.desc,), (x.desc,), "copy")
+        return self.builder.function(node, [x])[0]
 
     def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
         """Return a tensor whose elements are known, and stand in the graph where it is read."""

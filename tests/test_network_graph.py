@@ -1,0 +1,165 @@
+"""A network is a graph: what is done with a graph of operators is done with one that decides."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx import TensorProto, helper, parser  # noqa: E402
+
+import dml_jax  # noqa: E402
+from dml_jax import Buffer, DmlError, GraphBuilder, TensorDesc, load_onnx  # noqa: E402
+from dml_jax.code import program  # noqa: E402
+from dml_jax.diagrams import draw, graph_picture  # noqa: E402
+from dml_jax.graph import FunctionNode, cut  # noqa: E402
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
+DECIDED = f"""{HEAD}
+g (bool c, float[2] x) => (float[2] y) <float[2] w = {{3, 4}}> {{
+    y = If(c) <
+        then_branch = t () => (float[2] a) {{ a = Mul(x, w) }},
+        else_branch = e () => (float[2] b) {{ b = Neg(x) }}>
+}}"""
+X, W = np.array([1, -2], np.float32), np.array([3, 4], np.float32)
+YES = np.array([1], np.uint8)
+
+
+def network() -> Any:
+    return load_onnx(parser.parse_model(DECIDED))
+
+
+def called(function: Any) -> np.ndarray:
+    return function(YES, X, W)
+
+
+def compiled(function: Any) -> np.ndarray:
+    return dml_jax.compile(function)(YES, X, W)
+
+
+def mapped(function: Any) -> np.ndarray:
+    return jax.vmap(function)(*(np.stack([a, a]) for a in (YES, X, W)))[1]
+
+
+def exported(function: Any) -> np.ndarray:
+    data = dml_jax.compile(function).export()
+    return jax.export.deserialize(bytearray(data)).call(YES, X, W)
+
+
+def bound(function: Any) -> np.ndarray:
+    made = dml_jax.compile(function)
+    inputs, output = [Buffer(a) for a in (YES, X, W)], Buffer.of(made.outputs[0])
+    made.bind(inputs, [output]).dispatch()
+    return np.asarray(output.array)
+
+
+@pytest.mark.parametrize("use", [called, compiled, mapped, exported, bound])
+def test_the_graph_of_a_network_is_used_as_any_graph(use: Callable[[Any], np.ndarray]):
+    graph = network().graph
+    assert graph.input_names == ("c", "x", "w")
+    np.testing.assert_array_equal(use(graph), X * W)
+
+
+def test_the_graph_of_a_network_is_checked_and_shown(tmp_path: Path):
+    graph = network().graph
+    assert graph.describe() == "UINT8[1], FLOAT32[2], FLOAT32[2] -> FLOAT32[2]"
+    assert [operator.short_name for operator in graph.operators] == [
+        "ELEMENT_WISE_MULTIPLY",
+        "ELEMENT_WISE_NEGATE",
+    ]
+    assert str(graph.minimum_feature_level) == "5_0"
+    assert graph.refused_at("4_1")
+    draw(graph_picture(graph), tmp_path / "g.svg")
+    picture = (tmp_path / "g.svg").read_text()
+    assert "ELEMENT_WISE_NEGATE" in picture and "(If)" in picture
+    for described in (
+        graph.to_json,
+        lambda: graph.save(tmp_path / "g.json"),
+        lambda: program(graph),
+    ):
+        with pytest.raises(DmlError, match=r"\(If\) to be an operator or a constant .*graph.cut"):
+            described()
+
+
+def test_a_network_is_compiled_bound_and_exported():
+    """By its inputs alone; memory and arrays are as its tensors say."""
+    made = dml_jax.compile(network())
+    np.testing.assert_array_equal(made(YES, X), X * W)
+    data = made.export()
+    np.testing.assert_array_equal(jax.export.deserialize(bytearray(data)).call(YES - 1, X), -X)
+    output = Buffer.of(made.outputs[0])
+    made.bind([Buffer(YES), Buffer(X)], [output]).dispatch()
+    np.testing.assert_array_equal(output.array, X * W)
+    assert [point.name for point in network().bind_points()] == ["c", "x", "y"]
+
+
+def test_memory_is_in_the_order_of_the_outputs():
+    """Whatever their names, and however large the memory is."""
+    text = f"{HEAD} g (float[2] x) => (float[2] y, bool[2] b) {{ y = Abs(x) b = IsNaN(x) }}"
+    made = dml_jax.compile(load_onnx(parser.parse_model(text)))
+    y, b = Buffer(np.zeros(8, np.float32)), Buffer(np.zeros(8, np.uint8))
+    made.bind([Buffer(np.array([-1, np.nan], np.float32))], [y, b]).dispatch()
+    np.testing.assert_array_equal(y.array, [1, np.nan, 0, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(b.array, [0, 1, 0, 0, 0, 0, 0, 0])
+
+
+def test_outputs_without_operators_are_outputs_of_the_graph():
+    """Inputs, weights, known arrays and arrays without elements."""
+    network = load_onnx(
+        parser.parse_model(
+            f"""{HEAD}
+            g (float x, bool[2] b, float[0, 2] e) => (float y, bool[2] c, float[0, 2] f, float[2] k,
+                                                     int64[2] s)
+            <float[2] w = {{1, 2}}> {{
+                y = Identity(x) c = Identity(b) f = Identity(e) k = Identity(w)
+                s = Constant<value_ints = [7, 8]>()
+            }}"""
+        )
+    )
+    x, b = np.float32(5), np.array([True, False])
+    arrays = {"x": x, "b": b, "e": np.zeros((0, 2), np.float32)}
+    for results in (network(arrays), network.apply(network.weights, arrays)):
+        for name, expected in {"y": x, "c": b, "f": arrays["e"], "k": [1, 2], "s": [7, 8]}.items():
+            np.testing.assert_array_equal(results[name], expected)
+    other = network.apply({"w": W}, arrays)
+    np.testing.assert_array_equal(other["k"], W)
+
+
+def test_weights_that_directml_lacks_are_inputs_of_functions():
+    w = helper.make_tensor("w", TensorProto.FLOAT8E5M2, [3], np.array([1, 2, 3], np.float32))
+    nodes = [
+        helper.make_node("Cast", ["w"], ["f"], to=1),
+        helper.make_node("Mul", ["x", "f"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [w])
+    opsets = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    network = load_onnx(model, fallback=True)
+    assert "float8_e5m2[3]" in [tensor.shown() for tensor in network.graph.inputs]
+    found = network(np.array([4, 5, 6], np.float32))["y"]
+    np.testing.assert_array_equal(found, [4, 10, 18])
+
+
+def test_a_function_is_a_node_that_a_builder_adds():
+    builder, tensor = GraphBuilder(), TensorDesc("FLOAT32", [4])
+    x = builder.input_tensor("x", tensor)
+    node = FunctionNode(
+        lambda graphs, a, left_out, b: [a * b, a + b], (tensor, None, tensor), (tensor, tensor)
+    )
+    product, total = builder.function(node, [x + 1, None, -x])
+    graph = builder.build({"y": product - total, "z": x * 2})
+    x0 = np.arange(4, dtype=np.float32)
+    for own, expected in zip(graph(x0), ((x0 + 1) * -x0 - 1, x0 * 2), strict=True):
+        np.testing.assert_array_equal(own, expected)
+    first, last = cut(graph)
+    assert last.output_names == ("y",)
+    found = dict(zip(first.output_names or (), first(x0), strict=True))
+    a, b = found["node 1 output 0"], found["node 2 output 0"]
+    np.testing.assert_array_equal(last(a * b, a + b), (x0 + 1) * -x0 - 1)
+    np.testing.assert_array_equal(found["z"], x0 * 2)
+    assert cut(last) == [last]
