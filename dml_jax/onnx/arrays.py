@@ -4,6 +4,7 @@ Inside, a scalar has the sizes [1], BOOL is UINT8, and 64-bit integers have 32 b
 types are off in JAX. bfloat16 may stand for FLOAT on both sides.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError
 from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.graph.parts import ArrayType, Edge
@@ -21,15 +23,13 @@ from dml_jax.tensor import TensorDesc
 Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""
 
-_RANK_MAX = 8  # the dimensions of a tensor of DirectML
-
 
 def edge_of(kind: Type, flags: TensorFlags | str = "NONE") -> Edge:
     """Return what an edge carries for a tensor: an array where DirectML has no such tensor."""
     shape = kind.shape or ()
-    if not kind.has_inner or kind.is_empty or len(shape) > _RANK_MAX:
-        return ArrayType(kind.array_dtype, shape)
-    return TensorDesc(kind.inner, shape or (1,), flags=flags)
+    with contextlib.suppress(DmlError):
+        return TensorDesc(kind.inner, shape or (1,), flags=flags)
+    return ArrayType(kind.array_dtype, shape)
 
 
 def outer(array: Any, kind: Type) -> jax.Array:
@@ -69,6 +69,7 @@ def on_edges(
         taken: the types of its arrays; None for an input that is left out.
         given: the types of its results; None for one without elements, which no edge carries.
     """
+    edges = [None if kind is None else edge_of(kind) for kind in given]
 
     def run(graphs: Sequence[Graph], *arrays: Any) -> list[jax.Array]:
         read, is_rounded = list[Any](), False
@@ -78,12 +79,13 @@ def on_edges(
                 array, is_rounded = array.astype(kind.array_dtype), True
             read.append(array)
         results = []
-        for array, kind in zip(function(graphs, read), given, strict=True):
-            if kind is not None:
+        made = zip(function(graphs, read), given, edges, strict=True)
+        for array, kind, edge in made:
+            if kind is not None and edge is not None:
                 result = outer(array, kind)
                 is_float32 = is_rounded and kind.array_dtype == np.float32
                 result = result.astype(BFLOAT16) if is_float32 else result
-                results.append(inner(result, edge_of(kind)))
+                results.append(inner(result, edge))
         return results
 
     return run

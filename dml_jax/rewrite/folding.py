@@ -10,7 +10,6 @@ The graph computes the new filter and bias, as functions of the old ones.
 """
 
 import math
-from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
@@ -41,15 +40,16 @@ def _is_foldable(norm: Found, conv: Found) -> bool:
 
 def _folded(norm: Found, conv: Found) -> Expression:
     op, kind = conv.operator, conv.output.data_type
+    wide = TensorDataType.FLOAT32 if kind == TensorDataType.FLOAT16 else kind
     channels, ones = conv.output.sizes[1], (1,) * (len(conv.output.sizes) - 2)
     mean, variance, scale, shift = (
-        _as(norm[name].reinterpret((1, channels, *ones)), "FLOAT32") for name in _STATISTICS
+        _as(norm[name].reinterpret((1, channels, *ones)), wide) for name in _STATISTICS
     )
     factor = scale / dml.sqrt(variance + norm.operator.epsilon)
     bias = shift - mean * factor
     if conv["bias_tensor"] is not None:
-        bias = bias + _as(conv["bias_tensor"], "FLOAT32") * factor
-    filters = _as(conv["filter_tensor"], "FLOAT32") * factor.reinterpret((channels, 1, *ones))
+        bias = bias + _as(conv["bias_tensor"], wide) * factor
+    filters = _as(conv["filter_tensor"], wide) * factor.reinterpret((channels, 1, *ones))
     bias, filters = _as(bias, kind), _as(filters, kind)
     made = op.replace(
         filter_tensor=filters.desc,
@@ -59,9 +59,9 @@ def _folded(norm: Found, conv: Found) -> Expression:
     return made.reinterpret(norm.output.sizes)
 
 
-def _as(x: Expression, kind: Any) -> Expression:
+def _as(x: Expression, kind: TensorDataType) -> Expression:
     """Return `x` in another type: a FLOAT16 filter is scaled in FLOAT32, and rounded once."""
-    return x if x.desc.data_type == TensorDataType.of(kind) else dml.cast(x, kind)
+    return x if x.desc.data_type == kind else dml.cast(x, kind)
 
 
 BATCH_NORMALIZATIONS = Rewrite(
