@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 from onnx_models import floats, model_of, node, refusal, runtime, single
 
-from dml_jax import DmlError, load_onnx
+from dml_jax import DmlError, compile, load_onnx
 from dml_jax.cli import cli
 
 RANDOM = np.random.RandomState(0)
@@ -492,6 +492,26 @@ def test_a_call_replaces_defaults_by_name():
     close(network(a=a, w=floats([10, 20]))["y"], floats([[40], [10]]))
     applied = network.apply(network.weights, {"a": a, "w": floats([10, 20])})
     close(applied["y"], floats([[40], [10]]))
+
+
+def test_what_follows_from_weights_follows_the_replaced_default():
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[2] a, bool c, float[2] w) => (float[2] y, float[2] z)
+        <float[2] w = {1, 2}, float[2] v = {3, 4}> {
+            p = Mul(w, v) q = Exp(p) y = Add(a, q)
+            z = If (c) <then_branch = t () => (float[2] s) { s = Mul(a, w) },
+                        else_branch = e () => (float[2] d) { d = Add(a, w) }>
+        }""")
+    network, a = load_onnx(model), floats([1, 2])
+    for chosen in (True, False):
+        for given in ({}, {"w": floats([0.5, 0.25])}, {}):
+            feeds = {"a": a, "c": np.array(chosen)} | given
+            y, z = runtime(model, feeds)
+            found = network(feeds)
+            close(found["y"], y)
+            close(found["z"], z)
+    compiled = compile(network.taking(["w"]))
+    close(compiled(a, np.array(1, np.uint8).reshape(1), floats([0, 0]))[0], floats([2, 3]))
 
 
 def test_defaults_that_decided_something_are_named():
