@@ -204,9 +204,7 @@ def test_networks():
         { y = Identity(x) }
     """)
     onnx.save(identity, "i.onnx")
-    result = CliRunner().invoke(cli, ["show", "i.onnx", "--python"])
-    assert result.exit_code == 1
-    assert "have an operator" in result.output
+    assert ran(printed("i.onnx"))["graph"] == dml.load_onnx("i.onnx").graph
 
 
 def test_as_json_and_with_a_picture():
