@@ -1,7 +1,6 @@
 """Casts to narrow floats: each number is rounded once, on every platform, and stays rounded."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ ONNX["float8_e5m2fnuz"] = 20
 NARROW = ("float16", *ONNX)
 
 
-def there_and_back(name: str, given: str, count: int) -> Callable[[Any], Any]:
+def there_and_back(name: str, given: str, count: int) -> Any:
     """Return a function that casts `count` numbers to a narrow type, and to FLOAT32 in one jit."""
     if name == "float16":
         return jax.jit(lambda x: dml_jax.cast(dml_jax.cast(x, "FLOAT16"), "FLOAT32"))
@@ -91,7 +90,6 @@ def test_float32_is_rounded_once(name: str):
 @pytest.mark.parametrize("name", ["int32", "uint32", "int64", "uint64"])
 def test_integers_are_rounded_once_to_bfloat16(name: str):
     """Compare with the nearest number of 8 bits, in Python's integers."""
-    kinds = {"int32": 6, "uint32": 12, "int64": 7, "uint64": 13}
     limits = np.iinfo(name)
     spread = range(limits.bits - 8)
     values = [(257 + 2 * k << s) + d for k in range(0, 128, 9) for s in spread for d in (-1, 0, 1)]
@@ -106,9 +104,23 @@ def test_integers_are_rounded_once_to_bfloat16(name: str):
         return float(steps * size) * (-1 if value < 0 else 1)
 
     x = np.array(values, name)
-    kind = {6: "int32", 12: "uint32", 7: "int64", 13: "uint64"}[kinds[name]]
-    result = there_and_back("bfloat16", kind, x.size)(x)
+    result = there_and_back("bfloat16", name, x.size)(x)
     np.testing.assert_array_equal(result, np.array([nearest(v) for v in values], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("up", [2, 2, 1]), ("down", [1, 1, 1]), ("nearest", [1, 2, 1])]
+)
+def test_float64_is_rounded_once_to_powers_of_two(mode: str, expected: list[float]):
+    """FLOAT32 does not hold 1 + 2^-40, which lies above 1; infinity has no such power."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 12, opset_import: ["": 25]> g (double[4] x) => (float[4] y)
+        {{ a = Cast <to = 24, round_mode = "{mode}"> (x)  y = Cast <to = 1> (a) }}"""
+    )
+    x = np.array([1 + 2.0**-40, 1.5 + 2.0**-40, 1, np.inf])
+    result = dml_jax.load_onnx(model, fallback=True)({"x": x})["y"]
+    np.testing.assert_array_equal(result, [*expected, np.nan])
 
 
 def test_the_rounding_is_in_the_compiled_program():

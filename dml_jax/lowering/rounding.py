@@ -43,7 +43,7 @@ def _converted(x: jax.Array, dtype: np.dtype) -> jax.Array:
     if dtype == np.float64:
         return _as_float64(x)
     if x.dtype == np.float64:
-        return _as_float32(x) if dtype == np.float32 else _converted(_odd_float32(x), dtype)
+        return _as_float32(x) if dtype == np.float32 else _converted(odd_float32(x), dtype)
 
     def convert(x: jax.Array) -> jax.Array:
         return lax.convert_element_type(x, dtype)
@@ -77,17 +77,18 @@ def _on_grid(x: jax.Array, dtype: np.dtype) -> jax.Array:
     return where(x == x, lax.bitcast_convert_type(near | sign, np.float32), x)
 
 
-def _bits(number: Any) -> np.uint32:
+def _bits(number: Any) -> Any:
     """Return the bits of a number as FLOAT32."""
     return np.asarray(number).astype(np.float32).view(np.uint32)[()]
 
 
-def _odd_float32(x: jax.Array) -> jax.Array:
+def odd_float32(x: jax.Array) -> jax.Array:
     """Return FLOAT64 as FLOAT32: exactly, or the neighbour whose last bit is 1.
 
     Such a number lies on the same side of all numbers of narrower types and of their midpoints.
     """
-    magnitude = lax.min(abs(x), lax.full_like(x, np.finfo(np.float32).max))
+    most = float(np.finfo(np.float32).max)
+    magnitude = jnp.where(jnp.isinf(x), np.inf, jnp.minimum(abs(x), most))
     near = lax.reduce_precision(magnitude, 11, _FRACTION)  # XLA drops a conversion there and back
     bits, one = bits_of(lax.convert_element_type(near, np.float32)), np.uint32(1)
     is_even = bits & one == 0

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.rounding import as_float
+from dml_jax.lowering.rounding import as_float, odd_float32
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
 
@@ -186,7 +186,8 @@ def converted(node: Node, x: jax.Array, dtype: np.dtype) -> jax.Array:
 def _powers_of_two(node: Node, x: jax.Array) -> jax.Array:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, instead of `x`."""
     mode = node.attribute("round_mode", "up")
-    bits = lax.bitcast_convert_type(x.astype(np.float32), np.uint32)
+    wide = odd_float32(x) if x.dtype == np.float64 else x.astype(np.float32)
+    bits = lax.bitcast_convert_type(wide, np.uint32)
     power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
     least = {"down": 1 << 23, "nearest": 1 << 22, "up": 1}[mode]  # the fraction that counts as 1
     power = jnp.where(
