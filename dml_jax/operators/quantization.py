@@ -16,7 +16,8 @@ class Cast(Operator, op="CAST"):
     `output_tensor[i] = input_tensor[i]`, in the output's type.
 
     Choices: floats become integers toward zero, beyond the type's range its ends, NaN 0; integers
-    become integers modulo 2^n; floats are rounded to nearest even, beyond the range to infinity.
+    become integers modulo 2^n; numbers become floats by one rounding to nearest even, beyond the
+    range infinity, on every platform and also where the result is cast back.
 
     Gradient: the output's, cast to the input's type; 0 where either type is an integer type.
 
