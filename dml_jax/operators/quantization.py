@@ -17,7 +17,9 @@ class Cast(Operator, op="CAST"):
 
     Choices: floats become integers toward zero, beyond the type's range its ends, NaN 0; integers
     become integers modulo 2^n; numbers become floats by one rounding to nearest even, beyond the
-    range infinity, on every platform and also where the result is cast back.
+    range infinity. This rounding stays where XLA for a GPU fuses the operators around it, though it
+    may keep FLOAT32 between other FLOAT16 operators, unless the environment has
+    `XLA_FLAGS=--xla_allow_excess_precision=false`.
 
     Gradient: the output's, cast to the input's type; 0 where either type is an integer type.
 
