@@ -109,6 +109,17 @@ def test_integers_are_rounded_once_to_bfloat16(name: str):
     np.testing.assert_array_equal(result, np.array([nearest(v) for v in values], np.float32))
 
 
+@pytest.mark.parametrize("name", ["int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_are_rounded_to_float16(name: str):
+    limits = np.iinfo(name)
+    values = [0, 1, 2047, 2049, 2051, 4098, 32767, 65503, 65519, 65520, int(limits.max)]
+    x = np.array([v for v in values if v <= limits.max], name)
+    x = np.concatenate([x, -x]) if limits.min else x
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    assert_same(there_and_back("float16", name, x.size)(x), expected)
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"), [("up", [2, 2, 1]), ("down", [1, 1, 1]), ("nearest", [1, 2, 1])]
 )

@@ -29,9 +29,12 @@ def as_float(x: jax.Array, dtype: Any) -> jax.Array:
     if x.dtype == dtype:
         return x
     if not is_float(x):
-        if dtype != jnp.bfloat16 or x.dtype.itemsize < 4:  # FLOAT32 holds what these distinguish
+        if dtype.itemsize >= 4:
             return lax.convert_element_type(x, dtype)
-        x = _odd_integers(x)
+        if dtype == jnp.bfloat16 and x.dtype.itemsize >= 4:
+            x = _odd_integers(x)
+        else:  # FLOAT32 holds the integers that the other types distinguish
+            x = lax.convert_element_type(x, np.float32)
     if x.dtype.itemsize < 4:
         x = lax.convert_element_type(x, np.float32)
     return x if x.dtype == dtype else _converted(x, dtype)
