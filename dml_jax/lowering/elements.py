@@ -209,9 +209,6 @@ def cosh(x: jax.Array) -> jax.Array:
     return 2 * (even + (even * c + odd * s))
 
 
-cosh.derive_by(lambda dx, x: dx * sinh(x))
-
-
 @Differentiable
 def sinh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) - exp(-x)) / 2`, by the addition theorem of sinh."""
@@ -222,6 +219,10 @@ def sinh(x: jax.Array) -> jax.Array:
         return jnp.where(jnp.abs(x) < 1, (small + small / (small + 1)) / 2, large)
     (even, odd), (c, s) = _halves(x)
     return jnp.where(jnp.abs(x) < 2**-12, x, 2 * (odd + (odd * c + even * s)))
+
+
+cosh.derive_by(lambda dx, x: dx * sinh(x))
+sinh.derive_by(lambda dx, x: dx * cosh(x))
 
 
 Pair = tuple[jax.Array, jax.Array]
@@ -235,9 +236,6 @@ def _halves(x: jax.Array) -> tuple[Pair, Pair]:
     n, c, s = exponential_parts(lax.clamp(np.float32(-89.5), x, np.float32(89.5)))
     up, down = power_of_two(n - 2), power_of_two(-n - 2)
     return (up + down, up - down), (c, s)
-
-
-sinh.derive_by(lambda dx, x: dx * cosh(x))
 
 
 def sech_squared(x: jax.Array, factor: jax.Array | float = 1) -> jax.Array:
