@@ -10,6 +10,7 @@ from jax import lax
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import clamp
 from dml_jax.lowering.differentiable import Differentiable
+from dml_jax.lowering.quantization import corrected
 
 
 def identity(x: jax.Array) -> jax.Array:
@@ -29,8 +30,11 @@ exp.derive_by(lambda dx, x: dx * exp(x))
 
 @Differentiable
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
-    """Return floats `a` divided by `b`, so many times."""
-    a = lax.div(a, b)
+    """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
+    if a.dtype == np.float32:
+        a = lax.platform_dependent(a, b, cpu=lax.div, default=corrected)
+    else:
+        a = lax.div(a, b)
     for _ in range(times - 1):
         a = lax.div(jnp.where(b == b, a, np.nan), b)  # or XLA makes a / (b * b) of it
     return a

@@ -38,11 +38,11 @@ def divide(x: jax.Array, divisor: Any) -> jax.Array:
     """
     hidden = jnp.where(x == x, divisor, x.dtype.type(1))
     whole = jnp.broadcast_to(x, hidden.shape)
-    return lax.platform_dependent(whole, hidden, cpu=lax.div, default=_corrected)
+    return lax.platform_dependent(whole, hidden, cpu=lax.div, default=corrected)
 
 
-def _corrected(x: jax.Array, divisor: jax.Array) -> jax.Array:
-    """Return the quotient with what is left of `x` divided once more.
+def corrected(x: jax.Array, divisor: jax.Array) -> jax.Array:
+    """Return `x / divisor` with the remainder divided once more.
 
     Products of halves of 12 bits are exact, whether or not they are contracted with a sum.
     """
