@@ -479,6 +479,9 @@ class Translation:
                 has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
             if has_nothing:
                 results: Sequence[Any] = [None] * len(node.types)
+            elif _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
+                reason = "Cast to BFLOAT16 rounds, and DirectML lacks the type"
+                return self._plain(proto, node, reason, opsets)
             elif translator is None:
                 raise _no_operator(node)
             else:
@@ -682,6 +685,13 @@ _RANDOM = {
     "RandomUniform",
     "RandomUniformLike",
 }
+
+
+def _is_narrowed_to_bfloat16(node: Node) -> bool:
+    """Return whether a node casts a tensor of another type to BFLOAT16."""
+    if node.op_type not in ("Cast", "CastLike") or node.made().name != "BFLOAT16":
+        return False
+    return node.type().name != "BFLOAT16"
 
 
 def _no_operator(node: Node) -> DmlError:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.rounding import as_float, odd_float32
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
 
@@ -172,7 +173,9 @@ def converted(node: Node, x: jax.Array, dtype: np.dtype) -> jax.Array:
         if node.attribute("saturate", 1) or dtype == jnp.float4_e2m1fn:
             most = float(jnp.finfo(dtype).max)
             wide = jnp.clip(wide, -most, most)
-        return wide.astype(dtype)
+        return as_float(wide, dtype)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return as_float(x, dtype)
     if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.floating):
         bits = jnp.iinfo(dtype).bits
         if bits < 8:  # the low bits, as ONNX's own implementation keeps them
@@ -183,7 +186,8 @@ def converted(node: Node, x: jax.Array, dtype: np.dtype) -> jax.Array:
 def _powers_of_two(node: Node, x: jax.Array) -> jax.Array:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, instead of `x`."""
     mode = node.attribute("round_mode", "up")
-    bits = lax.bitcast_convert_type(x.astype(np.float32), np.uint32)
+    wide = odd_float32(x) if x.dtype == np.float64 else x.astype(np.float32)
+    bits = lax.bitcast_convert_type(wide, np.uint32)
     power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
     least = {"down": 1 << 23, "nearest": 1 << 22, "up": 1}[mode]  # the fraction that counts as 1
     power = jnp.where(
@@ -219,7 +223,7 @@ def _dequantize(node: Node, x: jax.Array, scale: jax.Array, zero_point: Any = No
     if zero_point is not None:
         wide = wide - _placed(node, x, zero_point).astype(np.float32)
     result = wide * _placed(node, x, scale).astype(np.float32)
-    return result.astype(node.made().array_dtype)
+    return as_float(result, node.made().array_dtype)
 
 
 def _placed(node: Node, x: jax.Array, parameter: jax.Array) -> jax.Array:
