@@ -33,9 +33,9 @@ class Row:
         faults: list[tuple[str, str, Any]] = []
         for path, field, tensor in tensors:
             low, high = self.ranks[field]
-            if not low <= tensor.dimension_count <= high:
+            if not low <= len(tensor.sizes) <= high:
                 rule = f"be {low}" if low == high else f"be in [{low}, {high}]"
-                faults.append((f"{path}.DimensionCount", rule, tensor.dimension_count))
+                faults.append((f"{path}.DimensionCount", rule, len(tensor.sizes)))
             if tensor.data_type not in self.types[field]:
                 rule = f"be one of {', '.join(t.name for t in self.types[field])}"
                 faults.append((f"{path}.DataType", rule, tensor.data_type.shown()))

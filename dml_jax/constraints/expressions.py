@@ -173,8 +173,11 @@ def is_wrong(wrong: Collection[Aspect], root: str, aspect: str) -> bool:
 
 def places(text: str, view: View) -> list[tuple[str, Any]]:
     """Return (path, value) of each element that a path names: `Axes[*]` names several."""
-    if text == root_of(text):
+    root = root_of(text)
+    if text == root:
         return [(text, view[text])]
+    if text == f"{root}[*]":
+        return [(f"{root}[{i}]", value) for i, value in enumerate(view[root])]
 
     def walk(node: ast.expr) -> list[tuple[str, Any]]:
         if isinstance(node, ast.Name):

@@ -185,12 +185,14 @@ class GraphBuilder:
 
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
         """Add an input to the graph. Raises `DmlError` if another input has the name."""
-        expect = Expect(Graph.c_name)
-        expect(isinstance(name, str) and bool(name), "the input's name", "be a name", name)
-        expect(name not in self._inputs, "the input's name", "differ from the others", name)
+        is_name = isinstance(name, str) and bool(name)
         is_tensor = isinstance(desc, (TensorDesc, ArrayType))
-        expect(is_tensor, "the input's tensor", "be a TensorDesc", desc)
-        expect.check()
+        if not is_name or name in self._inputs or not is_tensor:
+            expect = Expect(Graph.c_name)
+            expect(is_name, "the input's name", "be a name", name)
+            expect(name not in self._inputs, "the input's name", "differ from the others", name)
+            expect(is_tensor, "the input's tensor", "be a TensorDesc", desc)
+            expect.check()
         self._inputs[name] = desc
         return Expression(desc, self, (-1, len(self._inputs) - 1))
 
@@ -397,6 +399,8 @@ class GraphBuilder:
 
     def _check_own(self, expect: Expect, path: str, value: Any) -> bool:
         """Check that `value` is an expression of this builder."""
+        if isinstance(value, Expression) and value.builder is self:
+            return True
         if not expect(isinstance(value, Expression), path, "be an Expression", shown_array(value)):
             return False
         return expect(value.builder is self, path, "be of this builder", Unquoted("another's"))
