@@ -167,8 +167,14 @@ class Bindable:
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
-        """The lowest feature level that takes this very descriptor."""
-        return next(level for level in FeatureLevel if not self.refused_at(level))
+        """The lowest feature level that takes this very descriptor.
+
+        Raises `DmlError` for a node beyond DirectML, which no level takes.
+        """
+        found = next((level for level in FeatureLevel if not self.refused_at(level)), None)
+        if found is None:
+            raise DmlError(self.refused_at(max(FeatureLevel)))
+        return found
 
     @property
     def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:

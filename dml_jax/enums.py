@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax import beyond
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 
 
@@ -103,6 +104,8 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @functools.cached_property
     def bits(self) -> int:
         """Bits an element; 0 for UNKNOWN."""
+        if self >= _FIRST_BEYOND:
+            return self.dtype.itemsize * 8
         return int("".join(filter(str.isdigit, self.name)) or 0)
 
     @functools.cached_property
@@ -134,12 +137,31 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         except TypeError:  # of JAX alone, such as random keys
             name = str(dtype)
         found = cls.by_name().get(name.upper())
+        if found is None and beyond.is_allowed() and name in _BEYOND:
+            return _member_beyond(name)
         if found is None:
             names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
             rule = f"be one that DirectML has ({names})"
             rule += NO_BFLOAT16 if name == "bfloat16" else ""
             raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(name))])
         return found
+
+
+# Types of arrays that DirectML lacks: they have members that no listing of the enumeration has.
+_FIRST_BEYOND = 100
+_BEYOND = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int2", "uint2", "complex64", "complex128"),
+)
+
+
+@functools.cache
+def _member_beyond(name: str) -> TensorDataType:
+    """Return the member of a type that DirectML lacks; its elements take whole bytes."""
+    member = int.__new__(TensorDataType, _FIRST_BEYOND + _BEYOND.index(name))
+    member._name_, member._value_ = name.upper(), int(member)
+    _DTYPES[member] = np.dtype(getattr(jnp, name))
+    return member
 
 
 _DTYPES = {

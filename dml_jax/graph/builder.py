@@ -179,6 +179,11 @@ class GraphBuilder:
     def __repr__(self) -> str:
         return f"<GraphBuilder: {len(self._inputs)} inputs, {len(self._nodes)} nodes>"
 
+    @property
+    def nodes(self) -> Sequence[OperatorNode | ConstantNode]:
+        """Return the nodes that were added, in their order."""
+        return tuple(self._nodes)
+
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
         """Add an input to the graph. Raises `DmlError` if another input has the name."""
         expect = Expect(Graph.c_name)

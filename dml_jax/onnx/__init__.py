@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dml_jax import beyond
 from dml_jax.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def load_onnx(
     _need_onnx()
     from dml_jax.onnx import network
 
-    return network.load(model, input_shapes, free_dimensions, fallback, constants)
+    with beyond.allowed(fallback):
+        return network.load(model, input_shapes, free_dimensions, fallback, constants)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,8 @@ class Network:
 
     Functions that are no operators split the network into several graphs, which one pure function
     runs in their order: `apply`. Such functions are If, Loop and Scan that are decided while the
-    program runs, and with `fallback=True` the nodes that DirectML has no operator for.
+    program runs, and with `fallback=True` the nodes that DirectML has no operator for. A node of
+    types that DirectML's operator lacks is a node of the graph, beyond DirectML.
 
     A call takes a mapping of arrays by input name, or arrays in the order of `inputs`. It returns
     a dictionary of arrays by output name.
@@ -67,6 +68,8 @@ class Network:
             translation.faults,
         )
         self.graphs = list(self._main.graphs)
+        nodes = (id(node) for graph in self.graphs for node in graph.nodes)
+        self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
         read = [name for name in translation.weights if name in self._main.reads]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
@@ -104,8 +107,8 @@ class Network:
 
     @property
     def fallbacks(self) -> dict[str, str]:
-        """Return the nodes that functions of JAX compute, and why they are no operators."""
-        return {step.label: step.reason for step in self._main.all_steps}
+        """Return the nodes that are no operators of DirectML, and why: beyond it, or functions."""
+        return self._beyond | {step.label: step.reason for step in self._main.all_steps}
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
@@ -122,8 +125,10 @@ class Network:
 
     @property
     def minimum_feature_level(self) -> FeatureLevel:
-        """Return the lowest feature level that accepts all of the operators."""
-        levels = (graph.minimum_feature_level for graph in self.graphs)
+        """Return the lowest feature level that accepts all operators but those of `fallbacks`."""
+        nodes = [n for graph in self.graphs for n in graph.nodes if isinstance(n, OperatorNode)]
+        operators = (n.operator for n in nodes if not n.operator.beyond_directml)
+        levels = (operator.minimum_feature_level for operator in operators)
         return max(levels, default=min(FeatureLevel))
 
     def report(self) -> str:
@@ -143,6 +148,9 @@ class Network:
             lines.append(
                 f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
             )
+        if self._beyond:
+            lines.append(f"{len(self._beyond)} nodes of types beyond DirectML")
+            lines += [f"  {label}: {reason}" for label, reason in self._beyond.items()]
         steps = list(self._main.all_steps)
         if steps:
             lines.append(f"{len(steps)} nodes by JAX, between {len(self.graphs)} graphs")

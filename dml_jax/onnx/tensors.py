@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto
 from onnx.helper import tensor_dtype_to_np_dtype
 
+from dml_jax import beyond
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
@@ -89,9 +90,11 @@ class Type(NamedTuple):
     def inner(self) -> TensorDataType:
         """Return DirectML's type of the elements: BOOL is UINT8, and 64 bits are 32 without x64.
 
-        Raises `DmlError` where there is none.
+        Raises `DmlError` where there is none; within `beyond.allowed`, where JAX has none either.
         """
         name = _TYPES.get(self.element)
+        if name is None and beyond.is_allowed():
+            return TensorDataType.of_dtype(self.array_dtype)
         if name is None:
             raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
         if name == "FLOAT64" and not has_x64():

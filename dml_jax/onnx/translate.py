@@ -12,9 +12,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.graph import Expression, GraphBuilder, OperatorNode
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
 from dml_jax.onnx.integers import Bounds, checked
@@ -29,7 +30,7 @@ from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
+from dml_jax.onnx.schemas import check_attributes, check_types, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
@@ -56,7 +57,8 @@ class Translation:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain and name.
         ir: the version of the format.
-        fallback: whether plain functions compute what DirectML has no operator for.
+        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by plain
+            functions of op types that it has no operator for.
 
     Attributes:
         builder: makes the graph of DirectML operators.
@@ -64,8 +66,10 @@ class Translation:
         weights: the arrays that the program takes as arguments, by name.
         names: the names of the builder's inputs, in their order.
         steps: the functions between the graphs of operators, each one after its sources.
-        curable: the nodes among the faults that a plain function could compute.
+        curable: the nodes among the faults that `fallback` would compute.
         asked: the names of the model's inputs.
+        beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
+            by its identity.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Translation:
         self.steps: list[Step] = []
         self.curable: list[str] = []
         self.asked: set[str] = set()
+        self.beyond: dict[int, tuple[str, str]] = {}
         self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
@@ -91,7 +96,7 @@ class Translation:
         """Return a translation of a graph within the graph, which a step of this one runs."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback)
         inner._taken |= self._taken
-        inner._calls, inner.asked = self._calls, self.asked
+        inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
         return inner
 
     def adopt(self, inner: "Translation") -> None:
@@ -325,11 +330,7 @@ class Translation:
                 assert tensor is not None
                 return tensor.expression
 
-            source = ""
-            if self.fallback and not kind.has_inner:  # a plain function gives it, no operator
-                made = translated()[index]
-                source = made.source if made else ""
-            return Tensor(name, kind, expression, lambda: fold()[index], is_weight, source=source)
+            return Tensor(name, kind, expression, lambda: fold()[index], is_weight)
 
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
@@ -340,24 +341,7 @@ class Translation:
         """Return what the translator gives, or tensors of these types where it refuses."""
         faults: Sequence[Fault]
         try:
-            for name, kind in zip(proto.output, node.types, strict=True):
-                if name and kind is not None and not kind.is_empty:
-                    _ = kind.inner
-            has_nothing = all(kind is None or kind.is_empty for kind in node.types)
-            has_nothing = has_nothing and any(node.types)
-            if has_nothing and proto.op_type in _FITTING:  # but of an input without elements
-                has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
-            if has_nothing:
-                results: Sequence[Any] = [None] * len(node.types)
-            elif translator is None:
-                raise _no_operator(node)
-            else:
-                results = _listed(translator(node))
-                if results[0] is NotImplemented:
-                    return self._inlined(proto, node)
-            pairs = zip(proto.output, results, strict=False)
-            made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
-            return [*made, *[None] * (len(proto.output) - len(made))]
+            return self._by_translator(proto, node, translator)
         except (DmlError, *_BROKEN) as error:
             faults = _refusal(error).faults
         kinds: Sequence[Type | None] = node.types
@@ -369,6 +353,9 @@ class Translation:
             except DmlError as error:
                 known = {str(fault) for fault in faults}
                 faults = [*faults, *(f for f in error.faults if str(f) not in known)]
+        elif translator is not None and (found := self._cured(proto, node, translator)):
+            self.faults += DmlError(faults).within(label_of(proto)).faults
+            return found
         elif (found := curing_types(node, domain_of(proto.domain))) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
@@ -377,6 +364,47 @@ class Translation:
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
             for name, kind in zip(proto.output, kinds, strict=True)
         ]
+
+    def _by_translator(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
+    ) -> list[Tensor | None]:
+        """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
+        for name, kind in zip(proto.output, node.types, strict=True):
+            if name and kind is not None and not kind.is_empty:
+                _ = kind.inner
+        has_nothing = all(kind is None or kind.is_empty for kind in node.types)
+        has_nothing = has_nothing and any(node.types)
+        if has_nothing and proto.op_type in _FITTING:  # but of an input without elements
+            has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
+        first = len(self.builder.nodes)
+        if has_nothing:
+            results: Sequence[Any] = [None] * len(node.types)
+        elif translator is None:
+            raise _no_operator(node)
+        else:
+            results = _listed(translator(node))
+            if results[0] is NotImplemented:
+                return self._inlined(proto, node)
+        pairs = zip(proto.output, results, strict=False)
+        made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
+        for made_of in self.builder.nodes[first:]:
+            if isinstance(made_of, OperatorNode) and made_of.operator.beyond_directml:
+                check_types(node, made_of.operator)
+                reason = str(made_of.operator.beyond_directml[0])
+                self.beyond.setdefault(id(made_of), (label_of(proto), reason))
+        return [*made, *[None] * (len(proto.output) - len(made))]
+
+    def _cured(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator
+    ) -> list[Tensor | None]:
+        """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
+        with beyond.allowed():
+            try:
+                results = self._by_translator(proto, node, translator)
+            except (DmlError, *_BROKEN):
+                return []
+        self.curable.append(label_of(proto))
+        return results
 
     def _plain(
         self, proto: onnx.NodeProto, node: Node, reason: str, opsets: Opsets
