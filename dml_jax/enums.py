@@ -130,6 +130,13 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return super().hint(value)
 
     @classmethod
+    def of(cls, value: "TensorDataType | str") -> "TensorDataType":
+        """The member that `value` names, within `beyond.allowed` also of a type DirectML lacks."""
+        if isinstance(value, str) and value.lower() in _BEYOND and beyond.is_allowed():
+            return _member_beyond(value.lower())
+        return super().of(value)
+
+    @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":
         """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
         try:

@@ -24,11 +24,13 @@ def exp(x: jax.Array) -> jax.Array:
 
 def asin(x: jax.Array) -> jax.Array:
     """Return the arc sine, which is x itself where x is tiny: XLA halves it, to a subnormal."""
-    return jnp.where(jnp.abs(x) < 2**-12, x, lax.asin(x))
+    return jnp.where(jnp.abs(x) < (2**-12 if x.dtype.itemsize < 8 else 2**-28), x, lax.asin(x))
 
 
 def atan(x: jax.Array) -> jax.Array:
     """Return the arc tangent; its series for small x, where XLA's on CPUs has fewer digits."""
+    if x.dtype.itemsize == 8:
+        return lax.atan(x)
     small = lax.clamp(x.dtype.type(-(2**-8)), x, x.dtype.type(2**-8))
     return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
 
@@ -49,6 +51,8 @@ def cosh(x: jax.Array) -> jax.Array:
 
 def sinh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) - exp(-x)) / 2`: by its series up to 1, beyond as `cosh` does."""
+    if x.dtype.itemsize == 8:
+        return lax.sinh(x)
     root = lax.exp(jnp.abs(x) / 2)
     large = lax.sign(x) * (0.5 * root * root - 0.5 / root / root)
     small = lax.clamp(x.dtype.type(-1), x, x.dtype.type(1))

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
+from dml_jax.lowering.mapping import precision, saturate, wide_real
+from dml_jax.lowering.numbers import EXACT_PRODUCTS, is_float, wide, wide_type
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -43,10 +43,17 @@ def gemm(
     activation: Activation | None,
 ) -> jax.Array:
     """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once."""
-    y = product(a, b, np.float32, transposed) * np.float32(alpha)
+    y = _scaled(product(a, b, wide_type(a.dtype), transposed), alpha)
     if c is not None:
-        y = y + wide(c) * np.float32(beta)
+        y = y + _scaled(wide(c), beta)
     return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
+
+
+def _scaled(x: jax.Array, factor: float) -> jax.Array:
+    """Return `x * factor` in the type of `x`: of integers toward zero and saturated."""
+    if is_float(x):
+        return x * x.dtype.type(factor)
+    return x if factor == 1 else saturate(x.astype(wide_real(x.dtype)) * factor, x.dtype)
 
 
 def of_rows(x: jax.Array, rank: int) -> jax.Array:

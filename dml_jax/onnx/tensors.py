@@ -43,6 +43,10 @@ _QUANTIZED = {
 ELEMENTS_MAX = 2**32 - 1
 """The elements that a tensor of DirectML has at most."""
 
+_SMALL = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
+)
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 
 
@@ -128,6 +132,11 @@ class Type(NamedTuple):
     def is_quantized(self) -> bool:
         """Return whether the elements have the types that quantized tensors have."""
         return self.element in _QUANTIZED
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether the elements are floats of 8 bits or less, or integers of less."""
+        return self.element not in _NO_ARRAYS and self.dtype.name in _SMALL
 
     @property
     def is_empty(self) -> bool:

@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import wide, wide_type
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
 
@@ -93,8 +93,9 @@ class _Attention(Operator):
             return [], []
         batches, kind = self.output_tensor.sizes[-3], self.mask_type.suffix
         if kind == "BOOLEAN":
-            filtered = jnp.float32(self.mask_filter_value)
-            return [jnp.where(mask == 0, filtered, jnp.float32(0)).reshape(mask.shape[-4:])], []
+            zero = jnp.zeros((), wide_type(self.output_tensor.dtype))
+            filtered = zero + self.mask_filter_value
+            return [jnp.where(mask == 0, filtered, zero).reshape(mask.shape[-4:])], []
         if kind == "KEY_SEQUENCE_END_START":
             ends, starts = mask.reshape(2, batches)  # batches stay apart, so that they shard
         else:

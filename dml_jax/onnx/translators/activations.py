@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
@@ -23,6 +25,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its argu
     "Tanh": ("activation_tanh", {}),
     "ThresholdedRelu": ("activation_thresholded_relu", {"alpha": "alpha"}),
 }
+_SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
 ROWS = {
     "Hardmax": "activation_hardmax",
     "LogSoftmax": "activation_log_softmax",
@@ -50,7 +53,7 @@ def _rows(node: Node) -> Expression:
 
 @translates("HardSwish")
 def _hard_swish(node: Node) -> Expression:
-    return dml.activation_hard_swish(node[0], 1 / 6, 0.5)
+    return dml.activation_hard_swish(node[0], _SIXTH, 0.5)
 
 
 @translates("Gelu")

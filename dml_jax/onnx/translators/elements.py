@@ -4,14 +4,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.tensors import Tensor
-from dml_jax.onnx.views import reshaped
+from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.views import packed, reshaped
 
 UNARY = {
     "Acos": "acos",
@@ -209,8 +210,40 @@ def _cast(node: Node) -> Expression | Tensor:
     if kind.element == node.type().element:
         return node.tensor(0)
     x = node[0]
+    if kind.is_small:
+        return narrowed(node, x, kind)
     is_widened = node.type().name == "BFLOAT16" and kind.name == "FLOAT"
     return dml.cast(x, kind.inner) if is_widened or x.desc.data_type != kind.inner else x
+
+
+def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
+    """Return `x` as floats of 8 bits or less, or as integers of less than 8 bits.
+
+    A float is rounded to the nearest one; beyond the largest one it is that, where ONNX says so.
+    An integer is the low bits of the number, as ONNX's own implementation keeps them.
+    """
+    if not kind.is_floating:
+        is_real = jnp.issubdtype(x.dtype, jnp.floating)
+        return dml.cast(dml.cast(x, "INT32") if is_real else x, kind.inner)
+    if x.dtype.itemsize < 2 or not jnp.issubdtype(x.dtype, jnp.floating):
+        x = dml.cast(x, "FLOAT32")
+    if kind.name == "FLOAT8E8M0":
+        return _power_of_two(node, x)
+    if node.attribute("saturate", 1) or kind.name == "FLOAT4E2M1":
+        most = float(jnp.finfo(kind.dtype).max)
+        x = dml.clip(x, -most, most)
+    return dml.cast(x, kind.inner)
+
+
+def _power_of_two(node: Node, x: Expression) -> Expression:
+    """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
+    x = x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
+    bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
+    power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    is_more = dml.cast(dml.greater_than_or_equal(fraction, 1 << least), "UINT32")
+    power = dml.if_(dml.less_than(power, 255), dml.min(power + is_more, 254), 255)
+    return dml.cast(power, "UINT8").reinterpret(x.sizes, data_type=node.made().inner)
 
 
 @translates("BitCast")

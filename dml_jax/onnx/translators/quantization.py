@@ -5,7 +5,8 @@ from typing import Any
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import on_axis, reshaped
+from dml_jax.onnx.translators.elements import narrowed
+from dml_jax.onnx.views import on_axis, reshaped, spread
 
 
 def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
@@ -52,6 +53,8 @@ def _uncut(node: Node, x: Expression, axis: int, size: int) -> Expression:
 def _quantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x, kind = node[0], node.output_type()
+    if node.made().is_small and node.made().is_floating:
+        return _to_small_floats(node, x, scale, zero_point, is_blocked)
     if x.dtype != scale.dtype:
         x = dml.cast(x, scale.desc.data_type)
     if not is_blocked and kind.bits == 8:
@@ -61,6 +64,26 @@ def _quantize(node: Node) -> Expression:
         x, axis, size = _cut(node, x, scale)
     parameters, form = _in_blocks(scale, zero_point)
     return _uncut(node, dml.quantize(x, parameters, form, kind), axis, size)
+
+
+def _to_small_floats(
+    node: Node, x: Expression, scale: Expression, zero_point: Expression | None, is_blocked: bool
+) -> Expression:
+    """Return `x / scale + zero_point`, rounded to floats of 8 bits or less."""
+    parts = [dml.cast(p, "FLOAT32") for p in (x, scale, zero_point) if p is not None]
+    if is_blocked:
+        parts[1:] = [_of_blocks(node, part) for part in parts[1:]]
+    real = parts[0] / parts[1]
+    return narrowed(node, real if zero_point is None else real + parts[2], node.made())
+
+
+def _of_blocks(node: Node, x: Expression) -> Expression:
+    """Return a parameter of blocks along the axis with an element for each of the input."""
+    axis, block, sizes = node.axis(), node.attribute("block_size"), x.sizes
+    apart = (*sizes[: axis + 1], 1, *sizes[axis + 1 :])
+    each = (*sizes[: axis + 1], block, *sizes[axis + 1 :])
+    whole = (*sizes[:axis], sizes[axis] * block, *sizes[axis + 1 :])
+    return _uncut(node, reshaped(spread(reshaped(x, apart), each), whole), axis, node.shape()[axis])
 
 
 @translates("DequantizeLinear")
