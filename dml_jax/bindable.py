@@ -179,8 +179,8 @@ class Bindable:
     @property
     def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
         """For each level below `minimum_feature_level`, why it refuses."""
-        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
-        return {level: self.refused_at(level) for level in lower}
+        faults = ((level, self.refused_at(level)) for level in FeatureLevel)
+        return dict(itertools.takewhile(lambda pair: pair[1], faults))
 
     def _check_arrays(self, arrays: Sequence[Any]) -> None:
         if self._widest is not None and needs_x64(self._widest):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
 from dml_jax.errors import (
     NOTHING,
@@ -176,7 +177,8 @@ class TensorDesc:
         shape = integers("Sizes", sizes)
         if shape is not None:
             rank = len(shape)
-            expect(1 <= rank <= DIMENSION_COUNT_MAX, "DimensionCount", "be in [1, 8]", rank)
+            is_known = rank <= DIMENSION_COUNT_MAX or beyond.is_allowed()
+            expect(rank >= 1 and is_known, "DimensionCount", "be in [1, 8]", rank)
             for d, size in enumerate(shape[:DIMENSION_COUNT_MAX]):
                 if not 1 <= size <= UINT_MAX:
                     expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
-from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
+from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
@@ -287,8 +287,8 @@ def check_network(model: "Model", as_json: bool, name: str = "") -> None:
     counts = collections.Counter(operator.short_name for operator in operators)
     levels: dict[str, FeatureLevel] = {}
     for operator in operators:
-        known = levels.get(operator.short_name, min(FeatureLevel))
-        levels[operator.short_name] = max(known, operator.minimum_feature_level)
+        known = levels.setdefault(operator.short_name, min(FeatureLevel))
+        levels[operator.short_name] = max(known, level_of(operator) or known)
     if as_json:
         found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(function)}
         say_json({**found, "memory": dict(memory_of(function))})

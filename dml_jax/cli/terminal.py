@@ -173,6 +173,14 @@ def console() -> Any:
     return Console(width=wide, markup=False, highlight=False)
 
 
+def level_of(item: "Bindable") -> FeatureLevel | None:
+    """Return the lowest feature level of an operator; None of a node beyond DirectML."""
+    try:
+        return item.minimum_feature_level
+    except DmlError:
+        return None
+
+
 def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc]]") -> None:
     """Print (name, kind, operator or tensor) of each row; `title` heads the names."""
     from dml_jax.bindable import Bindable
@@ -181,7 +189,7 @@ def show_table(title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc
     for name, kind, item in rows:
         if isinstance(item, Bindable):
             sides = ("\n".join(t.shown() for t in ts) for ts in (item.inputs, item.outputs))
-            cells.append([printable(name), kind, *sides, str(item.minimum_feature_level)])
+            cells.append([printable(name), kind, *sides, str(level_of(item) or "none")])
         else:
             cells.append([printable(name), kind, "", item.shown(), ""])
     say_folded(*cells)
@@ -265,12 +273,13 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc") -> dict[str, 
 
     if not isinstance(item, Bindable):
         return {"name": name, "operator": kind, "inputs": [], "outputs": [item.to_json()]}
+    level = level_of(item)
     return {
         "name": name,
         "operator": kind,
         "inputs": [t.to_json() for t in item.inputs],
         "outputs": [t.to_json() for t in item.outputs],
-        "feature_level": item.minimum_feature_level.suffix,
+        "feature_level": level.suffix if level else None,
         "refused": {
             level.suffix: [str(fault) for fault in faults]
             for level, faults in item.refusals.items()

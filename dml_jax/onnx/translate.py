@@ -288,7 +288,7 @@ class Translation:
 
         def translated() -> list[Tensor | None]:
             if not made:
-                made.append(self._translated(proto, node, translator, opsets))
+                made.append(self._translated(proto, node, translator))
             return made[0]
 
         is_known = all(t is None or t.is_known for t in node.inputs)
@@ -336,7 +336,7 @@ class Translation:
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
     def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
     ) -> list[Tensor | None]:
         """Return what the translator gives, or tensors of these types where it refuses."""
         faults: Sequence[Fault]
@@ -347,7 +347,7 @@ class Translation:
         kinds: Sequence[Type | None] = node.types
         if self.fallback:
             try:
-                results = self._plain(proto, node, str(faults[0]), opsets)
+                results = self._plain(proto, node, str(faults[0]))
                 if results:
                     return results
             except DmlError as error:
@@ -406,13 +406,11 @@ class Translation:
         self.curable.append(label_of(proto))
         return results
 
-    def _plain(
-        self, proto: onnx.NodeProto, node: Node, reason: str, opsets: Opsets
-    ) -> list[Tensor | None]:
+    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
         """Return the outputs of a node that a plain function computes; none where there is none."""
         function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
         if function is None:
-            return self._by_body(proto, node, opsets)
+            return []
         kinds, axes = plain_types(node, function)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
         padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
@@ -431,20 +429,6 @@ class Translation:
             if tensor is not None and count is not None and axis is not None:
                 tensor.padding = Padding(axis, count, label_of(proto))
         return made[: len(kinds)]
-
-    def _by_body(self, proto: onnx.NodeProto, node: Node, opsets: Opsets) -> list[Tensor | None]:
-        """Return the outputs of the function that ONNX defines an op type by; none without one."""
-        body = node.schema and body_of(node.schema, proto, node.inputs, opsets)
-        if body is None:
-            return []
-        scope: Scope = {}
-        faults = len(self.faults)
-        self._call(body, proto, node.inputs, scope)
-        found = self.faults[faults:]
-        if found:
-            del self.faults[faults:]
-            raise DmlError(found)
-        return [scope.get(name) for name in proto.output]
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by."""

@@ -1,4 +1,4 @@
-"""Recurrent networks of types, and with clipping, that DirectML's operators do not take."""
+"""Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -112,7 +112,7 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
 
 
-@plain("RNN", "GRU", "LSTM")
+@plain("RNN", "GRU")
 def _recurrent(node: Node, *inputs: Any) -> Any:
     return _turns(node, _product, *inputs)
 
