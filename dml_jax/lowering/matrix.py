@@ -42,18 +42,22 @@ def gemm(
     beta: float,
     activation: Activation | None,
 ) -> jax.Array:
-    """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once."""
-    y = _scaled(product(a, b, wide_type(a.dtype), transposed), alpha)
+    """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once.
+
+    Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
+    """
+    y = product(a, b, wide_type(a.dtype), transposed)
+    if not is_float(a):
+        whole = y if c is None else y + c
+        if alpha == 1 and (c is None or beta == 1):
+            return whole
+        y = y.astype(wide_real(a.dtype))
+    y = y * y.dtype.type(alpha)
     if c is not None:
-        y = y + _scaled(wide(c), beta)
+        y = y + wide(c).astype(y.dtype) * y.dtype.type(beta)
+    if not is_float(a):
+        return saturate(y, a.dtype)
     return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
-
-
-def _scaled(x: jax.Array, factor: float) -> jax.Array:
-    """Return `x * factor` in the type of `x`: of integers toward zero and saturated."""
-    if is_float(x):
-        return x * x.dtype.type(factor)
-    return x if factor == 1 else saturate(x.astype(wide_real(x.dtype)) * factor, x.dtype)
 
 
 def of_rows(x: jax.Array, rank: int) -> jax.Array:

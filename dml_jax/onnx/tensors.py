@@ -129,6 +129,11 @@ class Type(NamedTuple):
         return self.name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
 
     @property
+    def real(self) -> str:
+        """Return DirectML's type of the real numbers in which integers are computed."""
+        return "FLOAT64" if self.dtype.itemsize == 8 and has_x64() else "FLOAT32"
+
+    @property
     def is_quantized(self) -> bool:
         """Return whether the elements have the types that quantized tensors have."""
         return self.element in _QUANTIZED

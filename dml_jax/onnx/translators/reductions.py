@@ -43,7 +43,11 @@ def _reduced(node: Node, given: Any) -> Any:
         axes = [*range(node.rank())]
     if not axes:
         return _of_each(node)
-    return dml.reduce(node[0], FUNCTIONS[node.op_type], sorted(set(axes)))
+    x, axes = node[0], sorted(set(axes))
+    if node.op_type == "ReduceL2" and not node.type().is_floating:
+        total = dml.cast(dml.reduce(x, "SUM_SQUARE", axes), node.type().real)
+        return dml.cast(dml.sqrt(total), node.output_type())
+    return dml.reduce(x, FUNCTIONS[node.op_type], axes)
 
 
 def _of_each(node: Node) -> Any:

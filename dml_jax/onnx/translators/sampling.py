@@ -143,6 +143,9 @@ def _resampled(
     node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
 ) -> Expression:
     """Return the input resampled by RESAMPLE."""
+    if mode != "nearest" and node.type().dtype.kind == "c":
+        rule = "be 'nearest' of complex numbers"
+        raise node.refusal("mode", rule, mode)
     direction, shift = "INCREASING", 0.0
     if mode == "nearest":
         shift = {"round_prefer_floor": 0.5, "round_prefer_ceil": -0.5}.get(nearest, 0.0)
@@ -187,7 +190,9 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
 def _weighted(node: Node, lines: Sequence[Line], mode: str) -> Expression:
     """Return the input resampled by a matrix of weights for each dimension."""
     kind = node.output_type()
-    x = node[0] if node.type().is_floating else dml.cast(node[0], "FLOAT32")
+    if node.type().dtype.kind == "c":
+        raise node.refusal("mode", "be 'nearest' of complex numbers", mode)
+    x = node[0] if node.type().is_floating else dml.cast(node[0], node.type().real)
     sizes = [*node.shape()]
     for d, line in enumerate(lines):
         weights = weights_of(node, line, mode)
