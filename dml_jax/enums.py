@@ -158,13 +158,7 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
 _FIRST_BEYOND = 100
 _BEYOND = (
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
-    *(
-        "float4_e2m1fn",
-        "int2",
-        "uint2",
-        "complex64",
-        "complex128",
-    ),
+    *("float4_e2m1fn", "int2", "uint2", "complex64", "complex128"),
 )
 
 

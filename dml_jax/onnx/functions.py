@@ -10,17 +10,12 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import Node, domain_of
 from dml_jax.onnx.tensors import Tensor
 
 Opsets = Mapping[str, int]
 
 _KNOWN_MAX = 1 << 28  # bytes
-
-
-def domain_of(name: str) -> str:
-    """Return a domain's name, "" for ONNX's own."""
-    return "" if name == "ai.onnx" else name
 
 
 def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:

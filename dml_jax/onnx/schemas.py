@@ -9,15 +9,12 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import TRANSLATORS, Node, attribute_value
-from dml_jax.onnx.plain import plain_of
+from dml_jax.onnx.nodes import OP_TYPES, Node, attribute_value, domain_of, record_of
 from dml_jax.onnx.tensors import Tensor, Type
 from dml_jax.operator import Operator
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
-_POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
 
@@ -30,7 +27,7 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     try:
         schema = defs.get_schema(op_type, version, domain)
     except (defs.SchemaError, TypeError):  # a name that is no text is none
-        if (domain, op_type) in TRANSLATORS or plain_of(domain, op_type, version):
+        if (domain, op_type) in OP_TYPES:
             return version, None
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
@@ -113,8 +110,9 @@ def output_types(
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     if proto.op_type == "STFT":
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
-    if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
-        schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
+    since = record_of(domain_of(proto.domain), proto.op_type).inferred_since
+    if schema.since_version < since:
+        schema = defs.get_schema(proto.op_type, since, schema.domain)
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema, proto, kinds, data, opset_imports=imports, ir_version=ir
@@ -146,4 +144,4 @@ def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> on
 
 
 def _nearest_op_type(domain: str, op_type: str) -> str:
-    return nearest(op_type, [name for known, name in TRANSLATORS if known == domain])
+    return nearest(op_type, [name for known, name in OP_TYPES if known == domain])

@@ -24,11 +24,11 @@ from dml_jax.onnx.nodes import (
     Translator,
     attribute_value,
     label_of,
-    translator_of,
+    of_version,
 )
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import curing_types, in_order, plain_of, plain_types
+from dml_jax.onnx.plain import curing_types, in_order, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
 from dml_jax.onnx.schemas import check_attributes, check_types, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
@@ -267,7 +267,7 @@ class Translation:
             check_attributes(proto, schema)
         types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
-        translator = translator_of(domain, proto.op_type, version)
+        translator = of_version(node.record.translators, version)
         if translator is None and schema is not None:
             body = body_of(schema, proto, inputs, opsets)
             if body is not None:
@@ -292,7 +292,7 @@ class Translation:
             return made[0]
 
         is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or proto.op_type in _RANDOM:
+        if not is_known or node.record.is_random:
             return translated()
         arrays: list[Sequence[np.ndarray]] = []
 
@@ -356,7 +356,7 @@ class Translation:
         elif translator is not None and (found := self._cured(proto, node, translator)):
             self.faults += DmlError(faults).within(label_of(proto)).faults
             return found
-        elif (found := curing_types(node, domain_of(proto.domain))) is not None:
+        elif (found := curing_types(node)) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -374,7 +374,7 @@ class Translation:
                 _ = kind.inner
         has_nothing = all(kind is None or kind.is_empty for kind in node.types)
         has_nothing = has_nothing and any(node.types)
-        if has_nothing and proto.op_type in _FITTING:  # but of an input without elements
+        if has_nothing and node.record.must_fit:  # but of an input without elements
             has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
         first = len(self.builder.nodes)
         if has_nothing:
@@ -408,7 +408,7 @@ class Translation:
 
     def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
         """Return the outputs of a node that a plain function computes; none where there is none."""
-        function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+        function = of_version(node.record.fallbacks, node.version)
         if function is None:
             return []
         kinds, axes = plain_types(node, function)
@@ -553,15 +553,6 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
-_FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
-_RANDOM = {
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-}
 
 
 def _no_operator(node: Node) -> DmlError:

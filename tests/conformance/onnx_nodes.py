@@ -24,7 +24,7 @@ from dml_jax import DmlError, load_onnx
 from dml_jax.errors import Fault
 from dml_jax.onnx import Network
 from dml_jax.onnx.network import FALLBACK, load_translators
-from dml_jax.onnx.nodes import TRANSLATORS
+from dml_jax.onnx.nodes import OP_TYPES
 
 Arrays = list[np.ndarray]
 
@@ -319,4 +319,5 @@ def exported() -> list[NodeTest]:
 def translated() -> set[str]:
     """Return the op types of ONNX's own domain that have a translator."""
     load_translators()
-    return {op_type for domain, op_type in TRANSLATORS if not domain}
+    known = ((*key, record.translators) for key, record in OP_TYPES.items())
+    return {op_type for domain, op_type, translators in known if translators and not domain}

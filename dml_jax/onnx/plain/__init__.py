@@ -12,13 +12,10 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.integers import checked
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import OP_TYPES, Node, of_version
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Plain = Callable[..., Any]
-
-_PLAIN: dict[tuple[str, str], dict[int, Plain]] = {}
-"""The plain functions of each domain and op type, by the first version that each one knows."""
 
 
 def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
@@ -26,25 +23,18 @@ def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain],
 
     def register(function: Plain) -> Plain:
         for op_type in op_types:
-            _PLAIN.setdefault((domain, op_type), {})[since] = function
+            OP_TYPES[domain, op_type].fallbacks[since] = function
         return function
 
     return register
 
 
-def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
-    """Return the plain function of a version of an op type; None where there is none."""
-    known = _PLAIN.get((domain, op_type), {})
-    first = max((since for since in known if since <= version), default=None)
-    return None if first is None else known[first]
-
-
-def curing_types(node: Node, domain: str) -> list[Type | None] | None:
+def curing_types(node: Node) -> list[Type | None] | None:
     """Return the types that a plain function gives of a node; None where it cannot compute it.
 
     64-bit integers must fit 32 bits while these are all that JAX computes with.
     """
-    function = plain_of(domain, node.op_type, node.version)
+    function = of_version(node.record.fallbacks, node.version)
     if function is None:
         return None
     try:

@@ -9,12 +9,14 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Padded, has_x64
 from dml_jax.onnx.views import reshaped, spread, transposed
 
 
-@translates("Gather")
+@translates("Gather", padded=padded.gathered, range=ranges.first)
 def _gather(node: Node) -> Expression:
     axis, shape = node.axis(), node.shape()
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -23,7 +25,7 @@ def _gather(node: Node) -> Expression:
     return dml.gather(data, indices, 1, 1)
 
 
-@translates("GatherElements")
+@translates("GatherElements", range=ranges.first)
 def _gather_elements(node: Node) -> Expression:
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
@@ -36,7 +38,7 @@ def _to_rank(x: Expression, rank: int) -> Expression:
     return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
-@translates("GatherND")
+@translates("GatherND", padded=padded.gathered_nd, range=ranges.first)
 def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
@@ -84,7 +86,7 @@ def _scatter_nd(node: Node) -> Any:
     return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
 
 
-@translates("TopK")
+@translates("TopK", range=ranges.ranked)
 def _top_k(node: Node) -> Any:
     k = node.attribute("k") if node.version < 10 else int(node.constant(1).reshape(-1)[0])
     direction = "DECREASING" if node.attribute("largest", 1) else "INCREASING"
@@ -107,7 +109,8 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", "CumProd")
+@translates("CumSum", range=ranges.total)
+@translates("CumProd", range=ranges.product)
 def _cumulative(node: Node) -> Expression:
     function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
     axis = node.from_start(int(node.constant(1).reshape(-1)[0]), node.rank())

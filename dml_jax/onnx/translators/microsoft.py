@@ -8,6 +8,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.products import product
@@ -17,7 +18,7 @@ from dml_jax.onnx.views import on_axis, packed, reshaped, spread, transposed
 DOMAIN = "com.microsoft"
 
 
-@translates("Gelu", "BiasGelu", domain=DOMAIN)
+@translates("Gelu", "BiasGelu", domain=DOMAIN, padded=padded.by_element)
 def _gelu(node: Node) -> Expression:
     return dml.activation_gelu(node[0] + node[1] if node.has(1) else node[0])
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.elements import narrowed
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
@@ -42,7 +44,7 @@ def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
     return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
 
 
-@translates("MatMul")
+@translates("MatMul", padded=padded.multiplied, range=ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
@@ -87,7 +89,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
     return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
-@translates("Gemm")
+@translates("Gemm", range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
     c = None
     if node.has(2):

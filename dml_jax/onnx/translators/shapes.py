@@ -6,6 +6,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded as padding
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Shape, Tensor
 from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
@@ -25,13 +27,13 @@ def _size(node: Node) -> np.ndarray:
     return np.array(np.prod(node.shape(), dtype=np.int64))
 
 
-@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=padding.viewed)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
     return reshaped(node[0], node.output_shape())
 
 
-@translates("Transpose")
+@translates("Transpose", padded=padding.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     if not order:
@@ -39,20 +41,20 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand")
+@translates("Expand", range=ranges.first)
 def _expand(node: Node) -> Expression:
     node.constant(1)
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat")
+@translates("Concat", padded=padding.joined)
 def _concat(node: Node) -> Expression:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
     return dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
 
 
-@translates("Split")
+@translates("Split", padded=padding.kept)
 def _split(node: Node) -> Any:
     node.constant(1)
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
@@ -62,7 +64,7 @@ def _split(node: Node) -> Any:
     return [next(made) if piece else None for piece in pieces]
 
 
-@translates("Slice")
+@translates("Slice", padded=padding.sliced, range=ranges.first)
 def _slice(node: Node) -> Expression:
     return sliced(
         node,
@@ -98,7 +100,7 @@ def sliced(node: Node, starts: Any, ends: Any, axes: Any, steps: Any) -> Express
     return dml.slice(node[0], offsets, sizes, strides)
 
 
-@translates("Pad")
+@translates("Pad", range=ranges.first)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
@@ -135,7 +137,7 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     return dml.padding(x, MODES[node.attribute("mode")], value, low, high)
 
 
-@translates("Tile")
+@translates("Tile", range=ranges.first)
 def _tile_along_an_axis(node: Node) -> Expression:
     count, axis = (int(node.constant(k).reshape(-1)[0]) for k in (1, 2))
     return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])

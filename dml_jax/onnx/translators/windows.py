@@ -8,10 +8,13 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis, reshaped
 
 Ints = list[int]
+
+_INFERRED = 22  # earlier inference counts a window of a pool that lies in the padding alone
 
 
 @dataclass
@@ -86,7 +89,7 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-@translates("Conv")
+@translates("Conv", must_fit=True)
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -94,7 +97,7 @@ def _conv(node: Node) -> Expression:
     return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
 
 
-@translates("ConvTranspose")
+@translates("ConvTranspose", must_fit=True)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
 
@@ -140,7 +143,7 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
     )
 
 
-@translates("ConvInteger")
+@translates("ConvInteger", must_fit=True)
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -154,7 +157,7 @@ def _conv_integer(node: Node) -> Expression:
     )
 
 
-@translates("QLinearConv")
+@translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
     x = planes(node[0])
     rank = len(x.sizes)
@@ -180,7 +183,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool")
+@translates("AveragePool", inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -202,7 +205,7 @@ def _average_pool(node: Node) -> Expression:
     )
 
 
-@translates("LpPool")
+@translates("LpPool", inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     return dml.lp_pooling(
@@ -216,7 +219,7 @@ def _lp_pool(node: Node) -> Expression:
     )
 
 
-@translates("MaxPool")
+@translates("MaxPool", inferred_since=_INFERRED, range=ranges.ranked)
 def _max_pool(node: Node) -> Any:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None

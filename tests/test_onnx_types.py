@@ -1,0 +1,138 @@
+"""DOUBLE in networks: the translator and the lowering of FLOAT, so its values and gradients."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+
+import onnx
+from conformance import onnx_nodes
+from conformance.onnx_nodes import QUICK, NodeTest, array_of, inputs_of, network_of, wide
+from nightly import NIGHTLY
+
+from dml_jax import DmlError
+from dml_jax.onnx import Network
+
+FLOAT, DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+AT_ONCE = 24  # tests that one program computes
+# ONNX says FLOAT of these outputs, whatever the input is.
+KEPT = {"LayerNormalization": 1}
+
+
+def widened(test: NodeTest) -> onnx.ModelProto | None:
+    """Return a test's model with DOUBLE for FLOAT, where its op type lists both; else None."""
+    model = onnx.ModelProto()
+    model.CopyFrom(test.model)
+    (node,) = model.graph.node
+    opsets = {o.domain: o.version for o in model.opset_import}
+    formal = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).inputs
+    listed = {
+        name
+        for k, name in enumerate(node.input)
+        if "tensor(double)" in formal[min(k, len(formal) - 1)].types
+    }
+    changed = False
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        if value.name in listed and tensor.elem_type == FLOAT:
+            tensor.elem_type, changed = DOUBLE, True
+    for attribute in node.attribute:
+        if attribute.name in ("to", "dtype") and attribute.i == FLOAT:
+            attribute.i = DOUBLE
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+    return model if changed else None
+
+
+def arrays_of(test: NodeTest, model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Return the inputs of a test, in the types of a model."""
+    values = inputs_of(model)
+    given = dict(zip([v.name for v in values], test.data_sets[0][0], strict=False))
+    return {
+        v.name: array_of(given[v.name]).astype(
+            onnx.helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
+        )
+        for v in values
+        if v.name in given
+    }
+
+
+def double_tests() -> Iterator[NodeTest]:
+    """Yield the tests of one node of an op type that has a translator: some of each op type."""
+    for op_type, every in onnx_nodes.load().items():
+        single = [t for t in every if "_expanded" not in t.name and len(t.model.graph.node) == 1]
+        known = [t for t in single if op_type in onnx_nodes.translated() and is_of_tensors(t)]
+        found = [t for t in known if widened(t) is not None and op_type != "BitCast"]
+        yield from found if NIGHTLY else onnx_nodes.sample(found, 1)
+
+
+def is_of_tensors(test: NodeTest) -> bool:
+    values = (*test.model.graph.input, *test.model.graph.output)
+    return all(value.type.HasField("tensor_type") for value in values)
+
+
+def values_and_gradients(networks: list[Network], inputs: list[dict[str, Any]]) -> Any:
+    """Return the outputs of networks, and the gradients of their sum for all floating inputs."""
+
+    def program(every: list[dict[str, Any]]) -> Any:
+        found = []
+        for network, own in zip(networks, every, strict=True):
+            real = {n: x for n, x in own.items() if jnp.issubdtype(x.dtype, jnp.floating)}
+
+            def total(real: Any, network: Network = network, own: Any = own) -> Any:
+                results = network.apply(network.weights, {**own, **real})
+                sums = [r.sum() for r in results.values() if jnp.issubdtype(r.dtype, jnp.floating)]
+                return sum((s.astype(np.float64) for s in sums), jnp.zeros(())), results
+
+            found.append(jax.grad(total, has_aux=True)(real))
+        return found
+
+    return jax.jit(program).lower(inputs).compile(QUICK)(inputs)
+
+
+def test_double_has_the_values_and_gradients_of_float():
+    """Compare each op type that lists both; where FLOAT is refused, so is DOUBLE."""
+    with jax.enable_x64(True):
+        every = list(double_tests())
+        assert len({test.op_type for test in every}) > 110
+        for k in range(0, len(every), AT_ONCE):
+            compare(every[k : k + AT_ONCE])
+
+
+def compare(some: list[NodeTest]) -> None:
+    pairs: list[tuple[NodeTest, list[Network], list[dict[str, Any]]]] = []
+    for test in some:
+        networks, inputs, refused = [], [], []
+        for model in (test.model, widened(test)):
+            assert model is not None
+            arrays = arrays_of(test, model)
+            try:
+                networks.append(network_of(model, arrays, fallback=True))
+                inputs.append({name: arrays[name] for name in networks[-1].inputs})
+            except DmlError as error:
+                refused.append([(fault.field, fault.rule) for fault in error.faults])
+        if refused:
+            assert len(refused) == 2, test.name
+            assert refused[0] == refused[1], test.name
+        else:
+            pairs.append((test, networks, inputs))
+    found = [
+        values_and_gradients([n[k] for _, n, _ in pairs], [i[k] for _, _, i in pairs])
+        for k in (0, 1)
+    ]
+    for (test, (_, network), _), narrow, broad in zip(pairs, *found, strict=True):
+        bounds = {"rtol": max(test.rtol, 2e-4), "atol": max(test.atol, 2e-5), "err_msg": test.name}
+        for name, kind in list(network.output_types.items())[: KEPT.get(test.op_type)]:
+            dtype = np.asarray(narrow[1][name]).dtype
+            assert kind.dtype == (np.float64 if dtype == np.float32 else dtype), test.name
+        for name, answer in narrow[1].items():
+            np.testing.assert_allclose(
+                wide(np.asarray(broad[1][name])), wide(np.asarray(answer)), **bounds
+            )
+        for name, answer in narrow[0].items():
+            np.testing.assert_allclose(broad[0][name], answer, **bounds)
