@@ -4,7 +4,7 @@ import contextlib
 import enum
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -130,10 +130,10 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return super().hint(value)
 
     @classmethod
-    def of(cls, value: "TensorDataType | str") -> "TensorDataType":
+    def of(cls, value: Self | str) -> Self:
         """The member that `value` names, within `beyond.allowed` also of a type DirectML lacks."""
         if isinstance(value, str) and value.lower() in _BEYOND and beyond.is_allowed():
-            return _member_beyond(value.lower())
+            return cast(Self, _member_beyond(value.lower()))
         return super().of(value)
 
     @classmethod

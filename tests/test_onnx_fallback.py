@@ -296,8 +296,9 @@ def test_a_node_beyond_directml_has_no_json_and_no_level_and_is_reported():
     assert list(network.fallbacks) == ["Node 'y' (Elu)"]
     assert rule in network.fallbacks["Node 'y' (Elu)"]
     assert f"1 nodes of types beyond DirectML\n  Node 'y' (Elu): {rule}" in network.report()
-    assert network.graph is not None
-    for ask in (network.graph.to_json, lambda: network.graph.minimum_feature_level):
+    graph = network.graph
+    assert graph is not None
+    for ask in (graph.to_json, lambda: graph.minimum_feature_level):
         with pytest.raises(DmlError, match="got FLOAT64"):
             ask()
 

@@ -9,9 +9,8 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import OP_TYPES, Node, attribute_value, domain_of, record_of
+from dml_jax.onnx.nodes import OP_TYPES, attribute_value, domain_of, record_of
 from dml_jax.onnx.tensors import Tensor, Type
-from dml_jax.operator import Operator
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
@@ -57,24 +56,6 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
             faults.append(Fault("", name, "be given", Unquoted("nothing")))
     if faults:
         raise DmlError(faults)
-
-
-def check_types(node: Node, operator: Operator) -> None:
-    """Raise `DmlError` where a node of types beyond DirectML has types that ONNX does not list.
-
-    Args:
-        node: the node.
-        operator: an operator beyond DirectML that its translator made.
-    """
-    if node.schema is None:
-        raise DmlError(operator.beyond_directml)
-    known = node.schema.inputs
-    for index, tensor in enumerate(node.inputs):
-        if tensor is not None and known:
-            types = known[min(index, len(known) - 1)].types
-            if f"tensor({tensor.type.name.lower()})" not in types:
-                rule = f"be of a type that ONNX lists ({', '.join(sorted(types))})"
-                raise node.refusal(node.input_name(index), rule, Unquoted(tensor.type.name))
 
 
 def output_types(

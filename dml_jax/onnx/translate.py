@@ -30,7 +30,7 @@ from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.schemas import check_attributes, check_types, output_types, schema_of
+from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
@@ -389,7 +389,8 @@ class Translation:
         made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
         for made_of in self.builder.nodes[first:]:
             if isinstance(made_of, OperatorNode) and made_of.operator.beyond_directml:
-                check_types(node, made_of.operator)
+                if node.schema is None:  # else ONNX has checked the types
+                    raise DmlError(made_of.operator.beyond_directml)
                 reason = str(made_of.operator.beyond_directml[0])
                 self.beyond.setdefault(id(made_of), (label_of(proto), reason))
         return [*made, *[None] * (len(proto.output) - len(made))]

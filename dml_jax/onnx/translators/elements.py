@@ -251,7 +251,8 @@ def _power_of_two(node: Node, x: Expression) -> Expression:
     power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
     is_more = dml.cast(dml.greater_than_or_equal(fraction, 1 << least), "UINT32")
     power = dml.if_(dml.less_than(power, 255), dml.min(power + is_more, 254), 255)
-    return dml.cast(power, "UINT8").reinterpret(x.sizes, data_type=node.made().inner)
+    bytes_: Any = dml.cast(power, "UINT8")
+    return bytes_.reinterpret(x.sizes, data_type=node.made().inner)
 
 
 @translates("BitCast")
