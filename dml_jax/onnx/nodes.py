@@ -18,6 +18,9 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.tensors import Padding, Shape, Tensor, Type
 
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own op types, which have no schemas here."""
+
 Translator = Callable[["Node"], Any]
 Bounds = tuple[int, int]
 

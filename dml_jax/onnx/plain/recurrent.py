@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
-from dml_jax.onnx.translators.microsoft import DOMAIN
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]

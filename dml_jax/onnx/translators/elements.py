@@ -276,8 +276,7 @@ def _identity(node: Node) -> Any:
 
 @translates("Dropout", since=12)
 def _dropout(node: Node) -> Any:
-    is_training = node.constant(2)
-    ratio = node.constant(1, np.float32(0.5))
-    if is_training is not None and bool(np.any(is_training)) and float(np.ravel(ratio)[0]):
+    is_training = node.constant(2, False)
+    if np.any(is_training) and float(np.ravel(node.constant(1, 0.5))[0]):
         raise node.refusal("training_mode", "be False where ratio is not 0", True)
     return _identity(node)

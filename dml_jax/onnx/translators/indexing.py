@@ -39,7 +39,8 @@ def _to_rank(x: Expression, rank: int) -> Expression:
 
 
 @translates("GatherND", padded=padded.gathered_nd, range=ranges.first)
-def _gather_nd(node: Node) -> Expression:
+def gather_nd(node: Node) -> Expression:
+    """Return the elements of the first input at the places that the second one has."""
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
@@ -113,9 +114,17 @@ def _one_hot(node: Node) -> Expression:
 @translates("CumProd", range=ranges.product)
 def _cumulative(node: Node) -> Expression:
     function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
-    axis = node.from_start(int(node.constant(1).reshape(-1)[0]), node.rank())
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
-    return function(node[0], axis, direction, bool(node.attribute("exclusive")))
+    is_exclusive, axis = bool(node.attribute("exclusive")), node.known(1)
+    if axis is not None:
+        along = node.from_start(int(axis.reshape(-1)[0]), node.rank())
+        return function(node[0], along, direction, is_exclusive)
+    given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
+    made = function(node[0], 0, direction, is_exclusive)
+    for d in range(1, node.rank()):
+        is_own = dml.logical_or(dml.equals(given, d), dml.equals(given, d - node.rank()))
+        made = dml.if_(is_own, function(node[0], d, direction, is_exclusive), made)
+    return made
 
 
 @translates("NonZero")

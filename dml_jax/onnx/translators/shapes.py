@@ -8,6 +8,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import integers as ranges
 from dml_jax.onnx import padded as padding
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Shape, Tensor
 from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
@@ -106,12 +107,13 @@ def _pad_by_attributes(node: Node) -> Expression:
     return padded(node, pads, float(node.attribute("value")))
 
 
+@translates("Pad", domain=DOMAIN, range=ranges.first)
 @translates("Pad", since=11)
 def _pad(node: Node) -> Expression:
     rank = node.rank()
     axes = node.constant(3)
     axes = [*range(rank)] if axes is None else [node.from_start(int(a), rank) for a in axes]
-    given, pads = node.constant(1), [0] * (2 * rank)
+    given, pads = node.constant(1).reshape(-1), [0] * (2 * rank)
     for k, axis in enumerate(axes):
         pads[axis], pads[axis + rank] = int(given[k]), int(given[k + len(axes)])
     value = node.known(2)
@@ -134,7 +136,7 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):
         return x
-    return dml.padding(x, MODES[node.attribute("mode")], value, low, high)
+    return dml.padding(x, MODES[node.attribute("mode", "constant")], value, low, high)
 
 
 @translates("Tile", range=ranges.first)
@@ -196,13 +198,26 @@ def _eye(node: Node) -> Expression:
 _INT32 = np.iinfo(np.int32)
 
 
+@translates("Trilu", domain=DOMAIN)
 @translates("Trilu")
 def _trilu(node: Node) -> Expression:
+    is_upper = node.attribute("upper", 1)
+    if node.has(1) and not node.tensor(1).is_known:
+        return _trilu_by_input(node, is_upper)
     k = int(np.clip(node.constant(1, np.int64(0)), -(2**30), 2**30).reshape(-1)[0])
-    is_upper = node.attribute("upper")
     begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
     *leading, rows, columns = node.shape()
     sizes = (int(np.prod(leading)), rows, columns)
     x = reshaped(node[0], sizes)
-    kind = node.output_type()
-    return dml.diagonal_matrix(sizes, kind, 0.0, begin, end, input=x)
+    made = dml.diagonal_matrix(sizes, x.desc.data_type, 0.0, begin, end, input=x)
+    return reshaped(made, node.shape())
+
+
+def _trilu_by_input(node: Node, is_upper: bool) -> Expression:
+    """Return Trilu whose diagonal is a tensor: each element by its distance from the main one."""
+    rows, columns = node.shape()[-2:]
+    places = np.arange(columns)[None] - np.arange(rows)[:, None]
+    distance = node.builder.constant(places.astype(node[1].dtype))
+    compare = dml.greater_than_or_equal if is_upper else dml.less_than_or_equal
+    is_kept = compare(distance, reshaped(node[1], (1, 1)))
+    return dml.if_(is_kept, node[0], 0)
