@@ -19,7 +19,7 @@ from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.program import Program
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.tensor import shown_array
 
@@ -302,6 +302,13 @@ def load(
         except DmlError as error:
             translation.faults += error.faults
             scope[tensor.name] = None
+    for sparse in graph.sparse_initializer:
+        name, element = sparse.values.name, sparse.values.data_type
+        try:
+            scope[name] = translation.weight(name, dense(sparse, str(read.folder)), element)
+        except DmlError as error:
+            translation.faults += error.faults
+            scope[name] = None
     for name, kind in read.inputs.items():
         try:
             scope[name] = translation.input(name, kind)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from onnx import TensorProto, TypeProto
+import onnx
+from onnx import TensorProto, TypeProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from dml_jax import beyond
@@ -165,6 +166,29 @@ def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
         rule = f"fit {kind.inner.suffix} while 64-bit types are off in JAX"
         rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
         raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
+    return array
+
+
+def dense(sparse: onnx.SparseTensorProto, folder: str = "") -> np.ndarray:
+    """Return the elements of a sparse tensor, with zeros filled in.
+
+    Args:
+        sparse: the tensor.
+        folder: the folder of external data.
+
+    Raises `DmlError` where an element lies outside.
+    """
+    values, places = (numpy_helper.to_array(t, folder) for t in (sparse.values, sparse.indices))
+    array = np.zeros(tuple(sparse.dims), values.dtype)
+    try:
+        at = np.unravel_index(places, array.shape) if places.ndim == 1 else tuple(places.T)
+        if places.ndim != 1 and bool((places < 0).any()):
+            raise IndexError
+        array[at] = values
+    except (IndexError, ValueError):
+        rule = f"lie within the sizes {list(sparse.dims)}"
+        where = f"the elements of '{sparse.values.name}'"
+        raise DmlError([Fault("", where, rule, places)]) from None
     return array
 
 

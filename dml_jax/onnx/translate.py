@@ -41,6 +41,7 @@ from dml_jax.onnx.tensors import (
     Tensor,
     TensorList,
     Type,
+    dense,
     fitting,
 )
 from dml_jax.onnx.views import reshaped
@@ -370,7 +371,7 @@ class Translation:
     ) -> list[Tensor | None]:
         """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
         for name, kind in zip(proto.output, node.types, strict=True):
-            if name and kind is not None and not kind.is_empty:
+            if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
                 _ = kind.inner
         has_nothing = all(kind is None or kind.is_empty for kind in node.types)
         has_nothing = has_nothing and any(node.types)
@@ -466,6 +467,8 @@ class Translation:
             return result.renamed(name)
         if isinstance(result, np.ndarray):
             return self.constant(name, result, kind.element if kind else None)
+        if result is None and kind is not None and kind.name == "STRING":
+            return None  # who reads it is refused
         if result is None:
             raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
         if kind is None or kind.shape is None:
@@ -483,12 +486,13 @@ class Translation:
     def _literal(self, proto: onnx.NodeProto, scope: Scope) -> None:
         """Give the elements of a Constant."""
         attribute, name = proto.attribute[0], proto.output[0]
-        if attribute.name in ("value_string", "value_strings", "sparse_value"):
-            rule = "be a tensor or numbers (sparse tensors and strings are not taken)"
-            raise DmlError([Fault("", attribute.name, rule, Unquoted("others"))])
-        value = attribute_value(attribute)
-        if attribute.name == "value":
-            element = attribute.t.data_type
+        if attribute.name in ("value_string", "value_strings"):
+            rule = "be a tensor or numbers (strings are not taken)"
+            raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])
+        is_sparse = attribute.name == "sparse_value"
+        value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
+        if attribute.name == "value" or is_sparse:
+            element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
             make = self.constant if self._calls or value.ndim == 0 else self.weight
             scope[name] = make(name, value, element)
         else:
@@ -500,6 +504,9 @@ class Translation:
         for tensor in proto.initializer:
             array = numpy_helper.to_array(tensor, folder)
             scope[tensor.name] = self.weight(tensor.name, array, tensor.data_type)
+        for sparse in proto.sparse_initializer:
+            array, values = dense(sparse, folder), sparse.values
+            scope[values.name] = self.weight(values.name, array, values.data_type)
 
     def _call(
         self,
