@@ -16,7 +16,7 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padding, Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
@@ -80,6 +80,13 @@ def translates(
         return translator
 
     return register
+
+
+def listed(results: Any) -> Sequence[Any]:
+    """Return what a translator or a plain function returns as a sequence of outputs."""
+    if isinstance(results, Padded):
+        return [results]
+    return results if isinstance(results, (tuple, list)) else [results]
 
 
 def record_of(domain: str, op_type: str) -> OpType:

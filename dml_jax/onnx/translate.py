@@ -16,6 +16,7 @@ from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, GraphBuilder, OperatorNode
+from dml_jax.onnx import empty
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
 from dml_jax.onnx.integers import Bounds, checked
@@ -24,6 +25,7 @@ from dml_jax.onnx.nodes import (
     Translator,
     attribute_value,
     label_of,
+    listed,
     of_version,
 )
 from dml_jax.onnx.order import needed
@@ -383,7 +385,12 @@ class Translation:
         elif translator is None:
             raise _no_operator(node)
         else:
-            results = _listed(translator(node))
+            try:
+                results = listed(translator(node))
+            except (DmlError, *_BROKEN):
+                if node.schema is not None or not empty.has_empty_inputs(node):
+                    raise
+                results = empty.translated(proto, node, translator)
             if results[0] is NotImplemented:
                 return self._inlined(proto, node)
         pairs = zip(proto.output, results, strict=False)
@@ -567,12 +574,6 @@ def _no_operator(node: Node) -> DmlError:
     """Return the error that DirectML has no operator for an op type."""
     text = f"{node.op_type} has no operator of DirectML"
     return node.refusal("op type", Sentence(text), node.op_type)
-
-
-def _listed(results: Any) -> Sequence[Any]:
-    if isinstance(results, Padded):
-        return [results]
-    return results if isinstance(results, (tuple, list)) else [results]
 
 
 def _refusal(error: Exception) -> DmlError:

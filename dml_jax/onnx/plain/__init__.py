@@ -12,7 +12,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.integers import checked
-from dml_jax.onnx.nodes import OP_TYPES, Node, of_version
+from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Plain = Callable[..., Any]
@@ -44,13 +44,6 @@ def curing_types(node: Node) -> list[Type | None] | None:
     except DmlError:
         return None
     return kinds
-
-
-def listed(results: Any) -> Sequence[Any]:
-    """Return the results of a plain function as a sequence."""
-    if isinstance(results, Padded):
-        return [results]
-    return results if isinstance(results, (tuple, list)) else [results]
 
 
 def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
