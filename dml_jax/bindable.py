@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -13,8 +13,10 @@ from jax.typing import ArrayLike
 from dml_jax.arrays import are_described, array_faults, unusable
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
-from dml_jax.lowering.alone import alone, elementwise
+from dml_jax.lowering.meshes import laid_out_by_xla
 from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
+
+PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
 
 
 class BindPoint(NamedTuple):
@@ -34,17 +36,18 @@ class Bindable:
     Attributes:
         in_place: whether an output may lie where an input does.
         by_element: whether it maps each element by itself, wherever that lies.
-        is_one: whether it is a single operator, for which the forms of `alone` are made.
+        without_memory: the names of inputs and outputs without elements, to which memory may be
+            bound and need not.
     """
 
     c_name: ClassVar[str]
     in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     by_element: ClassVar[bool] = False
-    is_one: ClassVar[bool] = True
+    without_memory: Collection[str] = ()
 
     @property
     def kind(self) -> str:
-        """How tables and pictures name it: `graph of 3 nodes`."""
+        """Return the name in tables and figures: `graph of 3 nodes`."""
         return self.c_name
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
@@ -52,11 +55,11 @@ class Bindable:
         raise NotImplementedError
 
     def bind_points(self) -> Iterator[BindPoint]:
-        """Where memory is bound, by name."""
+        """Yield the names that memory is bound to."""
         raise NotImplementedError
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
-        """Why a feature level does not take this description; empty where it does."""
+        """Return why a feature level refuses this description; nothing where it accepts it."""
         raise NotImplementedError
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
@@ -92,42 +95,31 @@ class Bindable:
 
     @functools.cached_property
     def returns_tuple(self) -> bool:
-        """Whether a call gives a tuple of results, else the only one."""
+        """Return whether a call gives a tuple of results, else the only one."""
         outputs = [point for point in self.bind_points() if point.output]
         return len(outputs) != 1 or outputs[0].is_array
 
     def __call__(self, *arrays: Any) -> Any:
         """Compute the result, or a tuple of several, from one array for each input.
 
-        Under a trace of JAX the call is a part of that program. Else it is a program of its own.
+        Under a trace of JAX the call is a part of that program, with which XLA fuses it. Else the
+        same program runs by itself.
 
         Raises `DmlError` where shapes or types are not those of the tensors.
         """
-        if any(isinstance(array, Tracer) for array in arrays):
-            return self.part(*arrays)
-        return self._checked(_whole_program, arrays, lambda: self._placed_constants(arrays))
+        return self.call_with(None, *arrays)
 
-    def part(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
-        """Compute what a call gives, as a part of a program, with which XLA fuses it.
+    def call_with(self, constants: Sequence[Any] | None, *arrays: ArrayLike) -> Any:
+        """Compute what a call gives, with `constants` in place of those of the description.
 
-        `constants` stand for those of the description. Raises `DmlError` as a call does.
+        Raises `DmlError` as a call does.
         """
-        return self._checked(_inside_a_program, arrays, lambda: constants or self.constants)
-
-    def whole(self, *arrays: ArrayLike, constants: Sequence[Any] | None = None) -> Any:
-        """Compute what a call gives, by the form that is fastest as the whole program.
-
-        `constants` stand for those of the description. Raises `DmlError` as a call does.
-        """
-        return self._checked(_as_whole_program, arrays, lambda: constants or self.constants)
-
-    def _checked(
-        self, program: Callable[..., Any], arrays: Sequence[Any], held: Callable[[], Sequence[Any]]
-    ) -> Any:
-        """Run a program of checked arrays, and of the constants that `held` returns."""
         self._check_arrays(arrays)
+        is_traced = any(isinstance(array, Tracer) for array in (*arrays, *(constants or ())))
+        if constants is None:
+            constants = self.constants if is_traced else self._placed_constants(arrays)
         try:
-            return program(self, *arrays, *held())
+            return (_inlined if is_traced else _run)(self, *arrays, *constants)
         except (TypeError, ValueError, RuntimeError):
             self._check_usable(arrays)
             raise
@@ -194,7 +186,7 @@ class Bindable:
             raise DmlError(array_faults(self.c_name, tensors, arrays))
 
     def _check_usable(self, arrays: Sequence[Any]) -> None:
-        """Raises the error that JAX did not take what fits the tensors, if that is so."""
+        """Raise `DmlError` if an array fits its tensor but JAX cannot use it."""
         paths = (path for path, _, _ in self.tensors(output=False))
         found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
         faults = [fault for fault in found if fault]
@@ -217,26 +209,37 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _inside_a_program(function: Bindable, *arrays: Any) -> Any:
-    with alone(False):
-        return _returned(function, function.compute(*arrays))
+def _inlined(function: Bindable, *arrays: Any) -> Any:
+    return _computed(function, *arrays)
 
 
-def _as_whole_program(function: Bindable, *arrays: Any) -> Any:
-    with alone(function.is_one):
-        results = function.compute
-        if function.by_element:
-            results = functools.partial(elementwise, function.evaluate)
-        return _returned(function, results(*arrays))
+def _run(function: Bindable, *arrays: Any) -> Any:
+    if not function.constants:
+        return program(type(function), _computed, function)(*arrays)
+    kept = function.__dict__  # or the constants would outlive the graph
+    if "_program" not in kept:
+        kept["_program"] = jax.jit(functools.partial(_computed, function))
+    return kept["_program"](*arrays)
 
 
-_whole_program = jax.jit(_as_whole_program, static_argnums=0)
+def program(kind: type[Bindable], call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+    """Return the program of `call(*described, *arrays)`, a function of the arrays.
+
+    PROGRAMS of a kind are kept, those that were used last. (`jax.jit` keeps thousands of programs
+    of a function with static arguments, and all their memory.)
+    """
+    return _programs(kind)(call, *described)
 
 
-def _returned(function: Bindable, results: Sequence[Any]) -> Any:
+@functools.cache
+def _programs(kind: type[Bindable]) -> Callable[..., Any]:
+    def jitted(call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
+        return jax.jit(functools.partial(call, *described))
+
+    return functools.lru_cache(PROGRAMS)(jitted)
+
+
+def _computed(function: Bindable, *arrays: Any) -> Any:
+    sizes = [tensor.sizes for tensor in function.outputs]
+    results = laid_out_by_xla(function.compute, sizes)(*arrays)
     return tuple(results) if function.returns_tuple else results[0]
-
-
-def whole_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the call of an operator or graph as a whole program; other functions as they are."""
-    return function.whole if isinstance(function, Bindable) else function

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
-from dml_jax.bindable import Bindable, whole_program
+from dml_jax.bindable import Bindable
 from dml_jax.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
@@ -46,7 +46,7 @@ class Buffer:
 
     @property
     def array(self) -> jax.Array:
-        """What the memory holds now; what is set is checked as a new buffer's is."""
+        """Return the array in the memory. A new one is checked as that of a new buffer."""
         return self._array
 
     @array.setter
@@ -57,13 +57,12 @@ class Buffer:
 
     @classmethod
     def of(cls, tensor: TensorDesc, device: Any = None) -> "Buffer":
-        """Zeros, as many as a tensor needs, on a `jax.Device`; None is the default one.
+        """Return a buffer of zeros for a tensor, on a `jax.Device`; None is the default one.
 
-        Of the tensor's sizes where it is packed, since XLA loops over the axes of what is written,
-        else flat. 2 cores, jax 0.10.2, ms, flat and so, SPLIT over 1 of UINT8 [8, 64, 256, 256]
-        28, 3.3; FLOAT16 [4, 13, 509, 521] 14, 2.2; TILE of FLOAT32 [1, 6, 509, 521] 6.2, 1.4.
+        A packed tensor keeps its sizes, since XLA's loops follow the axes of an output; others are
+        flat.
 
-        Raises `DmlError` for anything but these.
+        Raises `DmlError` for other arguments.
         """
         expect = Expect("")
         rule = "be a TensorDesc (Buffer itself takes an array)"
@@ -82,7 +81,7 @@ class Buffer:
 
     @property
     def size_in_bytes(self) -> int:
-        """Of the memory."""
+        """Return the number of bytes of the memory."""
         return self.array.nbytes
 
     def block_until_ready(self) -> "Buffer":
@@ -95,7 +94,7 @@ class Buffer:
 
 
 def checked_type(array: Any, place: str) -> TensorDataType:
-    """That of an array. Raises `DmlError` for what is none whose bytes are as DirectML's."""
+    """Return the DirectML type of `array`. Raise `DmlError` if its bytes are not as DirectML's."""
     if not is_array(array):
         raise DmlError([Fault("", place, "be an array", shown_array(array))])
     if not is_plain(array):
@@ -176,12 +175,7 @@ class BindingTable:
         memory = {**written, **read}
         arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
         function = self._function
-        fills = all(bound.fills(memory[bound.memory]) for bound in self._outputs)
-        call = whole_program(function) if fills else function
-        if constants and isinstance(function, Bindable):
-            call = functools.partial(
-                function.whole if fills else function.part, constants=constants
-            )
+        call = functools.partial(function.call_with, constants) if constants else function
         if isinstance(function, Bindable) and function.by_element and self._is_in_place:
             (output,) = self._outputs
             call = functools.partial(_in_place, function, memory[output.memory].shape)
@@ -200,7 +194,7 @@ class BindingTable:
             self._written[key]._array = array
 
     def _check_memory(self) -> None:
-        """Raises the error that what is bound was taken or replaced, if that is so."""
+        """Raise `DmlError` if a bound buffer was donated or replaced."""
         expect, held = Expect(self.name), {**self._written, **self._read}
         for bound in (*self._inputs, *self._outputs):
             if not bound.owned:
@@ -216,7 +210,7 @@ class BindingTable:
 
     @property
     def _is_in_place(self) -> bool:
-        """Whether an output lies where an input does, and elements lie in order."""
+        """Return whether an output lies where an input does, and elements lie in order."""
         read = {bound.memory for bound in self._inputs}
         return any(bound.memory in read for bound in self._outputs) and all(
             bound.tensor.is_packed for bound in (*self._inputs, *self._outputs)
@@ -334,7 +328,7 @@ _PLACES = re.compile(
 
 
 def ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[[], None]) -> Any:
-    """What it gives. Where JAX does not take the arguments, `check` raises the error if it can."""
+    """Run `program`. If JAX refuses its arguments, `check` may raise a clearer error."""
     try:
         if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
             with jax.disable_jit(False):  # else JAX refuses whatever is compiled ahead of time
@@ -361,5 +355,5 @@ def devices_of(devices: Collection[Any]) -> str:
 
 
 def text_of(program: jax.stages.Compiled) -> str:
-    """The HLO, without the places in Python's files: of a clip 86 of 104 lines."""
+    """Return the HLO without the places in Python's files, which are most of its lines."""
     return _PLACES.sub("", program.as_text() or "")

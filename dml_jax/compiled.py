@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from dml_jax.arrays import are_described, array_faults, unusable
-from dml_jax.bindable import Bindable, described, whole_program
+from dml_jax.bindable import Bindable, described
 from dml_jax.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -77,8 +77,8 @@ class Compiled:
         return tuple(jax.device_put(array, place) for array, place in pairs)
 
     def _program(self, constants: Sequence[Any], *arrays: Any) -> Any:
-        program = whole_program(self._function)
-        return program(*arrays, constants=constants) if constants else program(*arrays)
+        function = self._function
+        return function.call_with(constants, *arrays) if constants else function(*arrays)
 
     def __reduce__(self) -> Any:
         then = "copy or send what it is made of, and compile that"

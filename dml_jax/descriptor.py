@@ -196,7 +196,7 @@ class Descriptor:
 
     @classmethod
     def _misnamed(cls, name: str, values: dict[str, Any], faults: list[Fault]) -> str | None:
-        """Takes out a name that is none, says so, and gives the name of the field it stands for."""
+        """Remove an unknown keyword, report it, and return the field that it probably meant."""
         near, rule = None, ""
         for f in cls.fields:
             if name == f.c_name:

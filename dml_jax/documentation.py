@@ -191,7 +191,7 @@ def _sentence(text: str) -> str:
 
 
 def takes(field: Field) -> str:
-    """What a field takes, in words: `a list of UINT`."""
+    """Return in words what a field accepts: `a list of UINT`."""
     word = f"a {field.kind.word}" if field.is_array else field.kind.word
     plural = "s" if field.is_array and field.tensor else ""
     return f"{word}{plural}{', optional' if field.optional else ''}"

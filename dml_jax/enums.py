@@ -55,7 +55,7 @@ class Enumeration(enum.IntEnum):
 
     @property
     def full_name(self) -> str:
-        """As DirectML.h spells it."""
+        """Return the spelling of DirectML.h."""
         return f"{self.prefix}_{self.suffix}"
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any
 
 FAULTS_MAX = 100
@@ -223,5 +224,19 @@ def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
 
 def missing_extra(package: str, purpose: str, extra: str, operator: str = "") -> DmlError:
     """Return the error that `package`, which the extra installs, is missing for `purpose`."""
-    rule = f'be installed to {purpose}: pip install "dml-jax[{extra}]"'
-    return DmlError([Fault(operator, f"the package {package}", rule, UNSAID)])
+    rule = f"expected the package {package} to be installed to {purpose}: {install_command(extra)}"
+    return DmlError([Fault(operator, "", Sentence(rule), UNSAID)])
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs the packages of `extra`.
+
+    It names the packages themselves, so that it works wherever dml_jax was installed from.
+    """
+    try:
+        requirements = metadata.requires("dml-jax") or []
+    except metadata.PackageNotFoundError:  # it is on the path, and not installed
+        return f'pip install ".[{extra}]"'
+    split = (requirement.partition(";") for requirement in requirements)
+    packages = [package.strip() for package, _, marker in split if f"'{extra}'" in marker]
+    return "pip install " + " ".join(f'"{package}"' for package in packages)

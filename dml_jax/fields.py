@@ -28,7 +28,7 @@ def float_of_word(value: Any) -> Any:
 
 
 class Kind:
-    """How the values of a field are taken in, compared and written.
+    """A kind of field: converts, compares and writes its values.
 
     `convert` gives the value as it is kept, or raises `DmlError`; `from_json` likewise, from what
     `to_json` gives; `key` is what equality and hash go by.
@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def word(self) -> str:
-        """What it is called where a field is described."""
+        """Return the word for this kind in descriptions of fields."""
         return self.c_type
 
     def _made_of(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ _UNION_MEMBERS = {
 
 
 def _item(array: Any) -> Any:
-    """What an array of no dimension holds; itself, where it is traced."""
+    """Return the number in an array of no dimension; return a traced array unchanged."""
     try:
         return array.item()
     except TypeError:
@@ -266,7 +266,7 @@ class Tensor(Kind):
 
 
 def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
-    """What converts each of several values, or raises `DmlError` for those that are refused."""
+    """Return a function that converts each of several values, or raises `DmlError`."""
 
     def converted(values: Any) -> list[Any]:
         faults: list[Fault] = []

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and read without losing a key."""
+"""Atomic writes of files, and JSON that refuses duplicate keys."""
 
 import contextlib
 import errno

@@ -118,12 +118,24 @@ def _in_full(word: str) -> str:
 
 
 def attribute_hint(name: str) -> str:
-    """Return what `dml_jax` has in place of an attribute that it lacks, for its message, or ""."""
-    word = plain(name)
-    for library in ("JAX", "PyTorch", "ONNX", "DirectMLX"):
-        for operator, own in names().items():
-            if word in (plain(other.rpartition(".")[2]) for other in own[library]):
-                is_class = name[:1].isupper()
-                found = facts.class_name_of(operator) if is_class else own["function"][0]
-                return f" (dml_jax.{found}; `dml-jax operators {name}`)"
-    return nearest(name, facts.names_of_classes() if name[:1].isupper() else facts.functions())
+    """Return what `dml_jax` has in place of an attribute that it lacks, for its message, or "".
+
+    DirectML's own names come first, also without ELEMENT_WISE, and then those of other libraries.
+    """
+    word, is_class = plain(name), name[:1].isupper()
+    own_names = {plain(n).removeprefix("elementwise"): n for n in [*names()][::-1]}
+    own_names |= {plain(alias): n for alias, n in facts.names_of_aliases().items()}
+    operator = own_names.get(word.removeprefix("elementwise"))
+    for library in () if operator else ("JAX", "PyTorch", "ONNX", "DirectMLX"):
+        found = [n for n, own in names().items() if word in map(_last, own[library])]
+        if found:  # the most general: interpolate is RESAMPLE, and not UPSAMPLE_2D
+            operator = max(found, key=lambda n: sum(map(len, names()[n].values())))
+            break
+    if operator:
+        found = facts.class_name_of(operator) if is_class else names()[operator]["function"][0]
+        return f" (dml_jax.{found}; `dml-jax operators {name}`)"
+    return nearest(name, facts.names_of_classes() if is_class else facts.functions())
+
+
+def _last(name: str) -> str:
+    return plain(name.rpartition(".")[2])

@@ -121,7 +121,7 @@ class Support:
         group: Enumeration | None,
         level: FeatureLevel | None = None,
     ) -> list[Fault]:
-        """Why these tensors are refused at a level; nothing if they are not.
+        """Return why a level refuses these tensors; nothing if it accepts them.
 
         None is the highest level; within `beyond.loosened` its rows are loose.
 

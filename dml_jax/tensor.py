@@ -74,7 +74,7 @@ def _counts(field: str, values: Any, least: int) -> list[int]:
 
 
 def _symbols(values: Any) -> str:
-    """What to do about the sizes that `jax.export.symbolic_shape` gives."""
+    """Return what to do about the sizes that `jax.export.symbolic_shape` gives."""
     from jax import export
 
     symbolic = isinstance(values, tuple) and any(map(export.is_symbolic_dim, values))
@@ -98,10 +98,10 @@ def round_up(value: int, multiple: int) -> int:
 
 
 class Placeholder:
-    """What stands for an array that is not there yet, and takes the operators it is given to."""
+    """Base of symbolic values: an operator that is called with one adds a node to a graph."""
 
     def takes(self, operator: Any, values: Sequence[Any]) -> Any:
-        """What calling the operator with these values gives."""
+        """Return what a call of the operator with these values gives."""
         raise NotImplementedError
 
 
@@ -274,7 +274,7 @@ class TensorDesc:
 
     @property
     def is_packed(self) -> bool:
-        """Whether elements lie row-major without padding, whether or not strides say so."""
+        """Return whether elements lie row-major without padding, with strides or without."""
         return self.strides in (None, self.packed_strides)
 
     @property
@@ -289,7 +289,7 @@ class TensorDesc:
 
     @property
     def has_distinct_addresses(self) -> bool:
-        """Whether every element lies at an address of its own, as an output's must."""
+        """Return whether every element lies at an address of its own, as an output's must."""
         return self.strides is None or memory.distinct(self.sizes, self.strides)
 
     def read(self, buffer: ArrayLike) -> jax.Array:
@@ -340,7 +340,7 @@ class TensorDesc:
         return Unquoted(f"{self.data_type}[{_joined(self.sizes)}]{layout}")
 
     def to_json(self) -> dict[str, Any]:
-        """As DxDispatch's JSON has it; what is as by default is left out."""
+        """Return DxDispatch's JSON; fields with default values are omitted."""
         result: dict[str, Any] = {"DataType": self.data_type.name}
         if self.flags:
             result["Flags"] = [flag.name for flag in TensorFlags if flag & self.flags]
@@ -455,7 +455,7 @@ X64_RULE = (
 
 
 def needs_x64(data_type: TensorDataType) -> bool:
-    """Whether JAX, as it is set, would narrow arrays of this type."""
+    """Return whether JAX, as it is set, would narrow arrays of this type."""
     return data_type.bits == 64 and not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -473,7 +473,7 @@ DISTINCT_ADDRESSES = "give every element of an output an address of its own"
 
 
 def is_uint(value: object) -> bool:
-    """Whether it is a UINT64."""
+    """Return whether the value is a UINT64."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False
     return 0 <= int(value) < 2**64
@@ -487,7 +487,7 @@ def shown_array(array: Any) -> Unquoted:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it has a shape and a type, and is there."""
+    """Return whether `array` has a shape and a type, and is there."""
     is_there = not isinstance(value, Placeholder)
     return is_there and hasattr(value, "shape") and hasattr(value, "dtype")
 

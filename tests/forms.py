@@ -7,7 +7,7 @@ from unittest import mock
 
 import jax
 
-from dml_jax.lowering import alone, arrangement, cores, placed
+from dml_jax.lowering import arrangement, cores, placed
 from dml_jax.lowering.reduce import cpu, gpu, kinds, primitive
 
 
@@ -34,9 +34,8 @@ def of_platform(platform: str | None) -> Iterator[None]:
 def of_few_elements() -> Iterator[None]:
     """Take the forms for many elements with few: constants are small."""
     with contextlib.ExitStack() as stack:
-        for module in (alone, kinds, gpu):
+        for module in (arrangement, kinds, gpu):
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
-        stack.enter_context(mock.patch.object(alone, "MUCH", 0))
         small: dict[str, Any] = {
             "FEWEST": 3,
             "FUSED": 5,
@@ -58,7 +57,6 @@ def by_many_cores(count: int = 16) -> Iterator[None]:
         mock.patch.object(cores, "cores", lambda: count),
         mock.patch.object(cpu, "cores", lambda: count),
         mock.patch.object(cores, "MUCH", 0),
-        mock.patch.object(arrangement, "LONG", 1),
         nothing_traced(),
     ):
         yield

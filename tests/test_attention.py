@@ -148,3 +148,31 @@ def test_the_lowest_version_is_made():
 def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str):
     with pytest.raises(DmlError, match=message):
         attend(**change)
+
+
+def present(sizes: Any) -> Any:
+    """Compute attention with room for one key more, with sizes of the results."""
+    x = np.ones((2, 1, 4), np.float32)
+    past = np.ones((2, 1, 6, 4), np.float32)
+    lengths = np.array([2, 4], np.int32)
+    return dml_jax.multihead_attention(
+        *(0.5, -1e4, 1, 1, "NONE", x, x, x),
+        past_key=past,
+        past_value=past,
+        past_sequence_lengths=lengths,
+        output_sizes=sizes,
+    )
+
+
+def test_sizes_of_several_results_by_result_or_by_field():
+    key, value = "output_present_key_tensor", "output_present_value_tensor"
+    room = [2, 1, 7, 4]
+    by_result = [None, room, room], [(2, 1, 4), tuple(room), room], [None, room]
+    for sizes in (*by_result, {key: room, value: room}, {key: room}):
+        made = present(sizes)
+        assert (made.present_key.shape, made.present_value.shape) == (tuple(room),) * 2
+    for sizes in (room, None):
+        with pytest.raises(DmlError, match=value):
+            present(sizes)
+    with pytest.raises(DmlError, match="at most 3 lists"):
+        present([None, room, room, room])

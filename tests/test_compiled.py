@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,13 +16,16 @@ import numpy as np
 import pytest
 from devices import SEVERAL, by_default
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from processes import linux
 
 from dml_jax import (
+    ActivationRelu,
     Argmax,
     Buffer,
     BufferBinding,
     ConstantNode,
     DmlError,
+    ElementWiseAdd,
     ElementWiseClip,
     Graph,
     GraphBuilder,
@@ -603,7 +607,7 @@ def test_constants_are_arguments():
         compiled.bind([Buffer(x)], [target]).dispatch()
         for result in (compiled(x), target.array, graph(x), jax.jit(graph)(x)):
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
-        program = jax.jit(lambda x, *held, graph=graph: graph.whole(x, constants=held))
+        program = jax.jit(lambda x, *held, graph=graph: graph.call_with(held, x))
         lengths.append(len(program.lower(x, *graph.constants).as_text()))
     assert lengths[1] < lengths[0] + 100
 
@@ -641,3 +645,26 @@ def test_an_exported_program_has_its_constants():
     graph, x, expected = product(2, 128)
     program = jax.export.deserialize(bytearray(compile(graph).export()))
     np.testing.assert_allclose(program.call(x), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(4, 16, 64), (4096,), (5000,)])
+def test_a_dispatch_in_place_allocates_nothing(shape: tuple[int, ...]):
+    """Elements are mapped where they lie, in memory of the tensor's shape and of others."""
+    x = TensorDesc("FLOAT32", [4, 16, 64])
+    for op in (
+        ElementWiseClip.infer(input_tensor=x, min=0, max=1),
+        ActivationRelu.infer(input_tensor=x),
+        ElementWiseAdd.infer(a_tensor=x, b_tensor=x),
+    ):
+        buffers = [Buffer(jnp.ones(shape, jnp.float32)) for _ in op.inputs]
+        parts = [BufferBinding(buffer, 0, 4 * 4096) for buffer in buffers]
+        table = compile(op).bind(parts, parts[:1])
+        assert table.bytes_temporary == 0
+        assert " copy(" not in table.as_text()
+
+
+@linux
+def test_programs_and_graphs_that_are_not_used_are_freed():
+    """In a process of its own, whose memory grows by a program that is kept (`kept_memory`)."""
+    script = Path(__file__).with_name("kept_memory.py")
+    subprocess.run([sys.executable, script, "70", "160"], check=True)

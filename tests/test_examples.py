@@ -218,7 +218,7 @@ def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.M
 
     value, gradients = jax.value_and_grad(loss)(state.parameters)
     results = module.training_graph(state)(pictures, labels, *jax.tree.leaves(state))
-    assert results[0].item() == pytest.approx(float(value), rel=1e-6)
+    assert results[0].item() == pytest.approx(float(value), rel=1e-4)  # a GPU has TF32 there
     after = jax.tree.unflatten(jax.tree.structure(state), results[1:])
     assert after.step.item() == 2
     for name, gradient in gradients.items():  # the first moment is 0 before the step

@@ -195,7 +195,7 @@ def test_what_jax_does_not_take(array: Any, message: str):
     if isinstance(array, str):
         array = X.copy()
         array.delete()
-    for call in (op, op.whole, dml_jax.compile(op), lambda x: wrong.clip(x, 0, 1)):
+    for call in (op, dml_jax.compile(op), lambda x: wrong.clip(x, 0, 1)):
         call(N)  # JAX is less strict with programs that have run
         with pytest.raises(DmlError) as refused:
             call(array)
@@ -624,7 +624,7 @@ def test_an_integer_stands_for_each_spatial_dimension():
 def test_a_bias_has_one_number_for_each_channel():
     w, bias = jnp.ones((4, 8, 1, 1), jnp.float32), jnp.arange(4, dtype=jnp.float32)
     wanted = dml_jax.convolution(X, w) + bias[None, :, None, None]
-    np.testing.assert_allclose(dml_jax.convolution(X, w, bias), wanted, rtol=1e-6)
+    np.testing.assert_allclose(dml_jax.convolution(X, w, bias), wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -218,3 +218,43 @@ def test_quantized_products_are_those_of_onnx_runtime(a_type: str, b_type: str):
     result = dml_jax.quantized_linear_matrix_multiply(a, scales[0], b, *scales[1:], *zeros)
     assert len(np.unique(expected)) > 20
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((2, 3, 4), (1, 4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((1, 2, 3, 4), (3, 1, 4, 5)),
+        ((2, 3, 4), (2, 1, 4, 5)),
+    ],
+)
+def test_functions_broadcast_matrices_as_numpy_does(a: Any, b: Any):
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 255, shape).astype(np.uint8) for shape in (a, b))
+    rows, columns = rng.integers(0, 9, (3, 1)), rng.integers(0, 9, (1, 5))
+    x_zero = rows.reshape(*[1] * (len(a) - 2), 3, 1).astype(np.uint8)
+    y_zero = columns.reshape(*[1] * (len(b) - 2), 1, 5).astype(np.uint8)
+    expected = (x.astype(int) - rows) @ (y.astype(int) - columns)
+    made = dml_jax.matrix_multiply_integer(x, y, x_zero, y_zero)
+    np.testing.assert_array_equal(made, expected)
+    halves = [np.full([1] * len(shape), 0.5, np.float32) for shape in (a, b)]
+    bias = np.arange(5, dtype=np.float32)
+    scaled = dml_jax.matrix_multiply_integer_to_float(
+        x, halves[0], y, halves[1], x_zero, y_zero, bias
+    )
+    np.testing.assert_allclose(scaled, expected / 4 + bias, rtol=1e-6)
+    scale = np.full([1] * expected.ndim, 2.0**12, np.float32)
+    zero = np.zeros_like(scale, np.uint8)
+    quantized = dml_jax.quantized_linear_matrix_multiply(
+        x, halves[0], y, halves[1], scale, x_zero, y_zero, zero
+    )
+    np.testing.assert_array_equal(quantized, np.clip(np.round(expected / 2**14), 0, 255))
+    u, v = x.astype(np.float32), y.astype(np.float32)
+    turned = [m.swapaxes(-1, -2) for m in (u, v)]
+    product = x.astype(int) @ y.astype(int)
+    np.testing.assert_array_equal(dml_jax.gemm(u, v), product)
+    np.testing.assert_array_equal(
+        dml_jax.gemm(*turned, bias, trans_a="TRANSPOSE", trans_b="TRANSPOSE"), product + bias
+    )

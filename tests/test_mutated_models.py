@@ -174,7 +174,7 @@ def test_refused_before_memory_is_taken(case: str, path: Path, monkeypatch: pyte
     path.write_text(model if isinstance(model, str) else json.dumps(model))
     monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
     before, start = peak(), time.process_time()
-    done = CliRunner().invoke(cli, ["run", str(path)])
+    done = CliRunner().invoke(cli, ["run", str(path), "-a", "cpu"])
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert fragment in line

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dml_jax
-from dml_jax import facts, functional
+from dml_jax import OPERATORS, facts, functional
 from dml_jax.graph import OperatorNode
 from dml_jax.names import in_jax, names, search
 
@@ -144,3 +144,23 @@ def test_the_names_of_onnx_mean_these_operators():
 def test_a_name_of_another_library_leads_to_the_operator(name: str, hint: str):
     with pytest.raises(AttributeError, match=re.escape(hint) + "$"):
         getattr(dml_jax, name)
+
+
+@pytest.mark.parametrize("spelling", ["lower", "short", "camel"])
+def test_directml_names_lead_to_the_function_or_the_class(spelling: str):
+    """Advice for each operator's name that is no attribute works, and makes that operator."""
+    for full, op in OPERATORS.items():
+        name = full.removeprefix("DML_OPERATOR_").lower()
+        short = name.removeprefix("element_wise_")
+        word = {"lower": name, "short": short, "camel": op.__name__.upper()}[spelling]
+        if hasattr(dml_jax, word):
+            continue
+        with pytest.raises(AttributeError) as refused:
+            getattr(dml_jax, word)
+        advice = re.search(r"\(dml_jax\.(\w+); `dml-jax operators", str(refused.value))
+        assert advice, (word, str(refused.value))
+        made = getattr(dml_jax, advice[1])
+        if spelling == "camel":
+            assert made is op
+        else:
+            assert op in made.family.operators, (word, advice[1])

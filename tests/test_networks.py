@@ -76,6 +76,14 @@ def refusal(path: Path, **arguments: Any) -> str:
     return str(error.value)
 
 
+PLACES = """<ir_version: 8, opset_import: ["": 17]>
+g (float[2,3] x) => (int64[2,k] y, float[2,3] z, bool[2,3] b)
+{ y = NonZero(x)  z = Abs(x)  b = IsNaN(x) }"""
+PAST = """<ir_version: 8, opset_import: ["": 17]>
+g (float[past,3] cache, float[2,3] x) => (float[all,3] y, float[past,3] c)
+{ y = Concat <axis = 0> (cache, x)  c = Abs(cache) }"""
+
+
 # Networks in models
 
 
@@ -130,6 +138,88 @@ def test_tensors_that_are_bound_to_nothing_have_memory_of_their_own(tmp_path: Pa
     assert command("show", path, "-o", tmp_path / "n.svg").exit_code == 0
 
 
+@pytest.mark.parametrize("kind", [None, "INT64", "FLOAT32"])
+def test_a_deferred_resource_has_the_tensor_that_a_network_gives(kind: str | None, tmp_path: Path):
+    """Its type, its sizes, and as many elements as the data says; also where it has no type."""
+    typed = {} if kind is None else {"initialValuesDataType": kind}
+    deferred = {"initialValues": "deferred"}
+    resources = {"x": floats(X.ravel().tolist()), "y": deferred | typed, "z": deferred}
+    resources |= {"b": deferred, "count": deferred}
+    bindings = {"x": "x", "y": "y", "z": "z", "b": "b", "y.count": "count"}
+    path = of_network(tmp_path, PLACES, resources, bindings)
+    expected = {"x": X, "y": np.stack(np.nonzero(X)), "z": np.abs(X), "b": np.isnan(X)}
+    found = run_model(load_model(path))
+    assert found["count"].tolist() == 5
+    for name, wanted in expected.items():
+        dtype = np.uint8 if wanted.dtype == bool else wanted.dtype
+        assert (found[name].dtype, found[name].shape) == (dtype, wanted.shape)
+        np.testing.assert_array_equal(found[name], wanted)
+    model = json.loads(path.read_text())
+    for name in ("y", "z"):
+        model["commands"] += [
+            {"type": "print", "resource": name},
+            {"type": "writeFile", "resource": name, "targetPath": f"{name}.npy"},
+            {"type": "writeFile", "resource": name, "targetPath": f"{name}.bin"},
+        ]
+    flat = {"type": "writeFile", "resource": "y", "targetPath": "flat.npy", "dimensions": [5, 2]}
+    model["commands"].append(flat)
+    output = [*("--output_path", tmp_path)]
+    done = command("run", saved(tmp_path, model), *output)
+    assert (done.exit_code, done.stderr) == (0, "")
+    for name in ("y", "z"):
+        wanted = expected[name]
+        shown = ", ".join(f"{v:g}" for v in wanted.ravel())
+        assert f"Resource '{name}': {shown}\n" in done.stdout
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), wanted)
+        assert (tmp_path / f"{name}.bin").read_bytes() == wanted.tobytes()
+    assert np.load(tmp_path / "flat.npy").shape == (5, 2)
+    flat["dimensions"] = [2, 6]
+    told = command("run", saved(tmp_path, model), *output).stderr
+    assert "dimensions to hold 10 elements, as the network gives, got [2, 6]" in told
+
+
+def test_a_padded_resource_is_read_by_no_other_network(tmp_path: Path):
+    deferred = {"initialValues": "deferred"}
+    resources = {"x": floats(X.ravel().tolist()), "y": deferred, "z": deferred}
+    path = of_network(tmp_path, PLACES, resources, {"x": "x", "y": "y"})
+    network(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+    g (int64[2,6] a) => (int64[2,6] b) { b = Abs(a) }""",
+        "other.onnx",
+    )
+    model = json.loads(path.read_text())
+    model["dispatchables"]["other"] = {"type": "onnx", "sourcePath": "other.onnx"}
+    model["commands"].append(dispatch("other", {"a": "y", "b": "z"}))
+    assert "a to have sizes that are known at load ('y' has as many" in refusal(
+        saved(tmp_path, model)
+    )
+
+
+def test_sizes_may_be_0(tmp_path: Path):
+    """The first step of a decoder, whose past has length 0."""
+    path, x = network(tmp_path, PAST), np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "x.npy", x)
+    for options in (["-f", "past:0"], ["-b", "cache:0,3"]):
+        files = ["--input", f"x={tmp_path / 'x.npy'}", "--output_path", tmp_path]
+        done = command("run", path, *options, *files)
+        assert (done.exit_code, done.stderr) == (0, "")
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x)
+        assert np.load(tmp_path / "c.npy").shape == (0, 3)
+        assert command("check", path, *options).exit_code == 0
+        done = command("run", path, *options, "--input", f"cache={tmp_path / 'x.npy'}")
+        assert "name an input with elements" in done.stderr
+    resources = {"x": floats(x.ravel().tolist()), "y": zeros(6)}
+    resources |= {"cache": floats([7]), "c": {"initialValues": "deferred"}}
+    bindings = {name: name for name in resources}
+    fields = {"freeDimensionNameOverrides": {"past": 0}}
+    found = run_model(load_model(of_network(tmp_path, PAST, resources, bindings, **fields)))
+    np.testing.assert_array_equal(found["y"], x)
+    assert not found["c"].size
+    assert run_model(load_model(of_network(tmp_path, LAYER, {}, {"x": {"shape": [0, 2]}}))) == {}
+    assert "not NAME:SIZE" in command("run", path, "-f", "past:-1").stderr
+
+
 @pytest.mark.parametrize(
     "fields, options, rows",
     [
@@ -163,7 +253,6 @@ REFUSED: Mapping[str, tuple[Json, Json, str]] = {
     "output": ({}, {"y": {"shape": [9, 2]}}, "the output 'y' to have shape [1, 2], as its"),
     "input": ({}, {"x": {"shape": [1, 3]}}, "the input 'x' to have size 2 in dimension 1"),
     "rank": ({}, {"x": {"shape": [2]}}, "the input 'x' to have 2 dimensions"),
-    "empty": ({}, {"x": {"shape": [0, 2]}}, "Sizes[0] to be in [1,"),
     "no name": ({}, {"X": {"shape": [1, 2]}}, "the shape to name an input or an output (did you"),
     "small": ({"y": zeros(1)}, {"y": "y"}, "y to be bound to at least 8 bytes"),
     "unknown": ({}, {"y": "z"}, "y to be bound to a resource of the model, got 'z'"),

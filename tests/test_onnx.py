@@ -140,10 +140,9 @@ def test_what_follows_from_weights_and_no_elements_is_empty(op_type: str, sizes:
 
 
 def test_a_tensor_without_elements_is_named():
-    nodes = [node("Slice", "x end end", "none"), node("Pad", "none pads value", "y")]
-    weights = {"end": np.array([2]), "pads": np.array([1, 0, 1, 0]), "value": floats(7)}
-    message = refusal(model_of(nodes, {"x": (np.float32, [2, 3])}, ["y"], weights))
-    assert message.startswith("Node 'y' (Pad): expected the tensor 'none' to have elements")
+    inputs = {"a": (np.uint8, [2, 0]), "b": (np.uint8, [0, 3]), "zero": (np.uint8, [])}
+    message = refusal(model_of([node("MatMulInteger", "a b zero", "y")], inputs, ["y"]))
+    assert message.startswith("Node 'y' (MatMulInteger): expected the tensor 'a' to have elements")
 
 
 @pytest.mark.parametrize("height", [3, 4])

@@ -403,7 +403,6 @@ def test_boxes_are_padded_with_a_count():
 @pytest.mark.parametrize(
     "last",
     [
-        "y = Shape(i)",
         "y = ReduceSum<keepdims = 0>(i)",
         "y = Concat<axis = 1>(i, i)",
         "y, k = TopK(i, n)",

@@ -438,6 +438,6 @@ def test_what_is_not_computed_is_refused():
 def test_a_file_that_onnx_runtime_laid_out_for_its_processor_is_refused_with_the_cure():
     model = single("Conv", {"x": normal(1, 8, 3, 3), "w": normal(8, 8, 1, 1)}, domain=NCHWC)
     message = refusal(model)
-    assert message.startswith("Node 'y' (Conv): expected op type to be one of all processors")
+    assert message.startswith("Node 'y' (Conv): expected op type to be of all processors")
     assert "GraphOptimizationLevel.ORT_ENABLE_EXTENDED" in message
     assert message.endswith("got 'com.microsoft.nchwc.Conv' (opset 1)")

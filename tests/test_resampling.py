@@ -76,6 +76,14 @@ def test_whole_places_are_whole_though_the_scale_is_a_float(direction: str, fact
     assert read == x[::factor].tolist()
 
 
+@pytest.mark.parametrize("sizes", [(4, 3), (6, 13), (7, 3), (8, 21)])
+def test_whole_places_between_aligned_corners_are_whole(sizes: tuple[int, int]):
+    n, m = sizes
+    x, scale = list(range(n)), float(np.float32((m - 1) / (n - 1)))
+    expected = [k * (n - 1) // (m - 1) for k in range(m)]
+    assert resample("RESAMPLE2", x, m, scale) == expected
+
+
 def test_the_largest_scale_reads_the_first_element():
     largest = float(np.finfo(np.float32).max)
     for mode in ("LINEAR", "NEAREST_NEIGHBOR"):

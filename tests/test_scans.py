@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from devices import SEVERAL
 from records.scan import top_k as sorted_in_python
 
 import dml_jax
@@ -127,7 +128,8 @@ LINES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", LINES)
 def test_lines_on_several_devices_need_no_others(name: str):
     x = np.random.default_rng(0).integers(-3, 4, (16, 100)).astype(np.float32)
-    mesh = jax.make_mesh((8,), ("d",), (jax.sharding.AxisType.Auto,))
+    kinds = (jax.sharding.AxisType.Auto,)
+    mesh = jax.make_mesh((8,), ("d",), kinds, devices=SEVERAL)
     rows = jax.NamedSharding(mesh, jax.P("d"))
     compiled = jax.jit(LINES[name], in_shardings=rows).lower(x).compile()
     assert not re.search("all-|collective-", str(compiled.as_text()))

@@ -67,7 +67,8 @@ def test_integers_are_summed_exactly(groups: int):
     rng = np.random.default_rng(0)
     x = rng.choice([253, 254, 255], (2, channels, 5, 6)).astype(np.int32)
     w = np.where(rng.random((4, channels // groups, 3, 3)) < 0.9, 255, -254).astype(np.int32)
-    expected = convolution.plain(jnp.asarray(x), jnp.asarray(w), window, groups)
+    with jax.default_device(jax.devices("cpu")[0]):  # a GPU has no convolution of integers
+        expected = np.asarray(convolution.plain(jnp.asarray(x), jnp.asarray(w), window, groups))
     made = convolution.by_exact_products(jnp.asarray(x), jnp.asarray(w), window, groups)
     assert int(np.abs(expected).max()) > 2**24 // groups
     np.testing.assert_array_equal(made, expected)
@@ -326,3 +327,57 @@ def test_bfloat16_is_computed_in_float32():
 def test_what_is_wrong_is_said_once(call: Any, message: str):
     with pytest.raises(DmlError, match=message):
         call(floats(1, 2, 5, 5))
+
+
+def placed_windows(x: np.ndarray, sizes: list[int], start: int, dilation: int) -> Any:
+    """Yield the elements of each window of 2 by 2 with strides of 2, and their indices."""
+    indices = np.arange(x.size).reshape(x.shape)
+    for i in np.ndindex(*sizes):
+        places = [[2 * n - start + k * dilation for k in (0, 1)] for n in i]
+        rows, columns = ([p for p in ps if 0 <= p < n] for ps, n in zip(places, x.shape[2:]))  # noqa: B905
+        at = np.ix_(range(x.shape[0]), range(x.shape[1]), rows, columns)
+        shape = (*x.shape[:2], -1)
+        yield i, x[at].reshape(shape), indices[at].reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "start", "dilation"),
+    [((3, 3), 0, 1), ((3, 4), 1, 1), ((1, 2), 0, 1), ((2, 3), 0, 2), ((2, 1), 1, 3)],
+)
+def test_pooling_takes_the_sizes_that_the_caller_gives(sizes: Any, start: int, dilation: int):
+    """Windows over the end, and fewer; `include_padding` alone counts what is over the end."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype(np.float32)
+    values, means = np.zeros((2, 3, *sizes)), np.zeros((2, 3, *sizes))
+    sums, norms, indices = means.copy(), means.copy(), np.zeros((2, 3, *sizes), int)
+    for i, elements, places in placed_windows(x.astype(np.float64), sizes, start, dilation):
+        at = (..., *i)
+        values[at], means[at] = elements.max(-1), elements.mean(-1)
+        sums[at], norms[at] = elements.sum(-1), np.sqrt((elements**2).sum(-1))
+        best = elements.argmax(-1)[..., None]
+        indices[at] = np.take_along_axis(places, best, -1)[..., 0]
+    steps, starts, ends = [2, 2], [start] * 2, [0, 0]
+    chosen = {"output_sizes": [2, 3, *sizes]}
+    lists = (steps, steps, starts, ends, [dilation] * 2)
+    made = package.max_pooling(x, *lists, True, **chosen)
+    np.testing.assert_array_equal(made.values, values.astype(np.float32))
+    np.testing.assert_array_equal(made.indices, indices)
+    for is_padded, expected in ((False, means), (True, sums / 4)):
+        made = package.average_pooling(x, *lists, is_padded, **chosen)
+        np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+    tensor, smaller = TensorDesc.of(x), TensorDesc("FLOAT32", [2, 3, *sizes])
+    op = package.LpPooling1(
+        input_tensor=tensor,
+        output_tensor=smaller,
+        window_size=steps,
+        strides=steps,
+        start_padding=starts,
+        end_padding=ends,
+        dilations=[dilation] * 2,
+        p=2,
+    )
+    np.testing.assert_allclose(op(x), norms, rtol=1e-5)
+
+
+def test_pooling_refuses_windows_that_begin_over_the_end():
+    with pytest.raises(DmlError, match=r"OutputTensor.Sizes\[2\] to be in \[1, 3\]"):
+        package.max_pooling(np.ones((1, 1, 5, 6), np.float32), 2, 2, output_sizes=[1, 1, 4, 3])

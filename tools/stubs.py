@@ -110,7 +110,7 @@ def operator_stub(op: Any) -> str:
             "*",
             *inferred,
             "output_data_type: TensorDataType | str | Mapping[str, Any] | None = None",
-            "output_sizes: Integers | Mapping[str, Integers] | None = None",
+            f"output_sizes: {sizes_of(len(outputs))} | None = None",
             "outputs: Collection[str] | None = None",
         ],
         ") -> Self: ...\n",
@@ -188,7 +188,15 @@ def argument_type(family: Any, argument: str) -> str:
         wide = [t for t in types if not (t == "int" and "float" in types)]
         listed_ = "Integers | int" if "Integers" in wide else ""
         return listed_ or " | ".join(wide)
+    if name == "output_sizes" and family.outputs is not None:
+        return sizes_of(len(family.results))
     return "Integers" if name.endswith("sizes") else "Any"
+
+
+def sizes_of(outputs: int) -> str:
+    """Return the type of the sizes of some outputs: of the first, of each, or by field."""
+    by_output = "Sequence[Integers | None] | " if outputs > 1 else ""
+    return f"Integers | {by_output}Mapping[str, Integers]"
 
 
 def default_of(parameter: inspect.Parameter) -> str:
@@ -254,7 +262,7 @@ def functional_stub() -> str:
     fused = "from dml_jax.operator import FusedActivation, Operator\n" * ("FusedActivation" in text)
     head = f'''"""Operators as functions of arrays and expressions. {MADE}"""
 
-from collections.abc import Sequence
+from collections.abc import {"Mapping, " * ("Mapping[" in text)}Sequence
 {typed}
 import jax
 from jax.typing import ArrayLike

@@ -1,5 +1,6 @@
 """The arithmetic of a program, and of a product that finds the peak of a device."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import jax
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from dml_jax.errors import DmlError, Fault
 from dml_jax.tensor import TensorDesc
 
 
@@ -16,12 +18,21 @@ def product(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def operations(function: Callable[..., Any], inputs: Sequence[TensorDesc]) -> float:
-    """Return the floating-point operations of a call, as XLA counts them in the plain program.
+    """Return the floating-point operations of a call, as XLA counts them in a CPU's plain program.
 
-    A function such as exp counts as one operation.
+    A function such as exp counts as one operation. The count is the same on all platforms: on a GPU
+    products and convolutions are calls of libraries, which XLA does not count. Raises `DmlError` if
+    JAX has no CPU.
     """
+    try:
+        host = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        rule = "name cpu too, such as cuda,cpu: operations are counted in the program of a CPU"
+        value = os.environ.get("JAX_PLATFORMS", "")
+        raise DmlError([Fault("", "JAX_PLATFORMS", rule, value)]) from None
     shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in inputs]
-    return _counted(jax.make_jaxpr(function)(*shapes))
+    with jax.default_device(host):
+        return _counted(jax.make_jaxpr(function)(*shapes))
 
 
 def _counted(program: ClosedJaxpr) -> float:

@@ -137,7 +137,7 @@ class Bench:
                 for way in self.ways:  # apart: new pages leave the caches cold
                     group = {way: contenders[way], **({} if times else {"copy": copy})}
                     times |= interleaved(group, sets, seconds=self.seconds, keep={"copy"})
-                work = operations(function.part, function.inputs) if self.arithmetic else 0.0
+                work = operations(function, function.inputs) if self.arithmetic else 0.0
             copied = size / times.pop("copy").median
             peak = self._peak(cell.tensor.data_type) if self.arithmetic else 0.0
             yield Measured(cell, times, copied, work, peak)

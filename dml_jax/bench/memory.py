@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
-from dml_jax.bindable import Bindable, whole_program
+from dml_jax.bindable import Bindable
 from dml_jax.free_memory import host_bytes
 from dml_jax.host import last_cache_bytes
 from dml_jax.tensor import TensorDesc
@@ -104,14 +104,13 @@ def programs(
     Where calls are queued, one call of the donated program does all sets: a short kernel would end
     before the next call arrives.
     """
-    alone = whole_program(function)
     sets = sets if is_queued(device) else 1
     sharding = jax.sharding.SingleDeviceSharding(device)
     shape = functools.partial(jax.ShapeDtypeStruct, sharding=sharding)
     xs, outs = (tuple(shape(tuple(t.sizes), t.dtype) for t in ts) for ts in (inputs, outputs))
     # XLA writes to the donated memory because it is an argument, though nothing reads it.
-    all_sets = jax.jit(lambda _, xs: each_set(alone, xs), donate_argnums=0, keep_unused=True)
-    donated, allocated = all_sets.lower([outs] * sets, [xs] * sets), jax.jit(alone).lower(*xs)
+    all_sets = jax.jit(lambda _, xs: each_set(function, xs), donate_argnums=0, keep_unused=True)
+    donated, allocated = all_sets.lower([outs] * sets, [xs] * sets), jax.jit(function).lower(*xs)
     return Programs(donated.compile(), allocated.compile(), sets)
 
 

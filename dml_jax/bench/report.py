@@ -23,6 +23,11 @@ MiB: bytes that must move, each element once. Time: median of calls that write i
 ALLOCATED = "Allocated: time of calls that make their outputs, on a CPU in new pages of memory."
 
 
+def shown(value: float, digits: int = 3) -> str:
+    """Return `value` with so many significant digits, without an exponent: `44,300`."""
+    return f"{float(f'{value:.{digits}g}'):,.15g}"
+
+
 def copies(measured: Sequence[Measured], of: Any = statistics.median) -> dict[str, float]:
     """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
     rates: dict[str, list[float]] = {}
@@ -35,9 +40,9 @@ def busy(measured: Sequence[Measured]) -> str:
     """Return a line for each type whose copies differ in speed, "" if none does."""
     fastest = copies(measured, max)
     return "\n".join(
-        f"The {name} copy varied from {low:.3g} to {fastest[name]:.3g} GB/s: the machine is busy."
-        for name, low in copies(measured, min).items()
-        if fastest[name] > BUSY * low
+        f"The {name} copy varied from {shown(low)} to {shown(high)} GB/s: the machine is busy."
+        for (name, low), high in zip(copies(measured, min).items(), fastest.values(), strict=True)
+        if high > BUSY * low
     )
 
 
@@ -67,12 +72,12 @@ def cell_table(
         table.add_row(
             m.cell.label,
             m.cell.tensor.shown(),
-            f"{m.cell.bytes / MIB:.3g}",
-            *([f"{m.intensity:.3g}"] if roofline else []),
+            shown(m.cell.bytes / MIB),
+            *([shown(m.intensity)] if roofline else []),
             f"{shown_time(time.median)} ±{spread:4.0%}",
             *([shown_time(m.times["allocated"].median)] if allocated else []),
-            f"{(m.operations / time.median if roofline else m.rate()) / 1e9:.3g}",
-            *([] if roofline else [f"{m.copy / 1e9:.3g}"]),
+            shown((m.operations / time.median if roofline else m.rate()) / 1e9),
+            *([] if roofline else [shown(m.copy / 1e9)]),
             f"{share:.2f}",
             style="" if share >= 0.8 else "yellow" if share >= 0.4 else "red",
         )
@@ -127,7 +132,7 @@ def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = F
         words = {"color": COLOURS[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
         axes.axvline(rate, color=COLOURS[name], lw=1.2)
         side = "right" if rate > fastest / 3 else "left"
-        axes.text(rate, row, f"  {name}: copy {rate:.3g} GB/s  ", ha=side, **words)
+        axes.text(rate, row, f"  {name}: copy {shown(rate)} GB/s  ", ha=side, **words)
     axes.set(
         title=title,
         xlabel=f"GB/s (Of copy, times the GB/s of the line){'; hollow: allocated' * every}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dml_jax.bench.cells import REPRESENTATIVES
 from dml_jax.bench.measure import Measured
-from dml_jax.bench.report import COLOURS, copies
+from dml_jax.bench.report import COLOURS, copies, shown
 from dml_jax.pictures import check_picture, save_picture
 
 OPERATORS = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM", *REPRESENTATIVES)
@@ -25,7 +25,7 @@ def peaks(measured: Sequence[Measured]) -> dict[str, float]:
 def ridges(measured: Sequence[Measured]) -> str:
     """Return a line that says where each type has its ridge."""
     rates = copies(measured)
-    found = (f"{peak / rates[name]:.3g} ({name})" for name, peak in peaks(measured).items())
+    found = (f"{shown(peak / rates[name])} ({name})" for name, peak in peaks(measured).items())
     return f"The ridge, where both limits meet, in FLOP/B: {', '.join(found) or 'none'}"
 
 
@@ -47,10 +47,10 @@ def draw(title: str, measured: Sequence[Measured], target: Path) -> None:
     ends = [m.intensity for m in drawn] + [top[name] / rates[name] for name in top]
     low, high = min(ends, default=1) / 3, max(ends, default=1) * 3
     for name, rate in rates.items():
-        words, points = f"{name}: {rate:.3g} GB/s", [low, high]
+        words, points = f"{name}: {shown(rate)} GB/s", [low, high]
         if name in top:
             ridge = top[name] / rate
-            words += f", {top[name]:.4g} GFLOP/s, ridge {ridge:.3g} FLOP/B"
+            words += f", {shown(top[name], 4)} GFLOP/s, ridge {shown(ridge)} FLOP/B"
             points = [low, ridge, high]
             axes.plot([ridge], [top[name]], "D", ms=5, color=COLOURS[name])
         roof = [min(x * rate, top.get(name, math.inf)) for x in points]

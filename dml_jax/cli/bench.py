@@ -139,8 +139,12 @@ def bench(
         part = f" ({len(measured)} of {len(chosen)} cells)" if len(measured) < len(chosen) else ""
         copies, peaks = report.copies(measured), roofs.peaks(measured)
         if to_stdout and measured:
-            copied = ", ".join(f"copy {rate:.3g} GB/s ({name})" for name, rate in copies.items())
-            made = ", ".join(f"product {r:.4g} GFLOP/s ({name})" for name, r in peaks.items())
+            copied = ", ".join(
+                f"copy {report.shown(rate)} GB/s ({name})" for name, rate in copies.items()
+            )
+            made = ", ".join(
+                f"product {report.shown(r, 4)} GFLOP/s ({name})" for name, r in peaks.items()
+            )
             click.echo("\n".join(filter(None, [title, copied, made])))
             _print(report.cell_table(measured, verbose, roofline), report.COLUMNS)
             legend = roofs.LEGEND if roofline else report.LEGEND

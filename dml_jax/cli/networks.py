@@ -52,7 +52,7 @@ def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
 
 
 def _size(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdigit():
         raise ValueError
     return int(text)
 
@@ -76,13 +76,13 @@ _OPTIONS = (
     (
         ("-f", "--onnx_free_dim_name_override", "names"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
     ),
     (
         ("-F", "--onnx_free_dim_denotation_override", "denotations"),
         "NAME:SIZE",
-        _pairs("NAME:SIZE, with a size of at least 1", _size),
+        _pairs("NAME:SIZE, as batch:8", _size),
         "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
     ),
     (
@@ -183,14 +183,24 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     (dispatchable,) = model.dispatchables.values()
     function = function_of(model)
     points = {point.name: point for point in function.bind_points()}
-    known = list(function.network.inputs)
+    network = function.network
+    known = [*network.inputs, *(n for n in network.defaults if n in points)]
     found, faults = {}, list[Fault]()
     for name, path in files.items():
         try:
+            if name in network.fixed:
+                rule = (
+                    f"keep its default, which decided something at load (--constant {name}:VALUE)"
+                )
+                raise DmlError([Fault("", "--input", rule, name)])
             if name not in known:
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
                 raise DmlError([Fault("", "--input", rule, name)])
+            if name in function.without_memory:
+                shape = list(function.network.inputs[name].shape or ())
+                rule = "name an input with elements (this one needs no file)"
+                raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
             (tensor,), resource = points[name].tensors, dispatchable.own[name]
             picture = None
             if len(tensor.sizes) >= 3:
@@ -207,6 +217,11 @@ def inputs_of(model: "Model", files: Mapping[str, Path]) -> dict[str, np.ndarray
     if faults:
         raise DmlError(faults)
     return found
+
+
+def _type_of(function: "NetworkFunction", name: str) -> Any:
+    """Return the type of an input, with or without a default."""
+    return {**function.network.inputs, **function.network.defaults}[name]
 
 
 def _check_input(
@@ -226,12 +241,12 @@ def _check_input(
     (tensor,), name = point.tensors, point.name
     wanted, got = tensor.data_type, values.data_type
     if values.shape is not None and got != wanted:
-        is_bool = function.network.inputs[name].dtype == bool and got == TensorDataType.INT8
+        is_bool = _type_of(function, name).dtype == bool and got == TensorDataType.INT8
         if not is_bool:
             text = f"'{path}' holds {got}, the network wants {wanted} "
             text += f"(np.save(f, a.astype('{tensor.dtype.name}')))"
             raise DmlError([Fault("", "", Sentence(text), "")])
-    shapes = (tensor.sizes, function.network.inputs[name].shape, (math.prod(tensor.sizes),))
+    shapes = (tensor.sizes, _type_of(function, name).shape, (math.prod(tensor.sizes),))
     if values.size == size and (values.shape is None or values.shape in shapes):
         return
     rule = f"hold {tensor.shown()}{_cure(function, point, size, values)}"
@@ -323,6 +338,12 @@ def _say_summary(network: "Network") -> None:
         f"{len(_nodes(network))} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
         f"from feature level {network.minimum_feature_level} on"
     )
+    replaceable = [name for name in network.defaults if name not in network.fixed]
+    if replaceable:
+        click.echo(printable(f"Inputs with defaults (--input NAME=FILE): {', '.join(replaceable)}"))
+    if network.fixed:
+        fixed = ", ".join(network.fixed)
+        click.echo(printable(f"Inputs with fixed defaults (--constant NAME:VALUE): {fixed}"))
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 
@@ -361,11 +382,9 @@ def _most_between(graph: Graph) -> int:
 
 def flops(function: "NetworkFunction") -> int:
     """Return the floating-point operations of a call, as XLA counts them."""
-    import jax
+    from dml_jax.bench.arithmetic import operations
 
-    arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
-    cost = jax.jit(function.compute).lower(*arrays).cost_analysis()
-    return int((cost or {}).get("flops", 0))
+    return int(operations(function.compute, function.inputs))
 
 
 def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
@@ -378,7 +397,9 @@ def outputs_of(model: "Model", executor: "Executor") -> dict[str, np.ndarray]:
             values = executor.values(resource, resource.initialised)
             sizes = function_of(model).network.output_types[place.path].shape
             found[place.path] = values.reshape(sizes) if sizes is not None else values
-    return found
+    every = function_of(model).network.output_types
+    empty = {name: np.zeros(k.shape, k.array_dtype) for name, k in every.items() if k.is_empty}
+    return {name: {**found, **empty}[name] for name in every}
 
 
 def files_of(model: "Model", folder: Path | None) -> dict[str, Path]:

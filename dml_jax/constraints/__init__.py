@@ -10,7 +10,8 @@ A record is a dictionary; its first key says what it demands:
 - `{"shapes": {T: PATTERN}}`: a letter is one number in the whole record; `1|N` is either;
   `{...}` holds an expression; `...` is any sizes, `1...` any ones, `B...` one list of sizes;
 - `{"broadcast": [T, ...], "to": U}`: each size is 1 or that of U;
-- `{"size": PATH, "is": "window", "window": {...}}`: the output size of a sliding window;
+- `{"size": PATH, "is": "window", "window": {...}}`: the output size of a sliding window; with
+  `"chosen": true` the caller may choose fewer windows, or a last one that hangs over the end;
 - `{"holds": EXPRESSION, "each": "i", "let": {...}}`: the expression is true, for every i;
 - `{"given": T, "with": U}`, `{"at_least_one": [T, ...]}`: which tensors may be left out.
 

@@ -134,8 +134,11 @@ def _check_broadcast(data: Any, view: View, expect: Expect, wrong: Collection[As
             expect(got in (1, size), f"{path}.Sizes[{d}]", rule, got)
 
 
-def window_sizes(data: Any, view: View) -> list[tuple[int, int, int]]:
-    """Return (padded input, window, output size) of each dimension of a window record."""
+def window_sizes(data: Any, view: View) -> list[tuple[int, int, int, int]]:
+    """Return (padded input, window, output size, most windows) of each dimension of a record.
+
+    The output size counts whole windows; the last of most windows may hang over the end.
+    """
     window = data["window"]
     sizes = evaluate(window["sizes"], view)
     ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
@@ -147,7 +150,8 @@ def window_sizes(data: Any, view: View) -> list[tuple[int, int, int]]:
     found = []
     for size, n, stride, start, end, dilation in zip(sizes, *parts, strict=True):
         padded, reach = n + start + end, (size - 1) * dilation + 1
-        found.append((padded, reach, (padded - reach) // stride + 1))
+        steps = padded - reach
+        found.append((padded, reach, steps // stride + 1, -(-steps // stride) + 1))
     return found
 
 
@@ -155,16 +159,21 @@ def _check_size(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]
     sizes = window_sizes(data, view)
     window = data["window"]["sizes"]
     base = re.sub(r"\[.*$", "", window)
-    for d, (padded, reach, _) in enumerate(sizes):
+    for d, (padded, reach, *_) in enumerate(sizes):
         path = f"{base}[{d + (2 if base.endswith('Sizes') and '.' in base else 0)}]"
         rule = f"span at most {padded} elements (the padded input), with its dilation"
         if not expect(reach <= padded, path, rule, reach):
             return
-    wanted = [size for _, _, size in sizes]
+    source = "the padded input, window, stride and dilation"
+    found = places(data["size"], view)
+    if data.get("chosen"):
+        for (path, got), (*_, most) in zip(found, sizes, strict=True):
+            expect(1 <= got <= most, path, f"be in [1, {most}] (from {source})", got)
+        return
+    wanted = [size for _, _, size, _ in sizes]
     if data.get("product"):
         wanted = [math.prod(wanted)]
-    source = "the padded input, window, stride and dilation"
-    for (path, got), size in zip(places(data["size"], view), wanted, strict=True):
+    for (path, got), size in zip(found, wanted, strict=True):
         expect(got == size, path, f"be {size} (from {source})", got)
 
 

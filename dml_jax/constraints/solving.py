@@ -25,7 +25,11 @@ _UNDECIDED = (UnknownError, IndexError, ValueError, ZeroDivisionError, Attribute
 
 
 def solve_sizes(
-    records: Iterable[Record], view: View, outputs: Sequence[str], level: FeatureLevel
+    records: Iterable[Record],
+    view: View,
+    outputs: Sequence[str],
+    level: FeatureLevel,
+    chosen: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, list[int | None]]:
     """Return the sizes of `outputs` that follow from the other fields; None is open.
 
@@ -34,8 +38,10 @@ def solve_sizes(
         view: the fields but the outputs.
         outputs: the C names of the outputs.
         level: the feature level.
+        chosen: sizes of outputs that the caller chooses, which others may follow.
     """
     sizes = _Sizes(view, outputs)
+    sizes.found |= {name: list(own) for name, own in (chosen or {}).items()}
     solvers = {
         "equal": sizes.by_equal,
         "shapes": sizes.by_shapes,
@@ -124,7 +130,7 @@ class _Sizes:
         name = root_of(data["size"])
         if name not in self.found:
             return
-        wanted = [size for _, _, size in window_sizes(data, self.view)]
+        wanted = [size for _, _, size, _ in window_sizes(data, self.view)]
         wanted = [math.prod(wanted)] if data.get("product") else wanted
         for d, size in zip(range(-len(wanted), 0), wanted, strict=True):
             self._put(name, len(self.found[name]) + d, size)

@@ -1,6 +1,7 @@
 """Runs the commands of a model on one device, in order; buffers keep their state."""
 
 import contextlib
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from dml_jax import free_memory
 from dml_jax.binding import TensorInMemory
 from dml_jax.binding_table import BindingTable, Buffer
-from dml_jax.dispatch.model import Command, Dispatch, Model, Print, WriteFile
+from dml_jax.dispatch.model import Command, Dispatch, Model, Print, Result, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
@@ -44,6 +45,7 @@ class Timing:
     verbosity: int = 0
 
 
+Sizes = tuple[int, ...]
 Track = Callable[[Iterable[int], str], Iterable[int]]
 Record = Callable[[str, dict[str, Any]], None]
 
@@ -90,6 +92,7 @@ class Executor:
         self.folder = folder
         self.print_most = print_most
         self.print_commands = print_commands
+        self._results: dict[str, Result] = {}  # of the dispatches so far, by resource
         _check_types(model)
         _check_memory(model, device)
         tensors = tensors_of(model)
@@ -144,9 +147,9 @@ class Executor:
                     self._print(command)
                 case WriteFile():
                     resource = self.model.resources[command.resource]
-                    values = self.values(resource, resource.written(command.dimensions))
                     with self._writing(command) as target:
-                        write_file(target, values, command.dimensions)
+                        values, dimensions = self._written(resource, command.dimensions)
+                        write_file(target, values, dimensions)
                     self.say(f"Resource {_shown(resource.name)} written to {_shown(target)}")
                     self.record("files", {"resource": resource.name, "path": str(target)})
 
@@ -162,6 +165,16 @@ class Executor:
         except DmlError as error:
             raise error.within(self.model.resources[command.resource].context) from None
 
+    def _written(self, resource: Resource, sizes: Sizes) -> tuple[np.ndarray, Sizes]:
+        """Return what a file gets, and its sizes. Raises `DmlError` where `sizes` do not fit."""
+        values = self.result(resource)
+        if values is None:
+            return self.values(resource, resource.written(sizes)), sizes
+        if sizes and math.prod(sizes) != values.size:
+            rule = f"hold {values.size} elements, as the network gives"
+            raise DmlError([Fault("", "dimensions", rule, list(sizes))])
+        return values, sizes or values.shape
+
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.tensors]
         samples: list[float] = []
@@ -174,6 +187,7 @@ class Executor:
                 table.dispatch()
             table.wait()
             samples.append((time.perf_counter() - start) * 1e3 / self.timing.repeat)
+        self._results |= self.model.results_of(dispatch)
         self._report(table.name, samples)
 
     def _iterations(self, begin: float) -> Iterable[int]:
@@ -221,6 +235,19 @@ class Executor:
             for index, sample in enumerate(samples):
                 self.say(f"iteration {index}: {sample:.4f} ms")
 
+    def result(self, resource: Resource) -> np.ndarray | None:
+        """Return the tensor that a network left in a deferred resource, without its padding."""
+        found = self._results.get(resource.name)
+        if found is None:
+            return None
+        array = self._tensor(found.place).reshape(found.shape)
+        if found.axis is None or found.count is None:
+            return array
+        return array.take(range(self._tensor(found.count).item()), found.axis)
+
+    def _tensor(self, place: TensorInMemory) -> np.ndarray:
+        return np.asarray(place.read(self.buffers[place.memory].array))
+
     def values(self, resource: Resource, part: slice) -> np.ndarray:
         """Return the elements of `resource` in `part`, which counts bytes."""
         data = np.asarray(self.buffers[resource.name].array).reshape(-1).view(np.uint8)[part]
@@ -228,7 +255,10 @@ class Executor:
 
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
-        values = self.values(resource, resource.initialised)
+        values = self.result(resource)
+        if values is None:
+            values = self.values(resource, resource.initialised)
+        values = values.reshape(-1)
         self.record("resources", {"name": resource.name, "values": values})
         title = f"Resource {_shown(resource.name)}:"
         width, rest = len(str(len(values))), len(values) - (self.print_most or len(values))

@@ -7,7 +7,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from dml_jax.dispatch.dispatchables import (
     parse_bindings,
     parse_dispatchable,
 )
-from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS, Overrides
+from dml_jax.dispatch.networks import AS_THE_MODEL_SAYS, NetworkFunction, Overrides
 from dml_jax.dispatch.reading import (
     Reader,
     boolean,
@@ -41,7 +41,7 @@ from dml_jax.dispatch.resources import (
     Resource,
     parse_resource,
 )
-from dml_jax.enums import TensorFlags
+from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import (
     FAULTS_MAX,
     NOTHING,
@@ -95,6 +95,23 @@ class WriteFile:
 Command = Dispatch | Print | WriteFile
 
 
+@dataclass(frozen=True)
+class Result:
+    """What a network leaves in a deferred resource.
+
+    Attributes:
+        place: the tensor in its memory.
+        shape: the sizes, with the padding where the size depends on data.
+        axis: the dimension that is padded; None for none.
+        count: the tensor that says how many elements along it are there.
+    """
+
+    place: TensorInMemory
+    shape: tuple[int, ...]
+    axis: int | None
+    count: TensorInMemory | None
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A DxDispatch model in which every name resolves and every binding fits.
@@ -107,6 +124,7 @@ class Model:
         path: the file of the model, if it has one.
         hidden: the memory that dispatches need beside the resources, by a name that no resource
             has: of weights, and of tensors of networks that are bound to nothing.
+        deferred: the resources whose contents the tensors decide that are bound to them.
     """
 
     resources: Mapping[str, Resource]
@@ -114,6 +132,7 @@ class Model:
     commands: tuple[Command, ...]
     path: Path | None = None
     hidden: Mapping[str, Resource] = field(default_factory=dict)
+    deferred: Collection[str] = ()
 
     @functools.cached_property
     def memory(self) -> Mapping[str, Resource]:
@@ -123,6 +142,32 @@ class Model:
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.dispatchables))
         return f"<Model of {len(self.resources)} resources and dispatchables {names}>"
+
+    def results_of(self, dispatch: Dispatch) -> dict[str, Result]:
+        """Return what a dispatch of a network leaves in deferred resources, by their names."""
+        function, found = dispatch.dispatchable.operator, {}
+        if not isinstance(function, NetworkFunction):
+            return found
+        places = {place.path: place for place in dispatch.tensors if place.output}
+        for name, place in places.items():
+            if place.memory in self.deferred:
+                shape = function.network.output_types[name].shape
+                axis, count = function.network.padded.get(name), places.get(f"{name}.count")
+                found[place.memory] = Result(place, shape, axis, count)
+        return found
+
+    def read_before_known(self) -> Iterator[Fault]:
+        """Yield a fault for each tensor that reads a deferred resource which has a padding."""
+        results: dict[str, Result] = {}
+        for dispatch in self.dispatches:
+            for place in dispatch.tensors:
+                found = results.get(place.memory)
+                if not place.output and found is not None and found.axis is not None:
+                    rule = f"have sizes that are known at load ('{found.place.path}' has as many "
+                    rule += "elements as data says; join the networks into one)"
+                    context = (dispatch.dispatchable.context,)
+                    yield Fault("ONNX", place.path, rule, Unquoted(f"'{place.memory}'"), context)
+            results |= self.results_of(dispatch)
 
     @property
     def dispatches(self) -> list[Dispatch]:
@@ -243,7 +288,13 @@ def _parse_model(value: Any, folder: Path, title: str, overrides: Overrides) -> 
         ]
     if faults:
         raise DmlError(faults)
-    return Model(resources, dispatchables, tuple(commands), hidden=_hidden(dispatches, resources))
+    hidden = _hidden(dispatches, resources)
+    deferred = {n for n, item in resource_items.items() if item.get("initialValues") == DEFERRED}
+    model = Model(resources, dispatchables, tuple(commands), None, hidden, deferred)
+    faults += model.read_before_known()
+    if faults:
+        raise DmlError(faults)
+    return model
 
 
 def _hidden(
@@ -265,12 +316,15 @@ def _measured(
     dispatchables: Mapping[str, Dispatchable | NetworkDispatchable],
     commands: Any,
 ) -> dict[str, Resource]:
-    """Return the resources, with the size of each deferred one that has none.
+    """Return the resources, with the size and the type of each deferred one that has none.
 
-    It is the size that the tensors need which are bound to it. Bindings with faults are left to the
-    check of their command.
+    They are those of the tensors that are bound to it. The type of a network's output comes before
+    that of the model. Bindings with faults are left to the check of their command.
     """
     ends: dict[str, int] = {}
+    types: dict[str, TensorDataType] = {}
+    of_networks: dict[str, TensorDataType] = {}
+    empty: set[str] = set()
     for command in commands:
         named = command.get("dispatchable") if isinstance(command, Mapping) else None
         dispatchable = dispatchables.get(named) if isinstance(named, str) else None
@@ -281,17 +335,30 @@ def _measured(
             operator = dispatchable.at(bindings).operator
         except DmlError:
             continue
+        for name in operator.without_memory:
+            empty |= {source.resource or "" for source in bindings.get(name, ())}
         for point in operator.bind_points():
             for desc, source in zip(point.tensors, bindings.get(point.name, ()), strict=False):
                 element = source.element_size or desc.data_type.element_size
                 end = source.element_offset * element + desc.total_tensor_size_in_bytes
                 if source.resource is not None:
                     ends[source.resource] = max(end, ends.get(source.resource, 0))
+                    if source.element_offset:
+                        continue
+                    if point.output and isinstance(dispatchable, NetworkDispatchable):
+                        of_networks[source.resource] = desc.data_type
+                    if point.output or source.resource not in types:
+                        types[source.resource] = desc.data_type
     result = dict(resources)
     for name, resource in resources.items():
-        size = ends.get(name, 0)
-        if items[name].get("initialValues") == DEFERRED and size and not resource.size_of_model:
-            result[name] = replace(resource, size_in_bytes=round_up(size, 4), initial_size=size)
+        if items[name].get("initialValues") != DEFERRED:
+            continue
+        size = ends.get(name, 4 if name in empty else 0)
+        if size and not resource.size_of_model:
+            whole, used = round_up(size, 4), ends.get(name, 0)
+            resource = replace(resource, size_in_bytes=whole, initial_size=used)
+        known = of_networks if resource.data_type.element_size else types
+        result[name] = replace(resource, data_type=known.get(name, resource.data_type))
     return result
 
 
@@ -464,6 +531,7 @@ def _bind(
     placed: list[TensorInMemory] = []
 
     wrong = {**dispatchable.bindings, **at_dispatch}.keys() - points.keys()
+    wrong -= {*operator.without_memory}
     guesses = {name: nearest_name(name, points) for name in sorted(wrong)}
     for name, near in guesses.items():
         rule = f"name tensors of the operator{suggested(near)}"

@@ -4,9 +4,10 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bindable import Bindable, BindPoint
@@ -42,7 +43,7 @@ class Overrides:
         """Return those that the network in a file knows; all of them if these are for one."""
         if not self.is_shared:
             return self
-        from dml_jax.onnx.model import sizes_of
+        from dml_jax.onnx import sizes_of
 
         names, denotations, tensors = sizes_of(path)
         return Overrides(
@@ -73,11 +74,12 @@ class NetworkFunction(Bindable):
     """
 
     c_name = "ONNX"
-    is_one: ClassVar[bool] = False
 
     def __init__(self, network: Any, free: Mapping[str, Sequence[str | None]] = {}):
         self.network, self.free = network, free
         self._points = list(_points_of(network))
+        every = {**network.inputs, **network.output_types}
+        self.without_memory = {name for name, kind in every.items() if kind.is_empty}
 
     @property
     def kind(self) -> str:
@@ -110,7 +112,10 @@ class NetworkFunction(Bindable):
         names = [name for name, _, _ in self.tensors(output=False)]
         values = dict(zip(names, arrays, strict=True))
         inputs = {
-            name: values[name].reshape(kind.shape) for name, kind in self.network.inputs.items()
+            name: values[name].reshape(kind.shape)
+            if name in values
+            else jnp.zeros(kind.shape, kind.array_dtype)
+            for name, kind in self.network.inputs.items()
         }
         weights = {
             name: values[_weight(name, self.network)].reshape(array.shape)
@@ -155,6 +160,8 @@ def _points_of(network: Any) -> Iterator[BindPoint]:
     ]
     points = []
     for is_output, name, word, kind in kinds:
+        if kind.is_empty:
+            continue
         try:
             if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
                 raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
@@ -217,8 +224,7 @@ class NetworkFile:
     def _function(
         self, overrides: Overrides, shapes: Mapping[str, Sequence[int]]
     ) -> NetworkFunction:
-        from dml_jax.onnx import free_sizes, load_onnx
-        from dml_jax.onnx.model import free_names
+        from dml_jax.onnx import free_names, free_sizes, load_onnx
 
         free = free_names(self.path)
         # Shapes of the model come before its own names; the caller's have to agree with each other.

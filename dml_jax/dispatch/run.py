@@ -46,6 +46,8 @@ def run_model(
         have the sizes of the tensor that fills them (an output before an input), or else one
         dimension. They are bytes if the resource has no type, or if its size is no multiple of it.
 
+        A deferred resource has the tensor that a network leaves in it, with the sizes of this run.
+
     Raises `DmlError` if a value does not fit its resource, or if the model does not fit into
     memory, has 64-bit types which JAX does not have at present, or cannot read or write its files.
 
@@ -70,10 +72,13 @@ def run_model(
         initial=_initial(model, values, parts),
     )
     executor.run()
-    return {
-        name: shaped(executor.values(resource, parts[name]), tensors[name]).copy()
-        for name, resource in model.resources.items()
-    }
+    results = {}
+    for name, resource in model.resources.items():
+        result = executor.result(resource)
+        if result is None:
+            result = shaped(executor.values(resource, parts[name]), tensors[name])
+        results[name] = result.copy()
+    return results
 
 
 def _default_device() -> Device:

@@ -12,7 +12,6 @@ round results that FLOAT16 arrays would give in FLOAT16 to bfloat16, once.
 """
 
 import builtins
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,9 +30,15 @@ def _as_listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, Iterator) else value
 
 
-@functools.cache
+_MADE: dict[str, Callable[..., Any]] = {}
+
+
 def _function(name: str) -> Callable[..., Any]:
-    """Return the function of a name."""
+    """Return the function of a name: one object, though several threads may make one at once."""
+    return _MADE.get(name) or _MADE.setdefault(name, _make(name))
+
+
+def _make(name: str) -> Callable[..., Any]:
     family = Family(name)
     kept: dict[Any, Call] = {}
     key_of = {p: family.key_of(p) for p in family.defaults}

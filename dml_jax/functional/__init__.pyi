@@ -1,6 +1,6 @@
 """Operators as functions of arrays and expressions. Made by tools/stubs.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, overload
 
 import jax
@@ -1008,7 +1008,7 @@ def max_pooling(
     end_padding: Integers | int | None = None,
     dilations: Integers | int | None = None,
     output_indices: bool = False,
-    output_sizes: Integers | None = None,
+    output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
 ) -> MaxPoolingOutputs[Value]:
     """Finds the largest element of each window."""
 
@@ -1089,7 +1089,7 @@ def multihead_attention(
     past_key: Given[Value] | None = None,
     past_value: Given[Value] | None = None,
     past_sequence_lengths: Given[Value] | None = None,
-    output_sizes: Integers | None = None,
+    output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
 ) -> MultiheadAttentionOutputs[Value]:
     """Weights values by how well each query agrees with their keys, head by head."""
 
@@ -1218,7 +1218,7 @@ class RandomGeneratorOutputs(NamedTuple, Generic[Value]):
 
 def random_generator(
     input_state: Given[Value],
-    output_sizes: Integers,
+    output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers],
     output_state: bool = True,
     type: RandomGeneratorType | str = "PHILOX_4X32_10",
 ) -> RandomGeneratorOutputs[Value]:

@@ -1,6 +1,5 @@
 """A kept call of a function: its operator, and how arrays become the inputs of the operator."""
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,11 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from dml_jax.arrays import is_deleted, is_plain, unusable
+from dml_jax.bindable import program
 from dml_jax.errors import DmlError, Fault
 from dml_jax.functional.inputs import BFLOAT16
 from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.lowering.shapes import broadcast
 from dml_jax.operator import Operator
 from dml_jax.tensor import TensorDesc
 
@@ -97,7 +99,10 @@ class Call:
         if not all(is_plain(array) and not is_deleted(array) for array in arrays):
             found = map(unusable, [self.op.c_name] * len(paths), paths, arrays)
             raise DmlError(fault for fault in found if fault)
-        return _spread_call(self.op, self.targets, self.rounded, self.result, *arrays)
+        described = self.op, self.targets, self.rounded, self.result
+        if any(isinstance(array, Tracer) for array in arrays):
+            return _spread_part(*described, *arrays)
+        return program(type(self.op), _spread_call, *described)(*arrays)
 
 
 def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
@@ -107,7 +112,6 @@ def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
     return value.reinterpret(tensor.sizes, tensor.strides)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3), inline=True)
 def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: Any) -> Any:
     """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16.
 
@@ -117,7 +121,7 @@ def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: 
     for array, target, tensor in zip(arrays, targets, op.inputs, strict=True):
         if rounded is not None and array.dtype == BFLOAT16:
             array = array.astype(tensor.dtype)
-        array = array if target is None else jnp.broadcast_to(array, target)
+        array = array if target is None else broadcast(array, target)
         inputs.append(array if array.shape == tensor.sizes else array.reshape(tensor.sizes))
     results = op(*inputs)
     if sizes is None and not any(rounded or ()):
@@ -129,6 +133,9 @@ def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: 
     )
     made = made if sizes is None else tuple(r.reshape(sizes) for r in made)
     return made if op.returns_tuple else made[0]
+
+
+_spread_part = jax.jit(_spread_call, static_argnums=(0, 1, 2, 3), inline=True)
 
 
 def _held(operator: str, path: str, value: Any, dtype: np.dtype) -> np.ndarray:

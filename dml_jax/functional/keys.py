@@ -1,4 +1,4 @@
-"""Keys by which a function keeps its calls: of arrays their types and sizes, else values."""
+"""Keys of cached calls: the type and sizes of each array, the values of attributes."""
 
 import enum
 from typing import Any

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dml_jax.bindable import Bindable, BindPoint
 from dml_jax.enums import FeatureLevel
@@ -63,8 +65,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
 
     Source: DML_GRAPH_DESC.
     """
-
-    is_one = False
 
     input_count: UInt
     output_count: UInt
@@ -186,7 +186,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """
         inputs, constants = arrays[: self.input_count], arrays[self.input_count :]
         values: list[Sequence[Any]] = [*(() for _ in self.nodes), inputs]  # the last is node -1
-        given = dict(zip(self._large, constants or self.constants, strict=True))
+        given = dict(zip(self._large, constants or map(_literal, self.constants), strict=True))
         readers = Counter(source for _, _, sources in self.plan for source in sources)
         for index, node, sources in self.plan:
             inputs = [values[n][i] for n, i in sources]
@@ -256,3 +256,15 @@ def _within(folder: Path, node: Any) -> Any:
     if not isinstance(array, dict) or not isinstance(array.get("SourcePath"), str):
         return node
     return {**node, "Array": {**array, "SourcePath": str(folder / array["SourcePath"])}}
+
+
+def _literal(array: np.ndarray) -> jax.Array:
+    """Return a constant of a program; XLA computes nothing from a large one while it compiles.
+
+    It would do so element by element, so that the time to compile would grow with the constant.
+    """
+    literal = jnp.asarray(array)
+    return lax.optimization_barrier(literal) if array.size > _FOLDED_MAX else literal
+
+
+_FOLDED_MAX = 1 << 12  # elements

@@ -5,9 +5,9 @@ GPU stand beside it where XLA's own program of the plain form is slow. These mod
 
 - `reduce/primitive.py`, for reductions: by platform and devices, in every program.
 - `placed.py`, for other functions: by platform, in programs of one device.
-- `alone.py`: where one operator is the whole program.
 - `jax.lax.platform_dependent`, for convolutions: by platform, on any number of devices.
 
-`bindable.py` starts a program: `_inside_a_program` traces a call within a program of the user,
-`_whole_program` compiles an operator by itself. docs/performance.md has the table.
+In all of them explicit axes of a mesh are automatic (`meshes.py`).
+
+An operator has one program: by itself, in a graph, and in a program of the user.
 """

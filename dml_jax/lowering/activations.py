@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import clamp
+from dml_jax.lowering import clamp, elements
+from dml_jax.lowering.differentiable import Differentiable
 from dml_jax.lowering.numbers import is_float
 
 
@@ -47,6 +48,19 @@ def leaky_relu(x: jax.Array, alpha: float | jax.Array) -> jax.Array:
     return jnp.where(x >= 0, x, alpha * _not_positive(x))
 
 
+@Differentiable
+def parameterized_relu(x: jax.Array, slope: jax.Array) -> jax.Array:
+    """Return `x if x >= 0 else slope * x`."""
+    return leaky_relu(x, slope)
+
+
+parameterized_relu.derive_by(
+    lambda dx, x, slope: dx * jnp.where(x >= 0, 1, slope),
+    lambda dslope, x, slope: dslope * jnp.where(x >= 0, 0, x),
+)
+
+
+@Differentiable
 def _expm1(x: jax.Array) -> jax.Array:
     """Return `exp(x) - 1`: near 0 by its series, where XLA's has fewer digits."""
     if x.dtype.itemsize == 8:
@@ -57,6 +71,9 @@ def _expm1(x: jax.Array) -> jax.Array:
     for factorial in (720, 120, 24, 6, 2):
         series = series * small + 1 / factorial
     return jnp.where(is_small, small + small * small * series, lax.exp(x) - 1)
+
+
+_expm1.derive_by(lambda dx, x: dx * elements.exp(x))
 
 
 def elu(x: jax.Array, alpha: float) -> jax.Array:
@@ -76,12 +93,17 @@ def celu(x: jax.Array, alpha: float) -> jax.Array:
     return jnp.where(x >= 0, x, alpha * _expm1(_not_positive(x) / alpha))
 
 
+@Differentiable
 def softplus(x: jax.Array, steepness: float) -> jax.Array:
     """Return `ln(1 + exp(steepness * x)) / steepness`, where `exp` never overflows."""
     ramp = jnp.maximum(x, 0) if steepness > 0 else jnp.minimum(x, 0)
     return ramp + _softplus_of_minus_abs(steepness * x) / steepness
 
 
+softplus.derive_by(lambda dx, x, steepness: dx * elements.logistic(steepness * x))
+
+
+@Differentiable
 def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * ln(1 + exp(beta * x))`, where `exp` never overflows."""
     if abs(alpha) < 1 <= abs(beta):  # `beta * x` may overflow where the result does not
@@ -91,6 +113,11 @@ def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     return ramp + alpha * _softplus_of_minus_abs(beta * x)
 
 
+parametric_softplus.derive_by(
+    lambda dx, x, alpha, beta: dx * (alpha * beta) * elements.logistic(beta * x)
+)
+
+
 def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
     """Return `ln(1 + exp(-|x|))`; its derivative at 0 is 0, which that of `jnp.abs` is not."""
     return lax.log1p(lax.exp(jnp.minimum(x, 0) - jnp.maximum(x, 0)))
@@ -98,12 +125,16 @@ def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
 
 def scaled_tanh(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * tanh(beta * x)`."""
-    return alpha * lax.tanh(beta * x)
+    return alpha * elements.tanh(beta * x)
 
 
+@Differentiable
 def softsign(x: jax.Array) -> jax.Array:
     """Return `x / (1 + |x|)`."""
     return x / (1 + jnp.abs(x))
+
+
+softsign.derive_by(lambda dx, x: elements.divide(dx, 1 + jnp.abs(x), 2))
 
 
 def hard_sigmoid(x: jax.Array, alpha: float, beta: float) -> jax.Array:
@@ -111,11 +142,39 @@ def hard_sigmoid(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     return clamp.clip(linear(x, alpha, beta), 0, 1)
 
 
+def _of_hard_swish(dx: jax.Array, x: jax.Array, alpha: float, beta: float) -> jax.Array:
+    line = linear(x, alpha, beta)
+    return dx * jnp.where(line <= 0, 0, jnp.where(line >= 1, 1, line + alpha * x))
+
+
+@Differentiable
 def hard_swish(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `x * max(0, min(alpha * x + beta, 1))`."""
     return x * hard_sigmoid(x, alpha, beta)
 
 
+hard_swish.derive_by(_of_hard_swish)
+
+
+def _of_swish_slope(dy: jax.Array, y: jax.Array) -> jax.Array:
+    y = lax.clamp(y.dtype.type(-2048), y, y.dtype.type(2048))  # beyond, the derivative is 0
+    return dy * elements.sech_squared(y / 2, (2 - y * elements.tanh(y / 2)) / 4)
+
+
+@Differentiable
+def _swish_slope(y: jax.Array) -> jax.Array:
+    """Return the derivative of `y / (1 + exp(-y))`; of y and -y they are 1 together."""
+    a = lax.min(jnp.abs(y), y.dtype.type(2048))
+    root = lax.exp(-a / 2)
+    e = root * root
+    slope = root * (1 - a + e) * root / ((1 + e) * (1 + e))
+    return jnp.where(y < 0, slope, 1 - slope)
+
+
+_swish_slope.derive_by(_of_swish_slope)
+
+
+@Differentiable
 def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     """Return `x / (1 + exp(-scale * x))`.
 
@@ -127,6 +186,9 @@ def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     root = lax.exp(-jnp.where(is_small, jnp.abs(y) / 2, jnp.abs(y)))
     rest = jnp.where(is_small, root, 1)
     return jnp.where(y < 0, x * root * rest, x) / (1 + root * rest)
+
+
+swish.derive_by(lambda dx, x, scale: dx * _swish_slope(scale * x))
 
 
 # Coefficients of u, u^2, ... in `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`, u = 1 / (1 + 7/16 * a):
@@ -144,8 +206,35 @@ _TAIL = (
     0.244674731,
     -0.0387210576,
 )
+_HEIGHT = (2 * np.pi) ** -0.5  # of the normal distribution's density
 
 
+def _tail(a: jax.Array) -> jax.Array:
+    """Return `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`."""
+    u = 1 / (1 + 0.4375 * a)
+    tail = jnp.zeros_like(u)
+    for coefficient in reversed(_TAIL):
+        tail = (tail + coefficient) * u
+    return tail
+
+
+def _of_gelu_slope(dx: jax.Array, x: jax.Array) -> jax.Array:
+    x = lax.clamp(x.dtype.type(-64), x, x.dtype.type(64))  # beyond, the derivative is 0
+    return dx * (2 - x * x) * (_HEIGHT * elements.bell(x, 0.5, 0))
+
+
+@Differentiable
+def _gelu_slope(x: jax.Array) -> jax.Array:
+    """Return the derivative of `gelu`; of x and -x they are 1 together."""
+    a = lax.min(jnp.abs(x), x.dtype.type(16))
+    slope = (_tail(a) - _HEIGHT * a) * elements.bell(a, 0.5, 0)
+    return jnp.where(x < 0, slope, 1 - slope)
+
+
+_gelu_slope.derive_by(_of_gelu_slope)
+
+
+@Differentiable
 def gelu(x: jax.Array) -> jax.Array:
     """Return `0.5 * x * erfc(-x / sqrt(2))`.
 
@@ -155,14 +244,14 @@ def gelu(x: jax.Array) -> jax.Array:
     if x.dtype.itemsize == 8:
         return 0.5 * x * lax.erfc(-x * np.sqrt(0.5))
     a = jnp.where(jnp.abs(x) > 16, 16, jnp.abs(x))
-    u = 1 / (1 + 0.4375 * a)
     whole = jnp.floor(a * 16) / 16
-    tail = jnp.zeros_like(u)
-    for coefficient in reversed(_TAIL):
-        tail = (tail + coefficient) * u
+    tail = _tail(a)
     tail *= lax.exp((whole - a) * (whole + a) / 2)
     end = lax.exp(-whole * whole / 2)
     return jnp.where(x < 0, x * tail * end, x * (1 - tail * end))
+
+
+gelu.derive_by(lambda dx, x: dx * _gelu_slope(x))
 
 
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering import elements
+from dml_jax.lowering.differentiable import Differentiable
 from dml_jax.lowering.mapping import Linear, mapped, saturate, scaled_integers
-from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.numbers import finite, is_float, wide
 
 
 def rounded(function: Callable[..., jax.Array], a: jax.Array, b: jax.Array) -> jax.Array:
@@ -30,17 +32,31 @@ def _divisor(b: jax.Array) -> jax.Array:
 def divide(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a / b; of integers toward zero, with all bits set where `b` is 0."""
     if is_float(a):
-        return lax.div(a, b)
+        return elements.divide(a, b, 1)
     quotient = lax.div(a, _divisor(b))
     if _is_signed(b):
         quotient = jnp.where(b == -1, -a, quotient)
     return jnp.where(b == 0, ~lax.full_like(a, 0), quotient)
 
 
+def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return trunc(a / b); a rounded a / b may be the next whole number."""
+    return lax.round((a - lax.rem(a, b)) / b)
+
+
+@Differentiable
+def _remainder(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a - b * trunc(a / b) of floats."""
+    return lax.rem(a, b)
+
+
+_remainder.derive_by(lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
+
+
 def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a - b * trunc(a / b), exactly; of integers `a` where `b` is 0."""
     if is_float(a):
-        return lax.rem(a, b)
+        return _remainder(a, b)
     return jnp.where(b == 0, a, lax.rem(a, _divisor(b)))
 
 
@@ -69,42 +85,80 @@ def difference_square(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.square(a - b)
 
 
-@jax.custom_jvp
+def _in_units(y: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return 1 / r, and y and x in units of r, so that their squares stay in range.
+
+    r is a power of 2 near the larger of |x| and |y|.
+    """
+    limits = jnp.finfo(x.dtype)
+    y, x = (lax.clamp(-limits.max, v, limits.max) for v in (y, x))  # of infinity the limit
+    size = lax.clamp(limits.tiny, lax.max(jnp.abs(y), jnp.abs(x)), limits.max / 4)
+    power = lax.reduce_precision(lax.stop_gradient(size), limits.nexp, 0)
+    return 1 / power, y / power, x / power
+
+
+def _of_ratio(dx: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
+    unit, v, u = _in_units(y, x)
+    square = u * u + v * v
+    square = jnp.where(square == 0, 1, square)
+    return dx * unit * ((v - u) * (v + u) / (square * square)) * unit
+
+
+@Differentiable
+def _ratio(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Return `x / (x^2 + y^2)`, and 0 at the origin."""
+    unit, v, u = _in_units(y, x)
+    square = u * u + v * v
+    return u / jnp.where(square == 0, 1, square) * unit
+
+
+_ratio.derive_by(lambda dy, y, x: -2 * dy * _ratio(x, y) * _ratio(y, x), _of_ratio)
+
+
+@Differentiable
 def atan_yx(y: jax.Array, x: jax.Array) -> jax.Array:
     """Return the angle of the points (x, y) in radians; its gradient at the origin is 0."""
     return lax.atan2(y, x)
 
 
-@atan_yx.defjvp
-def _atan_yx_jvp(
-    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    (y, x), (dy, dx) = primals, tangents
-    length = lax.max(abs(y), abs(x))  # or squares overflow, or vanish
-    length = jnp.where(length == 0, lax.full_like(length, 1), length)
-    u, v = x / length, y / length
-    square = lax.max(u * u + v * v, lax.full_like(u, 1))
-    return atan_yx(y, x), (u * dy - v * dx) / square / length
+atan_yx.derive_by(lambda dy, y, x: dy * _ratio(y, x), lambda dx, y, x: -dx * _ratio(x, y))
 
 
-@jax.custom_jvp
+def _of_base(dx: jax.Array, x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
+    # An exponent of 0 meets no infinity: neither here nor, forward or reverse, in a derivative.
+    base, lower = (jnp.where(exponent == 0, lax.stop_gradient(v), v) for v in (x, exponent - 1))
+    power = _power(base, lower, logarithms)
+    power = jnp.where(exponent == 0, lax.stop_gradient(finite(power)), power)
+    slope = exponent * power
+    if logarithms:
+        slope += logarithms * _power(x, exponent - 1, logarithms - 1)
+    return dx * slope
+
+
+@Differentiable
+def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
+    """Return C's pow of floats times a power of the logarithm of x.
+
+    With logarithms it is 0 where `x` is not positive: pow has no neighbours there. A root of it is
+    in range where the product is.
+    """
+    if logarithms == 0:
+        return lax.pow(x, exponent)
+    root = lax.pow(x, exponent / 2)
+    logarithm = lax.log(jnp.where(x > 0, x, 1))
+    product = root * lax.integer_pow(logarithm, logarithms) * root
+    return jnp.where((x <= 0) | (root == 0), 0, product)
+
+
+_power.derive_by(_of_base, lambda de, x, exponent, n: de * _power(x, exponent, n + 1))
+
+
 def _real_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
     """Return C's pow of floats.
 
-    Its gradient for the exponent is 0 where `x` is not positive: pow has no neighbours there.
+    Its gradient for the exponent is 0 where `x` is not positive.
     """
-    return lax.pow(x, exponent)
-
-
-@_real_power.defjvp
-def _real_power_jvp(
-    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    (x, exponent), (dx, de) = primals, tangents
-    result, one = _real_power(x, exponent), lax.full_like(x, 1)
-    lower = jnp.where(exponent == 0, one, exponent - one)  # or 0 * inf at x = 0
-    logarithm = lax.log(jnp.where(x > 0, x, one))
-    return result, exponent * _real_power(x, lower) * dx + result * logarithm * de
+    return _power(x, exponent, 0)
 
 
 def _float_power(x: jax.Array, exponent: jax.Array) -> jax.Array:

@@ -1,49 +1,32 @@
 """Elements moved, not changed: split, join, tile, depth to space and back.
 
-Reshapes split or merge one axis at a time: on meshes with explicit axes JAX takes no others.
+Reshapes split or merge one axis at a time.
 """
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.alone import axes_merged_last, is_alone
-from dml_jax.lowering.cores import leave_cores_idle, written_by_all_cores
-from dml_jax.lowering.placed import placed
+from dml_jax.lowering.cores import written_by_all_cores
+from dml_jax.lowering.numbers import bits_of
+from dml_jax.lowering.placed import placed, reshaped
 from dml_jax.lowering.reduce.kinds import Repeat
 from dml_jax.lowering.reduce.primitive import bind_reduction
-
-LONG = 2**8  # elements behind an axis along which XLA joins pieces in one loop as fast as it copies
+from dml_jax.lowering.shapes import LITTLE
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
     """Return consecutive pieces of `sizes` along `axis`."""
-
-    def plain(x: jax.Array) -> tuple[jax.Array, ...]:
-        return tuple(lax.split(x, sizes, axis))
-
-    if not is_alone():
-        return plain(x)
-    return placed(plain, cpu=lambda x: tuple(map(written_by_all_cores, plain(x))))(x)
+    return lax.split(x, sizes, axis)
 
 
 def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
     """Return the concatenation along `axis`."""
-
-    def plain(*xs: jax.Array) -> jax.Array:
-        return lax.concatenate(xs, axis)
-
-    def cpu(*xs: jax.Array) -> jax.Array:
-        size = sum(x.size for x in xs)
-        if not leave_cores_idle() or math.prod(xs[0].shape[axis + 1 :]) < LONG:
-            return plain(*xs)
-        return plain(*(written_by_all_cores(x, size=size) for x in xs))
-
-    return placed(plain, cpu=cpu)(*xs) if is_alone() else plain(*xs)
+    return lax.concatenate(xs, axis)
 
 
 def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
@@ -70,7 +53,7 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
             places.append(len(shape) - 1)
         return lax.broadcast_in_dim(x.reshape(sizes), shape, places)
 
-    return axes_merged_last(plain, apart)(x)
+    return _axes_merged_last(plain, apart)(x)
 
 
 def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
@@ -83,7 +66,7 @@ def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
             (COLUMN_ROW_DEPTH).
     """
     apart = functools.partial(_pixels, block=block, depth_first=depth_first)
-    return axes_merged_last(lambda x: _depth_to_space(x, block, depth_first), apart)(x)
+    return _axes_merged_last(lambda x: _depth_to_space(x, block, depth_first), apart)(x)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))  # compiled once for eager gradients
@@ -105,6 +88,28 @@ def _depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     return lax.platform_dependent(x, tpu=columns_then_rows, default=at_once)
 
 
+def _axes_merged_last(
+    function: Callable[[jax.Array], jax.Array], apart: Callable[[jax.Array], jax.Array]
+) -> Callable[[jax.Array], jax.Array]:
+    """Return `function`, which moves elements; on a CPU its axes are merged at the end.
+
+    `apart` gives the same elements in the same order, with axes that are not merged. XLA's loops go
+    over the axes of a fusion's result: where these are merged, each index is divided.
+    """
+
+    def cpu(x: jax.Array) -> jax.Array:
+        if x.size <= LITTLE:
+            return function(x)
+        y = apart(x)
+        # XLA has a slower kernel for a transposition that is the last step. This one does nothing.
+        zero = lax.optimization_barrier(jnp.zeros((), bits_of(y).dtype))
+        y = lax.bitcast_convert_type(bits_of(y) | zero, y.dtype)
+        shape = jax.eval_shape(function, x).shape
+        return reshaped(written_by_all_cores(y), shape)
+
+    return placed(function, cpu=cpu)
+
+
 def _pixels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c * b * b, h, w] -> [n, c, h, b, w, b]."""
     n, depth, h, w = x.shape
@@ -117,7 +122,7 @@ def _pixels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
 def space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
     apart = functools.partial(_channels, block=block, depth_first=depth_first)
-    return axes_merged_last(lambda x: _space_to_depth(x, block, depth_first), apart)(x)
+    return _axes_merged_last(lambda x: _space_to_depth(x, block, depth_first), apart)(x)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dml_jax.lowering.mapping import precision
@@ -18,6 +19,8 @@ from dml_jax.lowering.placed import placed
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
+
+_LOW = -10000.0  # a number that usually hides a key where it is added
 
 
 def separated(
@@ -104,6 +107,7 @@ def attend(
     parts: Parts,
     scale: float,
     added: Sequence[jax.Array],
+    left: Sequence[jax.Array],
     seen: Sequence[jax.Array],
     filtered: float,
     dtype: Any,
@@ -114,16 +118,19 @@ def attend(
         parts: queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E].
         scale: multiplies the products of queries and keys.
         added: is added to these, [B, G*N, S, T] or 1 in some dimensions.
+        left: false where `filtered` is added to them, likewise.
         seen: false where a product becomes `filtered`, likewise.
-        filtered: the product of what is not seen.
+        filtered: a number that hides a key, as a number of `added` does that is no larger.
         dtype: of the operator's tensors.
+
+    Of a key that is hidden from all queries, and of its value, NaN and infinity count as 0.
     """
 
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        return _attend((q, k, v), scale, (), (), filtered)
+        return _attend((q, k, v), scale, (), (), (), filtered)
 
-    if dtype.itemsize > 2 or seen or added:
-        return _attend(parts, scale, added, seen, filtered)
+    if dtype.itemsize > 2 or seen or left or added:
+        return _attend(parts, scale, added, left, seen, filtered)
     cuda = functools.partial(_by_cudnn, plain, scale, dtype)
     return placed(plain, partitioned=True, cuda=cuda)(*parts)
 
@@ -148,20 +155,48 @@ def _attend(
     parts: Parts,
     scale: float,
     added: Sequence[jax.Array],
+    left: Sequence[jax.Array],
     seen: Sequence[jax.Array],
     filtered: float,
 ) -> jax.Array:
     """Return what `attend` returns, in the plain form."""
     q, k, v = map(wide, parts)
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
+    # Behind a barrier, since XLA takes long to reduce a mask that is a constant.
+    low = lax.optimization_barrier(k.dtype.type(max(filtered, _LOW)))
+    open_to = [*left, *(~(wide(array) <= low) for array in added)]
+    shown = _shown([*seen, *open_to], n)
+    if shown is not None:
+        k = jnp.where(shown | jnp.isfinite(k), k, k.dtype.type(0))
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
     scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
+    hidden = scores.dtype.type(filtered)
     for array in added:
         scores = scores + wide(array)
+    for is_left in left:
+        scores = jnp.where(is_left, scores, scores + hidden)
+    for is_open in open_to:  # where a key is hidden, NaN is none of the query
+        scores = jnp.where(is_open | (scores < np.inf), scores, hidden)
     for is_seen in seen:
-        scores = jnp.where(is_seen, scores, scores.dtype.type(filtered))
+        scores = jnp.where(is_seen, scores, hidden)
     weights = softmax(scores).reshape(b, n, heads // n * s, t)
+    if shown is not None:  # a value without weight may be too large for the weight's derivative
+        has_weight = jnp.any(weights > 0, 2)[..., None]
+        v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
     out = lax.dot_general(weights, v, (((3,), (2,)), batch), precision=exact)
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
+
+
+def _shown(masks: Sequence[jax.Array], heads: int) -> jax.Array | None:
+    """Return which keys any query may see by all `masks`, [B, 1 or `heads`, T, 1]; None: all.
+
+    The masks are [B, G*N, S, T] or 1 in some dimensions; `heads` is N.
+    """
+    if not masks:
+        return None
+    shown = jnp.any(functools.reduce(jnp.logical_and, masks), 2)
+    if shown.shape[1] > 1:
+        shown = jnp.any(shown.reshape(shown.shape[0], heads, -1, shown.shape[2]), 2)
+    return shown[..., None]

@@ -1,9 +1,8 @@
 """Loops on a CPU that all cores share.
 
-XLA lets no more cores share a loop than the square root of their number where it does no more than
-one operation for each byte that it moves. So each element takes more operations here, which come to
-nothing: exclusive ors that undo each other, which XLA counts, and LLVM removes. Two cores share
-every loop, and have none of this.
+XLA splits a loop by its estimated cost: no more cores than the square root of their number share a
+loop with at most one operation a byte. `x ^ i ^ i` raises the estimate and costs nothing, since
+LLVM removes it. Two cores share every loop without it.
 """
 
 import math
@@ -41,12 +40,9 @@ def read_by_all_cores(x: jax.Array, size: int, times: int = 1) -> jax.Array:
     return _with_operations(x, times * x.dtype.itemsize)
 
 
-def written_by_all_cores(x: jax.Array, reads: int = 1, size: int = 0) -> jax.Array:
-    """Give all cores a part of a loop that writes `x`, and reads so many arrays like it.
-
-    `size` is the number of elements that the loop writes, where `x` is only a part of them.
-    """
-    if max(size, x.size) * x.dtype.itemsize < MUCH:
+def written_by_all_cores(x: jax.Array, reads: int = 1) -> jax.Array:
+    """Give all cores a part of a loop that writes `x`, and reads so many arrays like it."""
+    if x.size * x.dtype.itemsize < MUCH:
         return x
     return _with_operations(x, (reads + 1) * x.dtype.itemsize)
 

@@ -9,6 +9,7 @@ from jax import lax
 
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import clamp
+from dml_jax.lowering.differentiable import Differentiable
 
 
 def identity(x: jax.Array) -> jax.Array:
@@ -16,17 +17,119 @@ def identity(x: jax.Array) -> jax.Array:
     return x
 
 
+@Differentiable
 def exp(x: jax.Array) -> jax.Array:
     """Return e to the power of x; beyond 88, where XLA's on CPUs has fewer digits, in two steps."""
     is_large = x > 88
     return lax.exp(jnp.where(is_large, x - 1, x)) * jnp.where(is_large, np.e, 1).astype(x.dtype)
 
 
+exp.derive_by(lambda dx, x: dx * exp(x))
+
+
+@Differentiable
+def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
+    """Return floats `a` divided by `b`, so many times."""
+    a = lax.div(a, b)
+    for _ in range(times - 1):
+        a = lax.div(jnp.where(b == b, a, np.nan), b)  # or XLA makes a / (b * b) of it
+    return a
+
+
+divide.derive_by(
+    lambda da, a, b, times: divide(da, b, times),
+    lambda db, a, b, times: -times * db * divide(a, b, times + 1),
+    linear=True,
+)
+
+
+@Differentiable
+def reciprocal(x: jax.Array) -> jax.Array:
+    """Return 1 / x."""
+    return lax.reciprocal(x)
+
+
+reciprocal.derive_by(lambda dx, x: -divide(dx, x, 2))
+
+
+@Differentiable
+def log(x: jax.Array) -> jax.Array:
+    """Return the natural logarithm."""
+    return lax.log(x)
+
+
+log.derive_by(lambda dx, x: divide(dx, x, 1))
+
+
+def _of_root(dx: jax.Array, x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
+    slope = (-k * b) * _over_root(x, a, b, j + 1, k + 2)
+    if j > 0:
+        slope += j * _over_root(x, a, b, j - 1, k)
+    return dx * slope
+
+
+@Differentiable
+def _over_root(x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
+    """Return `x^j / sqrt(a + b * x^2)^k` of a and b that are 1 or -1.
+
+    Derivatives of it are of this kind too. Where x^2 might overflow, it is `x^j / |x|^k`.
+    """
+    square = 1 + x * x if a == b else (x + 1) * (b * (x - 1))
+    power = lax.integer_pow(square, k // 2)
+    if k % 2:
+        power = power * lax.sqrt(square)
+    near = lax.integer_pow(x, j) / power
+    if b < 0:
+        return near
+    far = lax.integer_pow(1 / jnp.abs(x), k - j) * lax.integer_pow(lax.sign(x), j)
+    return jnp.where(jnp.abs(x) > 2.0 ** (jnp.finfo(x.dtype).nmant // 2 + 2), far, near)
+
+
+_over_root.derive_by(_of_root)
+
+
+@Differentiable
+def acosh(x: jax.Array) -> jax.Array:
+    """Return the inverse hyperbolic cosine."""
+    return lax.acosh(x)
+
+
+@Differentiable
+def asinh(x: jax.Array) -> jax.Array:
+    """Return the inverse hyperbolic sine."""
+    return lax.asinh(x)
+
+
+@Differentiable
+def atanh(x: jax.Array) -> jax.Array:
+    """Return the inverse hyperbolic tangent."""
+    return lax.atanh(x)
+
+
+acosh.derive_by(lambda dx, x: dx * _over_root(x, -1, 1, 0, 1))
+asinh.derive_by(lambda dx, x: dx * _over_root(x, 1, 1, 0, 1))
+atanh.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 2))
+
+
+@Differentiable
+def acos(x: jax.Array) -> jax.Array:
+    """Return the arc cosine."""
+    return lax.acos(x)
+
+
+acos.derive_by(lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
+
+
+@Differentiable
 def asin(x: jax.Array) -> jax.Array:
     """Return the arc sine, which is x itself where x is tiny: XLA halves it, to a subnormal."""
     return jnp.where(jnp.abs(x) < (2**-12 if x.dtype.itemsize < 8 else 2**-28), x, lax.asin(x))
 
 
+asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
+
+
+@Differentiable
 def atan(x: jax.Array) -> jax.Array:
     """Return the arc tangent; its series for small x, where XLA's on CPUs has fewer digits."""
     if x.dtype.itemsize == 8:
@@ -35,11 +138,44 @@ def atan(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
 
 
+atan.derive_by(lambda dx, x: dx * _over_root(x, 1, 1, 0, 2))
+
+
+def _of_bell(dx: jax.Array, x: jax.Array, c: float, j: int) -> jax.Array:
+    slope = (-2 * c) * bell(x, c, j + 1)
+    if j > 0:
+        slope += j * bell(x, c, j - 1)
+    return dx * slope
+
+
+@Differentiable
+def bell(x: jax.Array, c: float, j: int) -> jax.Array:
+    """Return `x^j * exp(-c * x^2)` of a c that is 1 or 1/2.
+
+    Of x^2 the part `whole^2` is exact, so that `exp` gets no rounded square, which it would
+    magnify.
+    """
+    x = lax.clamp(x.dtype.type(-64), x, x.dtype.type(64))  # where the bell is 0
+    a = jnp.abs(x)
+    whole = jnp.floor(a * 16) / 16
+    rest = lax.exp(c * (whole - a) * (whole + a))
+    rest = jnp.where(x == x, rest, np.nan)  # or XLA makes one `exp` of both
+    return lax.integer_pow(x, j) * lax.exp(-c * whole * whole) * rest
+
+
+bell.derive_by(_of_bell)
+
+
+@Differentiable
 def erf(x: jax.Array) -> jax.Array:
     """Return the error function. XLA passes a sharding through a select, and not through `erf`."""
     return jnp.where(x == x, lax.erf(x), x)
 
 
+erf.derive_by(lambda dx, x: dx * (2 / np.sqrt(np.pi)).astype(x.dtype) * bell(x, 1, 0))
+
+
+@Differentiable
 def cosh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) + exp(-x)) / 2`, of half the exponent, so that `exp` never overflows first.
 
@@ -49,6 +185,10 @@ def cosh(x: jax.Array) -> jax.Array:
     return 0.5 * root * root + 0.5 / root / root
 
 
+cosh.derive_by(lambda dx, x: dx * sinh(x))
+
+
+@Differentiable
 def sinh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) - exp(-x)) / 2`: by its series up to 1, beyond as `cosh` does."""
     if x.dtype.itemsize == 8:
@@ -59,6 +199,58 @@ def sinh(x: jax.Array) -> jax.Array:
     square = small * small
     series = square * (1 / 6 + square * (1 / 120 + square * (1 / 5040 + square / 362880)))
     return jnp.where(jnp.abs(x) < 1, small + small * series, large)
+
+
+sinh.derive_by(lambda dx, x: dx * cosh(x))
+
+
+def sech_squared(x: jax.Array, factor: jax.Array | float = 1) -> jax.Array:
+    """Return `factor / cosh(x)^2`.
+
+    For large x, `exp(-2 * |x|)` is a square, so that no factor underflows before the result does.
+    """
+    double = 2 * jnp.abs(x)
+    is_small = double > 64
+    root = lax.exp(-jnp.where(is_small, double / 2, double))
+    rest = jnp.where(is_small, root, 1)
+    size = 1 + root * rest
+    return 4 * root / (size * size) * factor * rest
+
+
+@Differentiable
+def _of_tanh(x: jax.Array) -> jax.Array:
+    """Return the derivative of `tanh`."""
+    return sech_squared(x)
+
+
+_of_tanh.derive_by(lambda dx, x: -2 * dx * tanh(x) * _of_tanh(x))
+
+
+@Differentiable
+def tanh(x: jax.Array) -> jax.Array:
+    """Return the hyperbolic tangent."""
+    return lax.tanh(x)
+
+
+tanh.derive_by(lambda dx, x: dx * _of_tanh(x))
+
+
+@Differentiable
+def _of_logistic(x: jax.Array) -> jax.Array:
+    """Return the derivative of `logistic`."""
+    return sech_squared(x / 2, 0.25)
+
+
+_of_logistic.derive_by(lambda dx, x: -dx * tanh(x / 2) * _of_logistic(x))
+
+
+@Differentiable
+def logistic(x: jax.Array) -> jax.Array:
+    """Return `1 / (1 + exp(-x))`."""
+    return lax.logistic(x)
+
+
+logistic.derive_by(lambda dx, x: dx * _of_logistic(x))
 
 
 def sign(x: jax.Array) -> jax.Array:

@@ -58,9 +58,14 @@ def advanced(counter: Sequence[jax.Array], steps: jax.Array) -> list[jax.Array]:
 
 
 def _product(words: jax.Array, factor: np.uint32) -> tuple[jax.Array, jax.Array]:
-    """Return the high and the low 32 bits of `words * factor`."""
-    factors = lax.full_like(words, factor)
-    return lax.mulhi(words, factors), words * factors
+    """Return the high and the low 32 bits of `words * factor`.
+
+    Programs of several devices cannot have `lax.mulhi`, which JAX does not lower there.
+    """
+    with jax.enable_x64(True):
+        whole = lax.convert_element_type(words, jnp.uint64) * jnp.uint64(factor)
+        high = lax.convert_element_type(whole >> jnp.uint64(32), jnp.uint32)
+    return high, words * factor
 
 
 def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> Sequence[jax.Array]:

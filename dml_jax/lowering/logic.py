@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import IsInfinityMode
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import bits_of, wide
 
 
 def is_true(x: jax.Array) -> jax.Array:
@@ -43,23 +43,18 @@ def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
     return x == x.dtype.type(sign * jnp.inf)
 
 
-def bits(x: jax.Array) -> jax.Array:
-    """Return the bits of each element of `x`, as unsigned integers."""
-    return lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
-
-
 def of_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     """Return `function` of unsigned integers as a function of the bits of any type."""
 
     def of_any(*xs: jax.Array) -> jax.Array:
-        return lax.bitcast_convert_type(function(*map(bits, xs)), xs[0].dtype)
+        return lax.bitcast_convert_type(function(*map(bits_of, xs)), xs[0].dtype)
 
     return of_any
 
 
 def bit_count(x: jax.Array) -> jax.Array:
     """Return how many bits of each element of `x` are 1."""
-    return lax.population_count(bits(x))
+    return lax.population_count(bits_of(x))
 
 
 def _shifted(shift: Any) -> Callable[..., jax.Array]:

@@ -45,7 +45,7 @@ def _is_nested(sizes: Sizes, strides: Sizes, order: list[int]) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def distinct(sizes: Sizes, strides: Sizes) -> bool:
-    """Whether no two elements of a strided tensor share an address."""
+    """Return whether no two elements of a strided tensor share an address."""
     order = _outward(sizes, strides)
     if any(strides[d] == 0 for d in order):
         return False

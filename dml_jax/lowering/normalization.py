@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.shapes import averaged, beside, summed
+
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]
 
@@ -17,8 +19,8 @@ def activated(y: jax.Array, activation: Activation | None) -> jax.Array:
 
 def statistics(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
     """Return the mean and the population variance of the elements over `axes`, by two passes."""
-    mean = jnp.mean(x, axes, keepdims=True)
-    return mean, jnp.mean(jnp.square(x - mean), axes, keepdims=True)
+    mean = averaged(x, axes)
+    return mean, averaged(jnp.square(x - mean), axes)
 
 
 def axes_of_ones(x: jax.Array) -> tuple[int, ...]:
@@ -52,12 +54,12 @@ def mean_variance(
     """
     uses_mean, uses_variance = uses
     if uses_mean:
-        x = x - jnp.mean(x, axes, keepdims=True)
+        x = x - beside(averaged(x, axes), x)
     if uses_variance:
-        variance = jnp.mean(jnp.square(x), axes, keepdims=True)
-        x = x * inverse_deviation(variance, epsilon)
-    x = x if scale is None else x * scale
-    return x if bias is None else x + bias
+        variance = averaged(jnp.square(x), axes)
+        x = x * beside(inverse_deviation(variance, epsilon), x)
+    x = x if scale is None else x * beside(scale, x)
+    return x if bias is None else x + beside(bias, x)
 
 
 def batch(
@@ -69,7 +71,9 @@ def batch(
     epsilon: float,
 ) -> jax.Array:
     """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`."""
-    return (x - mean) * inverse_deviation(variance, epsilon) * scale + bias
+    centred = x - beside(mean, x)
+    inverse = inverse_deviation(variance, epsilon)
+    return centred * beside(inverse, x) * beside(scale, x) + beside(bias, x)
 
 
 def batch_gradient(
@@ -82,8 +86,8 @@ def batch_gradient(
 ) -> Three:
     """Return the gradients of `batch` for `x`, `scale` and `bias`; the statistics are constants."""
     axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
-    slope = jnp.sum(dy * (x - mean), axes, keepdims=True) * inverse
-    return dy * (scale * inverse), slope, jnp.sum(dy, axes, keepdims=True)
+    slope = summed(dy * (x - mean), axes) * inverse
+    return dy * (scale * inverse), slope, summed(dy, axes)
 
 
 def batch_training_gradient(
@@ -96,9 +100,9 @@ def batch_training_gradient(
 ) -> Three:
     """Return the gradients of `batch` with the statistics of `x`, for `x`, `scale` and `bias`."""
     axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
-    centred = x - jnp.mean(x, axes, keepdims=True)
-    along = jnp.mean(dy * centred, axes, keepdims=True) * jnp.square(inverse)
-    rest = dy - jnp.mean(dy, axes, keepdims=True) - centred * along
+    centred = x - averaged(x, axes)
+    along = averaged(dy * centred, axes) * jnp.square(inverse)
+    rest = dy - averaged(dy, axes) - centred * along
     _, of_scale, of_bias = batch_gradient(x, dy, mean, variance, scale, epsilon)
     return rest * (scale * inverse), of_scale, of_bias
 
@@ -172,11 +176,11 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
     step = jnp.where(top > 2.0**50, x.dtype.type(2.0**-90), step)
     x = x * step
     if power == 1:
-        norm = jnp.sum(x * lax.sign(x), axis, keepdims=True)
+        norm = summed(x * lax.sign(x), [axis])
     else:
-        squares = jnp.sum(jnp.square(x), axis, keepdims=True)
+        squares = summed(jnp.square(x), [axis])
         norm = jnp.sqrt(jnp.where(squares == 0, 1, squares))
         norm = jnp.where(squares == 0, 0, norm)
-    divisor = jnp.maximum(norm, epsilon * step)
+    divisor = beside(jnp.maximum(norm, epsilon * step), x)
     is_zero = divisor == 0
     return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, divisor))

@@ -43,11 +43,6 @@ def is_on_one_device(ctx: Any) -> bool:
     return set(context.manual_axes) == set(context.mesh.axis_names)
 
 
-def has_explicit_axes(x: Any) -> bool:
-    """Return whether the type of an array says how devices share it, and so which axes merge."""
-    return bool(x.sharding.mesh.explicit_axes or jax.sharding.get_abstract_mesh().explicit_axes)
-
-
 @functools.cache
 def custom_partitioning_jaxpr() -> ClosedJaxpr:
     """Return a jaxpr that contains a custom_partitioning, for a parameter of a primitive.
@@ -70,8 +65,6 @@ def placed(
     """
 
     def call(*xs: jax.Array) -> Any:
-        if any(has_explicit_axes(jax.typeof(x)) for x in xs):
-            return function(*xs)
         default, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
         parts = custom_partitioning_jaxpr() if partitioned else None
         results = PLACED.bind(*xs, default=default, forms=tuple(forms.items()), devices=parts)

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
+from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.numbers import is_float, wide
 from dml_jax.lowering.windows import Window
 
@@ -37,7 +38,7 @@ def average_grad(
 ) -> jax.Array:
     """Return the gradient of the input of `average`, which has this shape."""
     dy = wide(gradient)
-    x = jax.ShapeDtypeStruct(tuple(shape), dy.dtype)
+    x = lax.full_like(dy, 0, shape=shape)
     (y,) = jax.linear_transpose(lambda x: average(x, window, include_padding), x)(dy)
     return lax.convert_element_type(y, gradient.dtype)
 
@@ -113,8 +114,9 @@ def maximum_with_index(
 
 def maximum_grad(x: jax.Array, gradient: jax.Array, window: Window) -> jax.Array:
     """Return the gradient of the input of `maximum`, summed in FLOAT32."""
-    _, back = jax.vjp(lambda x: maximum(x, window), wide(x))
-    return lax.convert_element_type(back(wide(gradient))[0], x.dtype)
+    y, dy = alike((wide(x), wide(gradient)))
+    _, back = jax.vjp(lambda x: maximum(x, window), y)
+    return lax.convert_element_type(back(dy)[0], x.dtype)
 
 
 def unpooled(x: jax.Array, indices: jax.Array, shape: Sequence[int]) -> jax.Array:

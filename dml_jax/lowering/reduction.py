@@ -4,12 +4,8 @@ float16 accumulates in float32 and is rounded once, at the end; integers wrap mo
 
 A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
 is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
-On one CPU or GPU the program has `on`. Exports, explicit meshes and reductions over nothing have
-`plain`; for these and for several devices `_form` in `reduce/primitive.py` chooses.
-
-A call outside of a trace is one jitted program, in which the operator is alone. Within a trace the
-call is inlined, and the operator is not alone. On a CPU both programs have the same reduction.
-`neighbours_merged` changes it only alone on a GPU, where neighbouring axes are reduced.
+On one CPU or GPU the program has `on`. Exports and reductions over nothing have `plain`; for these
+and for several devices `_form` in `reduce/primitive.py` chooses.
 """
 
 import functools
@@ -21,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.alone import neighbours_merged
 from dml_jax.lowering.numbers import where, wide
 from dml_jax.lowering.reduce import slopes  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.kinds import Arg, Extreme, LogSumExp, Norm, Product, Sum
@@ -36,10 +31,7 @@ def _rounded(reduction: Reduction) -> Reduction:
 
     @functools.wraps(reduction)
     def rounded(x: jax.Array, axes: Axes) -> jax.Array:
-        def computed(x: jax.Array, axes: Axes) -> jax.Array:
-            return lax.convert_element_type(reduction(wide(x), axes), x.dtype)
-
-        return neighbours_merged(computed, x, axes)
+        return lax.convert_element_type(reduction(wide(x), axes), x.dtype)
 
     return rounded
 
@@ -88,16 +80,12 @@ def multiply(x: jax.Array, axes: Axes) -> jax.Array:
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the largest element, or NaN where there is one."""
-    return neighbours_merged(
-        lambda x, axes: bind_reduction(Extreme(True), x, axes=axes)[0], x, axes
-    )
+    return bind_reduction(Extreme(True), x, axes=axes)[0]
 
 
 def min_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the smallest element, or NaN where there is one."""
-    return neighbours_merged(
-        lambda x, axes: bind_reduction(Extreme(False), x, axes=axes)[0], x, axes
-    )
+    return bind_reduction(Extreme(False), x, axes=axes)[0]
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -112,11 +100,7 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
 
 def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
     """Reduce by a kind that widens each piece of `x` where it is read."""
-
-    def computed(x: jax.Array, axes: Axes) -> jax.Array:
-        return lax.convert_element_type(bind_reduction(kind, x, axes=axes)[0], x.dtype)
-
-    return neighbours_merged(computed, x, axes)
+    return lax.convert_element_type(bind_reduction(kind, x, axes=axes)[0], x.dtype)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False) -> jax.Array:
@@ -134,9 +118,5 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: np.dtype, last: bool) -
 
     That is of the first of equal elements, or the `last`; of the first (last) NaN, if there is one.
     """
-
-    def computed(x: jax.Array, axes: Axes) -> jax.Array:
-        (index,) = bind_reduction(Arg(largest, last), x, axes=axes)
-        return lax.convert_element_type(index, dtype)
-
-    return neighbours_merged(computed, lax.stop_gradient(x), axes)
+    (index,) = bind_reduction(Arg(largest, last), lax.stop_gradient(x), axes=axes)
+    return lax.convert_element_type(index, dtype)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.numbers import wide
 from dml_jax.lowering.placed import stored
 from dml_jax.lowering.resampling import nearest
@@ -123,7 +124,7 @@ class _Samples:
         def body(step: Any, total: Any) -> Any:
             return total + self.at(step)[1].astype(self.start.dtype)
 
-        return lax.fori_loop(0, self.steps, body, jnp.zeros(self.number.shape, self.start.dtype))
+        return lax.fori_loop(0, self.steps, body, lax.full_like(self.number, 0, self.start.dtype))
 
 
 class _Grid:
@@ -160,9 +161,17 @@ def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) 
 
 
 def _sampled(
-    x: jax.Array, batch: jax.Array, places: Any, how: Aligning, by_channel: bool = False
+    x: jax.Array,
+    batch: jax.Array,
+    places: Any,
+    inside: jax.Array,
+    how: Aligning,
+    by_channel: bool = False,
 ) -> jax.Array:
-    """Return what `x` has at places between its elements; beyond an edge, what it has there."""
+    """Return what `x` has at places between its elements; beyond an edge, what it has there.
+
+    Of a place that is not `inside`, no element is read; NaN and infinity of weight 0 count as 0.
+    """
     taps = []
     for place, size in zip(places, x.shape[1:3], strict=True):
         end = size - 1
@@ -171,22 +180,27 @@ def _sampled(
         low = jnp.floor(fixed) if how.is_linear else nearest(fixed, jnp)
         taps.append((low, jnp.minimum(low + 1, end), place - low))
     (top, bottom, v), (left, right, w) = taps
-    at = functools.partial(_gathered, x, batch, by_channel=by_channel)
+
+    def at(row: jax.Array, column: jax.Array, has_weight: Any = True) -> jax.Array:
+        y = _gathered(x, batch, row, column, by_channel)
+        return jnp.where(inside & (has_weight | jnp.isfinite(y)), y, lax.full_like(y, 0))
+
     if not how.is_linear:
         return at(top, left)
-    upper = _mean(at(top, left), at(top, right), w)
-    return _mean(upper, _mean(at(bottom, left), at(bottom, right), w), v)
+    is_below, is_beside = v != 0, w != 0
+    upper = _mean(at(top, left), at(top, right, is_beside), w)
+    lower = _mean(at(bottom, left, is_below), at(bottom, right, is_below & is_beside), w)
+    return _mean(upper, lower, v)
 
 
 def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return `a * (1 - weight) + b * weight`; an infinite `b` of weight 0 is not read."""
-    seen = jnp.where((weight == 0) & ~jnp.isfinite(b), lax.full_like(b, 0), b)
-    return a * (1 - weight) + seen * weight
+    """Return `a * (1 - weight) + b * weight`."""
+    return a * (1 - weight) + b * weight
 
 
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return the sums over the samples of each output that lie inside."""
-    initial = jnp.zeros((rois.shape[0], *how.sizes, x.shape[3]), x.dtype)
+    initial = lax.full_like(x, 0, shape=(rois.shape[0], *how.sizes, x.shape[3]))
     return lax.fori_loop(
         0,
         _Grid(how, x, lax.stop_gradient(rois)).steps,
@@ -197,8 +211,7 @@ def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
 
 def _term(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, step: Any) -> jax.Array:
     """Return the samples of one step, 0 where they lie outside."""
-    places, inside = _Grid(how, x, rois).at(step)
-    return jnp.where(inside, _sampled(x, batch, places, how), 0.0)
+    return _sampled(x, batch, *_Grid(how, x, rois).at(step), how)
 
 
 def _sums_gradient(
@@ -211,7 +224,7 @@ def _sums_gradient(
         return jax.tree.map(jnp.add, total, back(dy))
 
     steps = _Grid(how, x, lax.stop_gradient(rois)).steps
-    return lax.fori_loop(0, steps, body, (jnp.zeros_like(x), jnp.zeros_like(rois)))
+    return lax.fori_loop(0, steps, body, (lax.full_like(x, 0), lax.full_like(rois, 0)))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -233,13 +246,14 @@ _long_sums.defvjp(_long_sums_forward, _long_sums_backward)
 
 
 def _largest(
-    steps: Any, candidates: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
+    steps: Any, candidates: Callable[[Any], Any], x: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
     """Return the step with the largest value of each output, the first of equals, or -1.
 
     Args:
         steps: the number of steps.
         candidates: returns the values of a step, and which of them count. NaN is the largest.
+        x: the picture, FLOAT32.
         shape: the shape of the outputs.
         dtype: the type of the values.
     """
@@ -252,7 +266,7 @@ def _largest(
         step = jnp.int32(step)
         return jnp.where(is_best, value, best), jnp.where(is_best, step, chosen)
 
-    initial = jnp.zeros(shape, dtype), jnp.full(shape, -1, np.int32)
+    initial = lax.full_like(x, 0, shape=shape), lax.full_like(x, -1, np.int32, shape)
     return lax.fori_loop(0, steps, body, initial)[1]
 
 
@@ -263,12 +277,12 @@ def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> j
 
     def candidates(step: Any) -> Any:
         places, inside = grid.at(step)
-        return _sampled(fixed, batch, places, how), inside
+        return _sampled(fixed, batch, places, inside, how), inside
 
     shape = (rois.shape[0], *how.sizes, x.shape[3])
-    step = _largest(grid.steps, candidates, shape, fixed.dtype)
+    step = _largest(grid.steps, candidates, fixed, shape)
     places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
-    value = _sampled(x, batch, jnp.broadcast_arrays(*places), how, by_channel=True)
+    value = _sampled(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
     return jnp.where(step < 0, how.outside, value)
 
 
@@ -277,7 +291,7 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
     last = batch.dtype.type(x.shape[0] - 1)
     picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
     pixels = stored(wide(x).transpose(0, 2, 3, 1))  # an element is read many times
-    return pixels, wide(rois).reshape(-1, rois.shape[-1]), picture
+    return alike((pixels, wide(rois).reshape(-1, rois.shape[-1]), picture))
 
 
 def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
@@ -310,8 +324,8 @@ def align_gradient(
 
     Samples outside of the picture have the value 0 and no gradient.
     """
-    picture, regions, batch = _prepared(x, rois, batch)
-    slope = wide(dy).transpose(0, 2, 3, 1)
+    picture, regions, batch, slope = alike((*_prepared(x, rois, batch), wide(dy)))
+    slope = slope.transpose(0, 2, 3, 1)
     if how.is_max:
         missing = _Grid(how, picture, lax.stop_gradient(regions)).missing()
         value, back = jax.vjp(lambda x, rois: _maxima(x, rois, batch, how), picture, regions)
@@ -331,9 +345,8 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
         scale: the factor of coordinates, which are rounded then, halves away from zero.
         sizes: the number of bins along y and x.
     """
-    regions = lax.stop_gradient(wide(rois)).reshape(-1, 5)
-    batch = _whole(jnp.trunc(regions[:, 0]), 0, x.shape[0] - 1)
-    picture, _, _ = _prepared(x, regions, batch)
+    batch = _whole(jnp.trunc(wide(rois)[..., 0]), 0, x.shape[0] - 1)
+    picture, regions, batch = _prepared(x, lax.stop_gradient(rois), batch)
     places = lax.round(regions[:, 1:] * scale, lax.RoundingMethod.AWAY_FROM_ZERO)
     whole = _whole(places, -_FAR, _FAR)
     bins = []
@@ -361,7 +374,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     steps = jnp.max(bottom - top, initial=0) * columns
     fixed = lax.stop_gradient(picture)
     shape = (regions.shape[0], *sizes, x.shape[1])
-    step = _largest(steps, lambda step: read(fixed, step, by_channel=False), shape, fixed.dtype)
+    step = _largest(steps, lambda step: read(fixed, step, by_channel=False), fixed, shape)
     value, _ = read(picture, jnp.maximum(step, np.int32(0)), by_channel=True)
     value = jnp.where(step < 0, 0.0, value)
     return value.transpose(0, 3, 1, 2).astype(x.dtype)

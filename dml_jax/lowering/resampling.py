@@ -52,12 +52,13 @@ def nearest(x: Any, xp: Any) -> Any:
 def positions(axis: Axis, size: int, count: int) -> np.ndarray:
     """Return where each of `count` results lies between the `size` elements of a dimension.
 
-    A scale that is the FLOAT of `count / size` counts as that quotient, so that positions that are
-    whole numbers come out whole.
+    A scale that is the FLOAT of `count / size`, or of `(count - 1) / (size - 1)`, counts as that
+    quotient, so that positions that are whole numbers come out whole.
     """
     places = np.arange(count) - axis.output_offset
-    if np.float32(count / size) == np.float32(axis.scale):
-        return places * size / count - axis.input_offset
+    for above, below in ((count, size), (count - 1, size - 1)):
+        if below and np.float32(above / below) == np.float32(axis.scale):
+            return places * below / above - axis.input_offset
     return places / axis.scale - axis.input_offset
 
 
@@ -130,7 +131,7 @@ def gradient(dy: jax.Array, taps: Sequence[Taps], sizes: Sequence[int]) -> jax.A
     if len(whole) == len(turned):
         return blended(dy, whole)
     dy = wide(dy)
-    x = jax.ShapeDtypeStruct(tuple(sizes), dy.dtype)
+    x = lax.full_like(dy, 0, shape=sizes)
     (dx,) = jax.linear_transpose(lambda x: blended(x, taps), x)(dy)
     return lax.convert_element_type(dx, dy.dtype)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.numbers import is_float, ordered_bits, wide
 from dml_jax.lowering.placed import placed
 from dml_jax.lowering.reduction import argmax
 
@@ -114,19 +114,12 @@ def _keys(x: jax.Array, increasing: bool) -> jax.Array:
         return ~keys if increasing else keys
     y = wide(x)
     bits = lax.bitcast_convert_type(y, signed)
-    keys = _folded(bits)
+    keys = ordered_bits(bits)
     keys = jnp.where(keys == signed.type(-1), signed.type(0), keys)  # -0
     keys = ~keys if increasing else keys
     most = np.iinfo(signed).max
     infinity = np.array(np.inf, y.dtype).view(signed)
     return jnp.where((bits & signed.type(most)) > infinity, signed.type(most), keys)
-
-
-def _folded(bits: jax.Array) -> jax.Array:
-    """Return the bits of floats as integers in the floats' order; of these integers, the bits."""
-    limits = np.iinfo(bits.dtype)
-    shift = bits.dtype.type(limits.bits - 1)
-    return bits ^ (lax.shift_right_arithmetic(bits, jnp.full_like(bits, shift)) & limits.max)
 
 
 def _by_sort(keys: jax.Array, k: int) -> jax.Array:
@@ -136,7 +129,7 @@ def _by_sort(keys: jax.Array, k: int) -> jax.Array:
 
 def _by_floats(keys: jax.Array, k: int) -> jax.Array:
     """Return what `_by_sort` does, from the FLOAT32 of which XLA's CPU compares the bits."""
-    return lax.top_k(lax.bitcast_convert_type(_folded(keys), jnp.float32), k)[1]
+    return lax.top_k(lax.bitcast_convert_type(ordered_bits(keys), jnp.float32), k)[1]
 
 
 def _by_pieces(keys: jax.Array, k: int) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Shapes of what is reduced, and of what is left of it."""
+"""Axes and shapes of reductions."""
 
 import itertools
 import math
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 Axes = Sequence[int]
@@ -28,6 +29,46 @@ def reduced_shape(shape: Sequence[int], axes: Axes) -> tuple[int, ...]:
 def restored(x: jax.Array, axes: Axes) -> jax.Array:
     """Insert the axes that a reduction dropped, with size 1."""
     return lax.expand_dims(x, sorted(axes))
+
+
+CROWDED = 7  # dimensions from which a sum takes in degenerate ones
+
+
+def _degenerate(x: jax.Array) -> list[int]:
+    """Return the axes of one element that lie on no mesh axis.
+
+    XLA's CPU in jaxlib 0.10 makes products of vectors of the sum of a product. Where they keep six
+    axes, one of them degenerate, its kernel writes behind the end of a list of dimensions: the
+    process ends, or elements are wrong. A sum along degenerate axes as well is the same sum.
+    """
+    spec = jax.typeof(x).sharding.spec
+    return [a for a, n in enumerate(x.shape) if n == 1 and spec[a] is None]
+
+
+def summed(x: jax.Array, axes: Axes) -> jax.Array:
+    """Return the sum along `axes`, which have size 1 in the result, in the elements' own type."""
+    others = _degenerate(x) if x.ndim >= CROWDED else []
+    axes = sorted({*(a % x.ndim for a in axes), *others})
+    return restored(lax.reduce_sum(x, axes), axes)
+
+
+def averaged(x: jax.Array, axes: Axes) -> jax.Array:
+    """Return the mean along `axes`, which have size 1 in the result."""
+    return summed(x, axes) / math.prod(x.shape[a] for a in axes)
+
+
+def broadcast(x: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """Return what `jax.numpy.broadcast_to` does, in a form whose transpose is a sum as `summed`."""
+    if len(shape) < CROWDED:
+        return jnp.broadcast_to(x, shape)
+    left_out = _degenerate(x)
+    places = [a + len(shape) - x.ndim for a in range(x.ndim) if a not in left_out]
+    return lax.broadcast_in_dim(lax.squeeze(x, left_out), shape, places)
+
+
+def beside(x: jax.Array, other: jax.Array) -> jax.Array:
+    """Return `x`, for an operation that broadcasts it to the shape of `other`, as `broadcast`."""
+    return x if other.ndim < CROWDED else broadcast(x, other.shape)
 
 
 def ranks(axes: Sequence[int]) -> list[int]:

@@ -28,7 +28,16 @@ def cut(x: jax.Array, starts: Numbers, strides: Numbers, counts: Numbers) -> jax
     """
     bounds = _bounds(starts, strides, counts)
     lows, limits = [low for low, _ in bounds], [high + 1 for _, high in bounds]
-    return lax.rev(lax.slice(x, lows, limits, [abs(s) for s in strides]), _backward(strides))
+    # XLA's partitioner takes a wrong element where the stride of a single one is not 1.
+    steps = [abs(s) if c > 1 else 1 for s, c in zip(strides, counts, strict=True)]
+    return lax.rev(lax.slice(x, lows, limits, steps), _backward(strides))
+
+
+def every(x: jax.Array, axis: int, first: int, stride: int, count: int) -> jax.Array:
+    """Return `count` elements of an axis, from `first` on, each `stride` behind the one before."""
+    starts, strides, counts = [0] * x.ndim, [1] * x.ndim, list(x.shape)
+    starts[axis], strides[axis], counts[axis] = first, stride, count
+    return cut(x, starts, strides, counts)
 
 
 def put(x: jax.Array, starts: Numbers, strides: Numbers, sizes: Numbers) -> jax.Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.placed import stored
+from dml_jax.lowering.shapes import beside, summed
 
 LAST = (-1,)
 
@@ -31,7 +32,7 @@ def softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
 @softmax.defjvp
 def _(axes: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     y, dx = softmax(*primals, axes), tangents[0]
-    return y, y * (dx - jnp.sum(y * dx, axes, keepdims=True))
+    return y, y * (dx - beside(summed(y * dx, axes), dx))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -51,7 +52,7 @@ def log_softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
 @log_softmax.defjvp
 def _(axes: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]):
     y, dx = log_softmax(*primals, axes), tangents[0]
-    return y, dx - jnp.sum(jnp.exp(y) * dx, axes, keepdims=True)
+    return y, dx - beside(summed(jnp.exp(y) * dx, axes), dx)
 
 
 def hardmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:

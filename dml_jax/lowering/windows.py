@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.slicing import every
+
 Parts = TypeVar("Parts")
 
 # A longer window is folded half by half, so that a program does not grow with its size.
@@ -24,7 +26,7 @@ class Window(NamedTuple):
         sizes: the elements that the window reads.
         strides: the steps from one window to the next.
         dilations: the steps from one element of a window to the next.
-        start, end: the elements of padding before and behind the input.
+        start, end: the elements of padding before and behind the input; an end below 0 cuts it.
     """
 
     sizes: Sequence[int]
@@ -40,7 +42,7 @@ class Window(NamedTuple):
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is any padding."""
+        """Return whether there is any padding."""
         return any(self.start) or any(self.end)
 
     @property
@@ -60,6 +62,19 @@ class Window(NamedTuple):
         parts = zip(sizes, *self, strict=True)
         return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in parts]
 
+    def counted(self, sizes: Sequence[int], counts: Sequence[int]) -> "Window":
+        """Return the window with the end of which an input of spatial `sizes` has `counts`.
+
+        It is longer where the last window hangs over the end, and negative where elements behind
+        the last window are left out.
+        """
+        if list(counts) == self.counts(sizes):
+            return self
+        parts = zip(sizes, counts, *self, strict=True)
+        return self._replace(
+            end=[(c - 1) * s + (k - 1) * d + 1 - n - a for n, c, k, s, d, a, _ in parts]
+        )
+
     def padded(self, x: jax.Array, value: jax.typing.ArrayLike) -> jax.Array:
         """Return `x` with `value` for the padding."""
         if not self.is_padded:
@@ -70,7 +85,7 @@ class Window(NamedTuple):
     def at(self, x: jax.Array, offset: Sequence[int], counts: Sequence[int]) -> jax.Array:
         """Return the element of each window that lies at `offset`; `x` is padded."""
         for d, step in enumerate(offset):
-            x = _every(x, d + 2, step, self.strides[d], counts[d])
+            x = every(x, d + 2, step, self.strides[d], counts[d])
         return x
 
     def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts) -> Parts:
@@ -100,11 +115,6 @@ class Window(NamedTuple):
         return total
 
 
-def _every(x: jax.Array, axis: int, first: int, stride: int, count: int) -> jax.Array:
-    """Return `count` elements of an axis, from `first` on, each `stride` behind the one before."""
-    return lax.slice_in_dim(x, first, first + (count - 1) * stride + 1, stride, axis)
-
-
 def _folded(
     combine: Callable[[Parts, Parts], Parts],
     parts: Parts,
@@ -117,7 +127,7 @@ def _folded(
     """Return windows along one axis combined."""
 
     def at(parts: Parts, first: int) -> Parts:
-        return jax.tree.map(lambda x: _every(x, axis, first, stride, count), parts)
+        return jax.tree.map(lambda x: every(x, axis, first, stride, count), parts)
 
     if size <= FEW:
         return reduce(combine, (at(parts, k * dilation) for k in range(size)))
@@ -134,7 +144,7 @@ def elements_of_windows(x: jax.Array, window: Window) -> jax.Array:
     x = window.padded(x, 0)
     for d, count in enumerate(counts):  # {N, C, sizes so far..., counts so far..., spatial...}
         taps = range(0, window.sizes[d] * window.dilations[d], window.dilations[d])
-        slices = [_every(x, 2 + 2 * d, first, window.strides[d], count) for first in taps]
+        slices = [every(x, 2 + 2 * d, first, window.strides[d], count) for first in taps]
         x = lax.concatenate([lax.expand_dims(s, [2 + d]) for s in slices], 2 + d)
     return x
 
@@ -148,6 +158,6 @@ def unfold(x: jax.Array, window: Window) -> jax.Array:
 
 def fold(x: jax.Array, window: Window, shape: Sequence[int]) -> jax.Array:
     """Return an array of `shape` with the columns that `unfold` makes added at their places."""
-    whole = jax.ShapeDtypeStruct(tuple(shape), x.dtype)
+    whole = lax.full_like(x, 0, shape=shape)
     (y,) = jax.linear_transpose(lambda y: unfold(y, window), whole)(x)
     return y

@@ -8,10 +8,10 @@ from dml_jax import beyond
 from dml_jax.errors import missing_extra
 
 if TYPE_CHECKING:
-    from dml_jax.onnx.model import free_sizes
+    from dml_jax.onnx.model import free_names, free_sizes, sizes_of
     from dml_jax.onnx.network import Network
 
-__all__ = ["Network", "free_sizes", "load_onnx"]
+__all__ = ["Network", "free_names", "free_sizes", "load_onnx", "sizes_of"]
 
 
 def load_onnx(
@@ -24,13 +24,18 @@ def load_onnx(
     """Return a network in ONNX's format as a graph of DirectML operators.
 
     Args:
-        model: a path, the bytes of a file, or an onnx.ModelProto.
+        model: a path, the bytes of a file, or an onnx.ModelProto. External data lies in its folder,
+            also after symbolic links are followed.
         input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
-        free_dimensions: the sizes that stand for the names of free dimensions.
+        free_dimensions: the sizes that stand for the names of free dimensions. They decide names
+            that are terms of these too: "past + new".
         fallback: whether a plain JAX function computes a node that DirectML has no operator for,
             or not for its types, where there is such a function. `network.report()` names them.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
             and an If or a Loop that depends on them alone is decided at load.
+
+    An input that is an initializer too has a default, which a call may replace by name, unless it
+    decided something at load: `network.defaults`, `network.fixed`.
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
@@ -47,7 +52,7 @@ def __getattr__(name: str) -> Any:
     _need_onnx()
     from dml_jax.onnx import model, network
 
-    return network.Network if name == "Network" else model.free_sizes
+    return getattr(network if name == "Network" else model, name)
 
 
 def _need_onnx() -> None:

@@ -5,7 +5,8 @@ The graphs within them are programs of DirectML operators, as the graph around t
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,8 +20,8 @@ from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
 from dml_jax.onnx.order import read_by_graph
-from dml_jax.onnx.program import Program, Values
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.program import Function, Program, Values
+from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.views import reshaped
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
 _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
+_COUNT, _COUNT_BOUNDS = Type(_INT64, ()), (0, 2**31 - 1)
 _BRANCHES = ("then_branch", "else_branch")
 
 
@@ -49,12 +51,14 @@ class _Body:
         names: the name of each input among the values; "" where the input has no elements.
         captured: tensors of the graph around it, by their names among its values.
         results: its outputs.
+        counts: how many elements each padded output has, in their order.
     """
 
     program: Program
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
+    counts: list[Tensor]
 
     @property
     def types(self) -> list[Type]:
@@ -64,17 +68,18 @@ class _Body:
     def compute(
         self, around: Values, captured: Iterable[Any], inputs: Iterable[Any]
     ) -> list[jax.Array]:
-        """Return the outputs, in ONNX's types.
+        """Return the outputs in ONNX's types, then the counts.
 
         Args:
             around: the values of the program around it, weights among them.
             captured: the arrays of `captured`.
-            inputs: the arrays of the inputs.
+            inputs: the arrays of the inputs, then the counts of those that are padded.
         """
         given = dict(zip(self.names, inputs, strict=True))
         values = {**around, **dict(zip(self.captured, captured, strict=True)), **given}
         results = self.program.compute(values)
-        return [x.astype(t.array_dtype) for x, t in zip(results, self.types, strict=True)]
+        kinds = [*self.types, *(tensor.type for tensor in self.counts)]
+        return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
 def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
@@ -91,6 +96,7 @@ def _body(
     scope: Scope,
     opsets: Opsets,
     inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
+    paddings: Sequence[Padding | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
@@ -101,6 +107,7 @@ def _body(
         scope: the tensors of the graph around it.
         opsets: the version of each domain.
         inputs: the type of each input, with its bounds where they are known, or its elements.
+        paddings: how the last inputs are padded, None for one that is not.
 
     Raises `DmlError` where something of it cannot be had.
     """
@@ -125,6 +132,13 @@ def _body(
             made = inner.input(value.name, *given)
         tensors[value.name] = made
         names.append(made.source)
+    last = graph.input[len(inputs) - len(paddings) :]
+    for value, padding in zip(last, paddings, strict=True):
+        state = tensors[value.name]
+        if padding is not None and state is not None:
+            count = inner.input(f"{value.name}.count", _COUNT, _COUNT_BOUNDS)
+            state.padding = replace(padding, count=count)
+            names.append(count.source)
     inner.initializers(graph, tensors)
     results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
     pairs = zip(graph.output, results, strict=True)
@@ -134,15 +148,70 @@ def _body(
     if missing:
         raise _refusal(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
+    counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
+    everything = [*made_of, *counts]
     try:
         program = Program(
-            inner.builder, inner.names, inner.unique, inner.steps, made_of, inner.faults
+            inner.builder, inner.names, inner.unique, inner.steps, everything, inner.faults
         )
     except DmlError as error:
         raise error.within(name) from None
     translation.adopt(inner)
     captured = {n: t for n, t in around.items() if n in program.reads}
-    return _Body(program, names, captured, made_of)
+    return _Body(program, names, captured, made_of, counts)
+
+
+def _expect_padding(
+    field: str, tensors: Sequence[Tensor], wanted: Sequence[Padding | None], cure: str
+) -> None:
+    """Expect that outputs of a graph are padded as `wanted` says, None for one that is not.
+
+    Raises `DmlError`, which ends with the cure.
+    """
+    for tensor, other in zip(tensors, wanted, strict=True):
+        own = tensor.padding
+        if (own and own.axis) == (other and other.axis):
+            continue
+        known = own or other
+        assert known is not None
+        rule = f"give '{tensor.name}' with a size that is known at load: {known.origin} decides "
+        rule += f"that of dimension {known.axis} while the network runs ({cure})"
+        raise _refusal(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
+
+
+def _with_counts(
+    translation: "Translation",
+    proto: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    kinds: Sequence[Type],
+    paddings: Sequence[Padding | None],
+    run: Function,
+    programs: Sequence[Program],
+) -> Results:
+    """Return the outputs of a step that gives arrays of `kinds`, then the counts of padded ones.
+
+    Args:
+        translation: of the graph around the node.
+        proto: the node.
+        inputs: what the step takes.
+        kinds: the type of each output.
+        paddings: how the first outputs are padded, None for one that is not.
+        run: the function of the step.
+        programs: what it runs.
+    """
+    names = [*proto.output, *[""] * (len(kinds) - len(proto.output))]
+    places = [k for k, padding in enumerate(paddings) if padding is not None]
+    counted = [f"{names[k]}.count" if names[k] else "" for k in places]
+    everything = [*kinds, *[_COUNT] * len(places)]
+    made = translation.step(
+        proto, _REASON, inputs, everything, run, programs, [*names[: len(kinds)], *counted]
+    )
+    for k, count in zip(places, made[len(kinds) :], strict=True):
+        tensor, padding = made[k], paddings[k]
+        if tensor is not None and padding is not None and count is not None:
+            tensor.padding = replace(padding, count=count)
+    extra = [None] * (len(proto.output) - len(kinds))
+    return [*made[: len(kinds)], *extra][: len(proto.output)]
 
 
 def _single(tensor: Tensor | None) -> Any:
@@ -178,6 +247,9 @@ def branch(
         shown = [[_shown(t) for t in body.types] for body in bodies]
         error = _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
         raise DmlError([*error.faults, *_cure(translation, condition)])
+    paddings = [tensor.padding for tensor in bodies[0].results]
+    cure = "both branches have to give it padded in one dimension, or cond to be known at load"
+    _expect_padding("else_branch", bodies[1].results, paddings, cure)
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
@@ -188,7 +260,7 @@ def branch(
         return lax.cond(chosen.reshape(()), *cases)
 
     programs = [body.program for body in bodies]
-    return translation.step(proto, _REASON, [condition, *tensors], kinds, run, programs)
+    return _with_counts(translation, proto, [condition, *tensors], kinds, paddings, run, programs)
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -314,12 +386,18 @@ def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | No
     kind = Type(first.type.element, (len(turns), *first.shape))
     if any(tensor.type != first.type for tensor in turns):
         return None
+    paddings = [tensor.padding for tensor in turns]
+    if any((p and (p.axis, p.count)) != (q and (q.axis, q.count)) for p, q in pairwise(paddings)):
+        return None
     if all(tensor.is_known and not tensor.is_weight for tensor in turns):
         array = np.stack([tensor.array for tensor in turns])
         return translation.constant(first.name, array, first.type.element)
     rows = [reshaped(tensor.expression, (1, *first.shape)) for tensor in turns]
     x = dml.join(rows, 0) if len(rows) > 1 else rows[0]
-    return Tensor(first.name, kind, lambda: x)
+    stack = Tensor(first.name, kind, lambda: x)
+    if first.padding is not None:
+        stack.padding = replace(first.padding, axis=first.padding.axis + 1)
+    return stack
 
 
 def _looped(
@@ -339,7 +417,8 @@ def _looped(
     turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
     kinds = [tensor.type for tensor in carried]
     given: list[Any] = [turn, np.array(True), *kinds]
-    body = _body(translation, proto, "body", scope, opsets, given)
+    paddings = [tensor.padding for tensor in carried]
+    body = _body(translation, proto, "body", scope, opsets, given, paddings)
     going = _single(body.results[0])
     if body.types[0].name != "BOOL":
         raise _refusal("body", "give whether to go on as BOOL", _shown(body.types[0]))
@@ -350,6 +429,10 @@ def _looped(
         rule += "known at load: then sizes may change)"
         raise _refusal("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
+    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
+    wanted = [None, *paddings, *[None] * len(scanned)]
+    _expect_padding("body", body.results, wanted, cure)
+    counts = [padding.count for padding in paddings if padding is not None]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
@@ -358,26 +441,28 @@ def _looped(
         rule = "be known at load, since the outputs of all turns are joined"
         raise _refusal(field, rule, Unquoted("a computed tensor"))
     count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
-    tensors = [*carried, *body.captured.values()]
-    dtypes = [kind.array_dtype for kind in kinds]
+    tensors = [*carried, *counts, *body.captured.values()]
+    dtypes = [kind.array_dtype for kind in (*kinds, *[_COUNT] * len(counts))]
+    ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
 
-    def next_of(values: Values, captured: Any, index: Any, state: Any) -> list[jax.Array]:
-        return body.compute(values, captured, (index, True, *state))
+    def next_of(values: Values, captured: Any, index: Any, state: Any) -> tuple[Any, Any, Any]:
+        """Return whether to go on, the state with its counts, and the scanned outputs."""
+        made = body.compute(values, captured, (index, True, *state))
+        return made[0], (*made[1 : ends[0]], *made[ends[1] :]), made[ends[0] : ends[1]]
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
 
     def run(values: Values, arrays: Sequence[Any]) -> Sequence[Any]:
         begins, limit, *rest = arrays
         state = tuple(x.astype(t) for x, t in zip(rest, dtypes, strict=False))
-        captured = rest[len(kinds) :]
+        captured = rest[len(dtypes) :]
         if count is not None:
 
             def turn(state: Any, index: Any) -> tuple[Any, Any]:
-                made = next_of(values, captured, index, state)
-                return tuple(made[1 : 1 + len(state)]), made[1 + len(state) :]
+                return next_of(values, captured, index, state)[1:]
 
             state, stacks = lax.scan(turn, state, jnp.arange(count, dtype=number), count)
-            return *state, *stacks
+            return *state[: len(kinds)], *stacks, *state[len(kinds) :]
 
         def proceeds(carry: Any) -> Any:
             index, goes, _ = carry
@@ -385,8 +470,8 @@ def _looped(
 
         def advance(carry: Any) -> Any:
             index, _, state = carry
-            made = next_of(values, captured, index, state)
-            return index + number.type(1), made[0].reshape(()), tuple(made[1:])
+            goes, state, _ = next_of(values, captured, index, state)
+            return index + number.type(1), goes.reshape(()), state
 
         begins = jnp.array(True) if begins is None else begins.reshape(())
         start = number.type(0), begins, state
@@ -395,7 +480,7 @@ def _looped(
     limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return translation.step(proto, _REASON, inputs, kinds_out, run, [body.program])
+    return _with_counts(translation, proto, inputs, kinds_out, paddings, run, [body.program])
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -431,6 +516,12 @@ def scan(
     axes = attributes.get("scan_input_axes") or [0] * count
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
+    for tensor in tensors:
+        if tensor.padding is not None:
+            rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
+            rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
+            rule += "the padding"
+            raise _refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     if len(lengths) > 1:
         raise _refusal("the inputs", "have one length along their axes", sorted(lengths))
@@ -442,6 +533,8 @@ def scan(
     if after != kinds[: len(states)]:
         k = next(k for k, kind in enumerate(after) if kind != kinds[k])
         raise _refusal("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+    cure = "end the network before the Scan"
+    _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]
     ways_in = attributes.get("directions" if is_batched else "scan_input_directions")
     ways_in = ways_in or [0] * count

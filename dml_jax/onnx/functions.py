@@ -1,7 +1,7 @@
 """Functions that ONNX defines op types by, and what is computed at load."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,45 @@ from dml_jax.onnx.nodes import Node, domain_of
 from dml_jax.onnx.tensors import Tensor
 
 Opsets = Mapping[str, int]
+FunctionKey = tuple[str, str, str]
+"""The domain, the name and the overload of a function of a model."""
 
+_BROADCAST = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub")
+_MISREAD_BEFORE = {
+    **dict.fromkeys((*_BROADCAST, "Xor"), 7),  # along the attribute `axis`
+    "AveragePool": 7,
+    "BatchNormalization": 14,
+    "Dropout": 12,
+    "GridSample": 20,
+    "Hardmax": 13,
+    "LogSoftmax": 13,
+    "RoiAlign": 16,
+    "Softmax": 13,
+}
+"""The version of an op type before which ONNX's reference implementation computes another one."""
+
+_MISREAD = {  # in every version
+    "ConvTranspose",  # it has other groups and sizes
+    "LRN",  # other windows
+    "MaxPool",  # other indices
+}
 _KNOWN_MAX = 1 << 28  # bytes
+
+
+def key_of(domain: str, name: str, overload: str) -> FunctionKey:
+    """Return what a function of a model is found by."""
+    return domain_of(domain), name, overload
+
+
+def without(node: onnx.NodeProto, left_out: Collection[str]) -> None:
+    """Leave out the inputs of a function's node that the call of the function leaves out."""
+    for index, name in enumerate(node.input):
+        if name in left_out:
+            node.input[index] = ""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                without(inner, left_out)
 
 
 def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
@@ -69,6 +106,12 @@ def body_of(
         if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             body.attribute_proto.append(attribute.default_value)
     return body
+
+
+def is_misread(node: Node, domain: str) -> bool:
+    """Return whether ONNX's reference implementation computes something else than the node."""
+    since = _MISREAD_BEFORE.get(node.op_type, 0)
+    return not domain and (node.version < since or node.op_type in _MISREAD)
 
 
 def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.ndarray]:

@@ -11,6 +11,9 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.onnx.dimensions import names_in, size_of
+from dml_jax.onnx.external import Folder, with_inner_elements
+from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.tensors import Type
 
 OPSET_MIN, OPSET_MAX = 1, 28
@@ -26,26 +29,28 @@ class Model:
         folder: where the files of its external data are.
         inputs: the type of each input that is no initializer, by name.
         opsets: the version of each domain that the model imports.
+        defaults: the names of the inputs that are initializers too.
     """
 
     proto: onnx.ModelProto
-    folder: Path
+    folder: Folder
     inputs: Mapping[str, Type]
     opsets: Mapping[str, int]
+    defaults: Collection[str]
 
     @property
-    def functions(self) -> dict[tuple[str, str], onnx.FunctionProto]:
-        """Return the functions that the model defines, by domain and name."""
-        return {(f.domain, f.name): f for f in self.proto.functions}
+    def replaceable(self) -> Collection[str]:
+        """Return the inputs whose initializers a call may replace: none below IR version 4."""
+        return self.defaults if self.proto.ir_version >= 4 else ()
+
+    @property
+    def functions(self) -> dict[FunctionKey, onnx.FunctionProto]:
+        """Return the functions that the model defines."""
+        return {key_of(f.domain, f.name, f.overload): f for f in self.proto.functions}
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """Return the elements of an initializer. Raises `DmlError` where they cannot be read."""
-        try:
-            return numpy_helper.to_array(tensor, str(self.folder))
-        except Exception as error:  # the package has one for each way to be broken
-            rule = "be readable"
-            value = Unquoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
-            raise DmlError([Fault("", f"the initializer '{tensor.name}'", rule, value)]) from None
+        return self.folder.array(tensor)
 
 
 def read(
@@ -64,6 +69,7 @@ def read(
     """
     proto, folder = _parsed(model)
     expect = Expect("")
+    proto = with_inner_elements(proto, folder, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
     opset = opsets.get("", OPSET_MIN)
@@ -75,7 +81,10 @@ def read(
         expect(False, "the file", "hold a model", Unquoted("a model without a graph"))
     inputs = _inputs(expect, proto.graph, dict(input_shapes or {}), dict(free_dimensions or {}))
     expect.check()
-    return Model(proto, folder, inputs, opsets)
+    initialized = {tensor.name for tensor in proto.graph.initializer}
+    names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
+    defaults = [value.name for value in proto.graph.input if value.name in names]
+    return Model(proto, folder, inputs, opsets, defaults)
 
 
 def _with_initializers(
@@ -137,6 +146,7 @@ def free_sizes(
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
     known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
+    plain = {d.dim_param for d in every}
     expect = Expect("")
     for name in denotations:
         rule = f"be that of a free dimension{nearest(name, known)}"
@@ -157,7 +167,7 @@ def free_sizes(
             found[name] = [
                 d.dim_value
                 if is_fixed(d)
-                else denotations.get(d.denotation, free_dimensions.get(d.dim_param, 1))
+                else denotations.get(d.denotation, _size_or_1(d.dim_param, free_dimensions, plain))
                 for d in dims
             ]
     expect.check()
@@ -166,6 +176,20 @@ def free_sizes(
     dims_of = (value.type.tensor_type.shape.dim for n, value in values.items() if n in settled)
     known |= {d.dim_param for dims in dims_of for d in dims}
     return found, {name: size for name, size in free_dimensions.items() if name not in known}
+
+
+def _size_or_1(name: str, given: Mapping[str, int], plain: Collection[str]) -> int:
+    """Return the size of a free dimension; names without a size have size 1.
+
+    Args:
+        name: the name of the dimension.
+        given: the sizes of some names.
+        plain: the names of all free dimensions; a term of others is a term of these.
+    """
+    parts, known = names_in(name), {*plain, *given}
+    is_term = parts <= known or ("-" not in name and bool(parts & known))  # a hyphen is no minus
+    found = size_of(name, {**dict.fromkeys(parts if is_term else (), 1), **given})
+    return 1 if found is None else found
 
 
 def _expect_agreement(
@@ -205,7 +229,12 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
     graph = _parsed(model)[0].graph
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
-    return {d.dim_param for d in dims}, {d.denotation for d in dims}, tensors
+    return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
+
+
+def _names_of(dim: Any) -> list[str]:
+    """Return the names that decide the size of a free dimension: its own, and those within it."""
+    return [*dict.fromkeys([dim.dim_param, *sorted(names_in(dim.dim_param))])] * bool(dim.dim_param)
 
 
 def is_fixed(dim: Any) -> bool:
@@ -213,14 +242,14 @@ def is_fixed(dim: Any) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def _parsed(model: Any) -> tuple[onnx.ModelProto, Path]:
+def _parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
     """Return the proto, and the folder of its external data."""
     if isinstance(model, onnx.ModelProto):
-        return model, Path()
-    folder, where = Path(), "the bytes"
+        return model, Folder()
+    folder, where = Folder(), "the bytes"
     if isinstance(model, (str, Path)):
         path = Path(model)
-        folder, where = path.parent, f"the file '{path}'"
+        folder, where = Folder.of(path), f"the file '{path}'"
         try:
             model = path.read_bytes()
         except OSError as error:
@@ -258,7 +287,7 @@ def _inputs(
         rule = f"name an input{nearest(name, known)}"
         expect(name in known, "input_shapes", rule, name)
     dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
-    names = [*dict.fromkeys(d.dim_param for d in dims if d.dim_param)]
+    names = [*dict.fromkeys(n for d in dims for n in _names_of(d))]
     for name in free:
         rule = f"name a free dimension{nearest(name, names)}"
         expect(name in names, "free_dimensions", rule, name)
@@ -300,8 +329,8 @@ def _type(
         for k, d in enumerate(dims):
             if is_fixed(d):
                 sizes.append(d.dim_value)
-            elif d.dim_param in free:
-                sizes.append(int(free[d.dim_param]))
+            elif (size := size_of(d.dim_param, free)) is not None:
+                sizes.append(size)
             else:
                 name = f"free_dimensions={{'{d.dim_param}': ...}} or " if d.dim_param else ""
                 rule = f"have a fixed dimension {k} ({name}input_shapes={{'{value.name}': [...]}})"

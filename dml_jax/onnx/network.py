@@ -25,6 +25,7 @@ from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
 
+_SHOWN = 8  # names in a line of a report
 FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
 
 
@@ -42,7 +43,11 @@ class Network:
     Attributes:
         inputs: the type of each input, by name.
         outputs: the names of the outputs.
-        weights: the floating and quantized weights, by name. They are arguments of the program.
+        defaults: the type of each input that has a default, by name. A call may replace defaults by
+            name: `network(x, w=...)`.
+        fixed: the defaults that decided something at load, which a call cannot replace.
+        weights: the floating and quantized weights, and defaults of inputs, by name. They are
+            arguments of the program.
         graphs: the graphs of operators in the order in which they run; none where no output
             depends on the inputs. A graph takes what earlier ones and the functions between them
             give. The graphs within an If, a Loop or a Scan follow the graph before it.
@@ -53,8 +58,10 @@ class Network:
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
+        defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
     ):
         self.inputs = dict(inputs)
+        self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
@@ -70,6 +77,7 @@ class Network:
         self.graphs = list(self._main.graphs)
         nodes = (id(node) for graph in self.graphs for node in graph.nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
+        self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in translation.weights if name in self._main.reads]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
@@ -143,6 +151,14 @@ class Network:
         lines = [f"{len(names)} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        replaceable = [name for name in self.defaults if name not in self.fixed]
+        for names, what in (
+            (replaceable, "replaced by name at a call"),
+            ([*self.fixed], "replaced at load alone, by constants (--constant)"),
+        ):
+            if names:
+                shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
+                lines.append(f"{len(names)} inputs have defaults that are {what}: {shown}")
         for name, axis in self._padded.items():
             size = (self._results[name].shape or ())[axis]
             lines.append(
@@ -170,7 +186,7 @@ class Network:
 
         Args:
             weights: the weights by name, as `weights` has them.
-            inputs: the inputs by name.
+            inputs: the inputs by name, and those of `defaults` that have another value.
 
         Raises `DmlError` where a shape or a type is another.
         """
@@ -191,19 +207,26 @@ class Network:
     def _program(self) -> Any:
         return jax.jit(self.apply)
 
-    def __call__(self, *arrays: Any) -> dict[str, jax.Array]:
+    def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
+
+        `named` has inputs too: those of `defaults` that get another value, say.
 
         Raises `DmlError` where a shape or a type is another, or an INT64 input does not fit INT32
         while 64-bit types are off in JAX.
         """
-        inputs = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], Mapping) else None
-        if inputs is None:
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            inputs = {**arrays[0], **named}
+        else:
+            names = [name for name in self.inputs if name not in named]
             expect = Expect("")
-            rule = f"be {len(self.inputs)} ({', '.join(self.inputs)})"
-            expect(len(arrays) == len(self.inputs), "the number of arrays", rule, len(arrays))
+            rule = f"be {len(names)} ({', '.join(names)})"
+            expect(len(arrays) == len(names), "the number of arrays", rule, len(arrays))
             expect.check()
-            inputs = dict(zip(self.inputs, arrays, strict=True))
+            inputs = {**dict(zip(names, arrays, strict=True)), **named}
+        for name in self.fixed.keys() & inputs.keys():  # an array that changes nothing is no fault
+            if np.array_equal(inputs[name], self.fixed[name]):
+                del inputs[name]
         results = self._program(self.weights, {n: _checked(n, x) for n, x in inputs.items()})
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
@@ -216,16 +239,22 @@ class Network:
             rule = f"be a dict, {{{first!r}: array}}"
             expect(isinstance(given, Mapping), place, rule, shown_array(given))
         expect.check()
+        known = {**self.inputs, **self.defaults}
         for name in inputs:
-            rule = f"name an input{nearest(name, self.inputs)}"
-            expect(name in self.inputs, "inputs", rule, name)
+            rule = f"name an input{nearest(name, known)}"
+            expect(name in known, "inputs", rule, name)
+            rule = "keep its default, which decided something at load (load_onnx(..., constants="
+            rule += f"{{'{name}': ...}}) or --constant {name}:VALUE loads another one)"
+            expect(name not in self.fixed, f"the input '{name}'", rule, shown_array(inputs[name]))
         for name in weights:
             rule = f"name a weight{nearest(name, self.weights)}"
             expect(name in self.weights, "weights", rule, name)
         values = {}
+        replaced = {n: kind for n, kind in self.defaults.items() if n in inputs}
+        kept = {n: _type_of(w) for n, w in self.weights.items() if n not in replaced}
         for place, given, wanted in (
-            ("input", inputs, self.inputs),
-            ("weight", weights, {n: _type_of(w) for n, w in self.weights.items()}),
+            ("input", inputs, {**self.inputs, **replaced}),
+            ("weight", weights, kept),
         ):
             for name, kind in wanted.items():
                 where = f"the {place} '{name}'"
@@ -294,18 +323,24 @@ def load(
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, fallback)
     translation.asked = set(read.inputs)
     scope: Scope = {}
+    defaults: dict[str, tuple[Type, np.ndarray]] = {}
+    translation.fixed |= {*read.defaults} - {*read.replaceable}
     names = [output.name for output in graph.output]
     for tensor in graph.initializer:
         try:
             array = read.array(tensor)
-            scope[tensor.name] = translation.weight(tensor.name, array, tensor.data_type)
+            is_replaceable = tensor.name in read.replaceable
+            made = translation.weight(tensor.name, array, tensor.data_type, is_replaceable)
+            scope[tensor.name] = made
+            if tensor.name in read.defaults:
+                defaults[tensor.name] = made.type, array
         except DmlError as error:
             translation.faults += error.faults
             scope[tensor.name] = None
     for sparse in graph.sparse_initializer:
         name, element = sparse.values.name, sparse.values.data_type
         try:
-            scope[name] = translation.weight(name, dense(sparse, str(read.folder)), element)
+            scope[name] = translation.weight(name, dense(sparse, read.array), element)
         except DmlError as error:
             translation.faults += error.faults
             scope[name] = None
@@ -335,4 +370,4 @@ def load(
         translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
     if translation.faults:
         raise DmlError(translation.faults)
-    return Network(read.inputs, outputs, translation)
+    return Network(read.inputs, outputs, translation, defaults)

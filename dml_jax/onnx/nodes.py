@@ -46,6 +46,7 @@ class OpType:
         range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.integers`); without
             a rule an output only has elements of the inputs.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
+        reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
         inferred_since: the version by which ONNX infers the sizes of earlier versions too.
     """
@@ -55,6 +56,7 @@ class OpType:
     padded: "Callable[[Node, Sequence[Place]], int | None] | None" = None
     range: "Callable[[Node, int], Bounds | None] | None" = None
     is_random: bool = False
+    reads_sizes: bool = False
     must_fit: bool = False
     inferred_since: int = 1
 

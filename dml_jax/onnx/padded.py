@@ -21,7 +21,7 @@ def passed(node: Node) -> Padding | None:
     Raises `DmlError` where the outputs would depend on the padding.
     """
     places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
-    if not places:
+    if not places or node.record.reads_sizes:
         return None
     first = places[0].padding
     axis, rule = None, node.record.padded

@@ -1,6 +1,6 @@
 """What ONNX says of a node: the schema of its op type, its attributes, the types of its outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,17 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.onnx.einsum import broadcast_shapes
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import OP_TYPES, attribute_value, domain_of, record_of
 from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.translators.windows import same_sizes
 
-_READ_BY_INFERENCE_MAX = 64  # elements of a parameter that sizes may depend on
+_READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
+_LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
+_LISTS |= {"split", "starts", "steps"}
+_SCALAR_AXES = ("Squeeze", "SplitToSequence", "Unsqueeze")
+_LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
@@ -31,12 +37,30 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
         if domain in _OF_ONE_PROCESSOR:
-            rule = "be one of all processors: ONNX Runtime writes this one for its own machine "
+            rule = "be of all processors: ONNX Runtime wrote this one for one machine "
             rule += "(write the file with GraphOptimizationLevel.ORT_ENABLE_EXTENDED at most)"
             raise DmlError([Fault("", "op type", rule, shown)]) from None
         rule = f"be known{_nearest_op_type(domain, str(op_type))}"
         raise DmlError([Fault("", "op type", rule, shown)]) from None
     return schema.since_version, schema
+
+
+def check_lists(
+    proto: onnx.NodeProto, schema: defs.OpSchema, inputs: Sequence[Tensor | None]
+) -> None:
+    """Raise `DmlError` where an input that is a list of numbers has another rank than 1.
+
+    Squeeze and Unsqueeze take a scalar as one axis, as in ONNX Runtime.
+    """
+    if proto.op_type in _SCALAR_AXES or schema.domain:
+        return
+    faults = []
+    for known, tensor in zip(schema.inputs, inputs, strict=False):
+        if tensor is not None and known.name in _LISTS and len(tensor.shape) != 1:
+            shown = Unquoted(f"rank {len(tensor.shape)}")
+            faults.append(Fault("", known.name, "have rank 1 (be a list)", shown))
+    if faults:
+        raise DmlError(faults)
 
 
 def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
@@ -78,26 +102,43 @@ def output_types(
     """
     if schema is None:
         return [None] * len(proto.output)
-    kinds, data = {}, {}
+    kinds, data, weights = {}, {}, {}
     for name, tensor in zip(proto.input, inputs, strict=True):
         if tensor is None:
             continue
         kinds[name] = helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
-        if tensor.is_known and np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX:
-            try:
-                data[name] = numpy_helper.from_array(tensor.array, name)
-            except DmlError:
-                continue  # it cannot be folded; sizes that depend on it stay unknown
+        is_list = len(tensor.shape) == 1 and tensor.type.element in _LIST_ELEMENTS
+        if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
+            (weights if tensor.is_weight else data)[name] = tensor
+    if proto.op_type == "Einsum" and not proto.domain:  # inference takes the first size of a label
+        kinds = _broadcast(proto, inputs, kinds)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     if proto.op_type == "STFT":
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
     since = record_of(domain_of(proto.domain), proto.op_type).inferred_since
     if schema.since_version < since:
         schema = defs.get_schema(proto.op_type, since, schema.domain)
-    try:
-        found = onnx.shape_inference.infer_node_outputs(
-            schema, proto, kinds, data, opset_imports=imports, ir_version=ir
+    if proto.op_type == "RMSNormalization" and len(kinds) == 2:
+        x, scale = (kinds[name].tensor_type for name in proto.input)
+        x.elem_type = scale.elem_type  # that of the output, which inference takes from the input
+    if proto.op_type == "ConvTranspose" and not proto.domain:
+        proto = _with_same_sizes(proto, inputs)
+
+    def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
+        known = {}
+        for name, tensor in tensors.items():
+            try:
+                known[name] = numpy_helper.from_array(tensor.array, name)
+            except DmlError:
+                continue  # it cannot be folded; sizes that depend on it stay unknown
+        return onnx.shape_inference.infer_node_outputs(
+            schema, proto, kinds, known, opset_imports=imports, ir_version=ir
         )
+
+    try:
+        found = inferred(data)
+        if weights and not all(map(_has_shape, map(Type.of, found.values()))):
+            found = inferred({**data, **weights})  # their elements stay as they are from here on
     except (*_REFUSALS, ValueError, RuntimeError) as error:
         if all(tensor is None or tensor.is_known for tensor in inputs):
             return [None] * len(proto.output)  # the reference implementation has the last word
@@ -114,6 +155,29 @@ def output_types(
     return types
 
 
+def _has_shape(kind: Type | None) -> bool:
+    return kind is not None and kind.shape is not None
+
+
+def _broadcast(
+    proto: onnx.NodeProto, inputs: Sequence[Tensor | None], kinds: dict[str, onnx.TypeProto]
+) -> dict[str, onnx.TypeProto]:
+    """Return the types of the operands of an Einsum with the sizes that they are broadcast to."""
+    equation = next((a.s.decode(errors="replace") for a in proto.attribute), "")
+    given = [tensor for tensor in inputs if tensor is not None]
+    try:
+        shapes = broadcast_shapes(equation, [tensor.shape for tensor in given])
+    except ValueError:  # ranks that do not fit, which inference says
+        return kinds
+    names = [name for name in proto.input if name]
+    if len({*names}) < len(names):  # a tensor alone, or with itself
+        return kinds
+    return {
+        name: helper.make_tensor_type_proto(tensor.type.element, shape)
+        for name, tensor, shape in zip(names, given, shapes, strict=True)
+    }
+
+
 def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> onnx.NodeProto:
     """Return a node whose attribute is written out."""
     if any(a.name == name for a in proto.attribute):
@@ -121,6 +185,24 @@ def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> on
     copy = onnx.NodeProto()
     copy.CopyFrom(proto)
     copy.attribute.append(schema.attributes[name].default_value)
+    return copy
+
+
+def _with_same_sizes(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> onnx.NodeProto:
+    """Return a transposed convolution whose sizes by auto_pad are written out.
+
+    Inference adds output_padding to the sizes that SAME means, against ONNX's text.
+    """
+    given = {a.name: attribute_value(a) for a in proto.attribute}
+    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
+    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
+    if not is_same or len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    copy.attribute.append(
+        helper.make_attribute("output_shape", same_sizes(shapes[0], shapes[1], given))
+    )
     return copy
 
 

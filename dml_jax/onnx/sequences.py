@@ -14,7 +14,7 @@ from onnx import helper
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList
+from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
@@ -31,8 +31,9 @@ def _refusal(field: str, rule: str, value: object) -> DmlError:
 def _list(inputs: Sequence[Value], index: int = 0) -> list[Tensor]:
     """Return what the sequence that is input `index` holds."""
     value = inputs[index] if index < len(inputs) else None
-    if not isinstance(value, TensorList):
-        raise _refusal(f"input {index}", "be a sequence", Unquoted("a tensor"))
+    if not isinstance(value, TensorList) or isinstance(value, EmptyOptional):
+        shown = "an optional without element" if isinstance(value, TensorList) else "a tensor"
+        raise _refusal(f"input {index}", "be a sequence", Unquoted(shown))
     return value.tensors
 
 
@@ -179,7 +180,7 @@ def _map(
 def _optional(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     if inputs and inputs[0] is not None:
         return [inputs[0]]
-    return [TensorList([])]
+    return [EmptyOptional()]
 
 
 def _same(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
@@ -188,7 +189,7 @@ def _same(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> l
 
 def _element(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     value = inputs[0]
-    if isinstance(value, TensorList) and not value.tensors:
+    if value is None or isinstance(value, EmptyOptional):
         raise _refusal("input", "hold an element", Unquoted("none"))
     return [value]
 
@@ -197,7 +198,7 @@ def _has_element(
     translation: "Translation", proto: onnx.NodeProto, inputs: Sequence[Value], *_: Any
 ) -> list[Any]:
     value = inputs[0] if inputs else None
-    has_one = isinstance(value, Tensor) or bool(value and value.tensors)
+    has_one = value is not None and not isinstance(value, EmptyOptional)
     return [translation.constant(proto.output[0], np.array(has_one))]
 
 

@@ -169,16 +169,19 @@ def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
     return array
 
 
-def dense(sparse: onnx.SparseTensorProto, folder: str = "") -> np.ndarray:
+def dense(
+    sparse: onnx.SparseTensorProto,
+    array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+) -> np.ndarray:
     """Return the elements of a sparse tensor, with zeros filled in.
 
     Args:
         sparse: the tensor.
-        folder: the folder of external data.
+        array_of: returns the elements of its tensors.
 
     Raises `DmlError` where an element lies outside.
     """
-    values, places = (numpy_helper.to_array(t, folder) for t in (sparse.values, sparse.indices))
+    values, places = (array_of(t) for t in (sparse.values, sparse.indices))
     array = np.zeros(tuple(sparse.dims), values.dtype)
     try:
         at = np.unravel_index(places, array.shape) if places.ndim == 1 else tuple(places.T)
@@ -201,6 +204,13 @@ class TensorList:
     """
 
     tensors: "list[Tensor]"
+
+
+class EmptyOptional(TensorList):
+    """An optional that holds nothing, unlike one that holds a sequence without tensors."""
+
+    def __init__(self) -> None:
+        super().__init__([])
 
 
 Scope = MutableMapping[str, Any]

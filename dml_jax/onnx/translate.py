@@ -5,9 +5,11 @@ implementation.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -18,7 +20,17 @@ from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.control import CONTROLS
-from dml_jax.onnx.functions import Opsets, body_of, domain_of, fill, folded
+from dml_jax.onnx.functions import (
+    FunctionKey,
+    Opsets,
+    body_of,
+    domain_of,
+    fill,
+    folded,
+    is_misread,
+    key_of,
+    without,
+)
 from dml_jax.onnx.integers import Bounds, checked
 from dml_jax.onnx.nodes import (
     Node,
@@ -28,14 +40,16 @@ from dml_jax.onnx.nodes import (
     listed,
     of_version,
 )
+from dml_jax.onnx.older import renewed
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import curing_types, in_order, plain_types
+from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_types
 from dml_jax.onnx.program import Function, Program, Step, Values
-from dml_jax.onnx.schemas import check_attributes, output_types, schema_of
+from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
     ELEMENTS_MAX,
+    EmptyOptional,
     Padded,
     Padding,
     Scope,
@@ -58,7 +72,7 @@ class Translation:
 
     Args:
         opsets: the version of each domain that the model imports.
-        functions: the functions that the model defines, by domain and name.
+        functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
         fallback: whether nodes go beyond DirectML: by types that its operators lack, and by plain
             functions of op types that it has no operator for.
@@ -73,12 +87,13 @@ class Translation:
         asked: the names of the model's inputs.
         beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
             by its identity.
+        fixed: the initializers of `replaceable` inputs whose elements something was decided by.
     """
 
     def __init__(
         self,
         opsets: Opsets,
-        functions: Mapping[tuple[str, str], onnx.FunctionProto],
+        functions: Mapping[FunctionKey, onnx.FunctionProto],
         ir: int,
         fallback: bool = False,
     ):
@@ -89,11 +104,13 @@ class Translation:
         self.curable: list[str] = []
         self.asked: set[str] = set()
         self.beyond: dict[int, tuple[str, str]] = {}
+        self.fixed: set[str] = set()
         self.fallback = fallback
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
         self._taken: set[str] = set()
         self._made: dict[str, Tensor] = {}  # weights
+        self._counts: dict[int, Tensor] = {}  # of padded tensors around, by their identity
 
     def inner(self) -> "Translation":
         """Return a translation of a graph within the graph, which a step of this one runs."""
@@ -129,10 +146,17 @@ class Translation:
 
         return Tensor(name, kind, expression, bounds=bounds, source=source)
 
-    def weight(self, name: str, array: np.ndarray, element: int) -> Tensor:
-        """Return an initializer: floating and quantized ones are arguments of the program."""
+    def weight(
+        self, name: str, array: np.ndarray, element: int, is_replaceable: bool = False
+    ) -> Tensor:
+        """Return an initializer: floating and quantized ones are arguments of the program.
+
+        Those that a call may replace are arguments too. `fixed` has those whose elements are read.
+        """
         kind = Type(element, array.shape)
-        if kind.is_empty or not (kind.is_floating or kind.is_quantized):
+        is_argument = kind.is_floating or kind.is_quantized or (is_replaceable and kind.has_inner)
+        if kind.is_empty or not is_argument:
+            self.fixed |= {name} if is_replaceable else set()
             return self.constant(name, array, element)
         made = self._made.get(name)
         if made is not None and made.type == kind and np.array_equal(made.array, array):
@@ -144,8 +168,13 @@ class Translation:
             owned = TensorFlags.OWNED_BY_DML
             return self._expression(source, data_type, array.shape or (1,), owned)
 
-        self.weights[source] = array
-        tensor = Tensor(name, kind, expression, lambda: array, is_weight=True, source=source)
+        def elements() -> np.ndarray:
+            self.fixed |= {name} if is_replaceable else set()
+            return array
+
+        held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
+        self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
+        tensor = Tensor(name, kind, expression, elements, is_weight=True, source=source)
         return self._made.setdefault(name, tensor)
 
     def captured(self, value: Any, outer: dict[str, Tensor]) -> Any:
@@ -153,17 +182,31 @@ class Translation:
 
         `outer` receives each tensor by its name here.
         """
+        if isinstance(value, EmptyOptional):
+            return value
         if isinstance(value, TensorList):
             return TensorList([self._captured(tensor, outer) for tensor in value.tensors])
         return self._captured(value, outer)
 
     def _captured(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        made = self._captured_elements(tensor, outer)
         if tensor.padding is not None:
-            rule = f"have sizes that are known at load ({tensor.padding.origin} decides them)"
-            raise DmlError([Fault("", f"'{tensor.name}'", rule, Unquoted("a padded tensor"))])
+            count = tensor.padding.count
+            if id(count) not in self._counts:  # tensors of one size have one count here too
+                self._counts[id(count)] = self._captured_elements(count, outer)
+            made.padding = replace(tensor.padding, count=self._counts[id(count)])
+        return made
+
+    def _captured_elements(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
         if tensor.is_known and not tensor.is_weight:
             return self.constant(tensor.name, tensor.array, tensor.type.element)
+        return self.argument(tensor, outer)
+
+    def argument(self, tensor: Tensor, outer: dict[str, Tensor]) -> Tensor:
+        """Return an input of the graph that stands for a tensor outside, which may be known."""
         made = self.input(tensor.name, tensor.type, tensor.bounds)
+        if not made.source:  # no elements
+            return made
         outer[made.source] = tensor
         if not tensor.is_known:
             return made
@@ -251,7 +294,11 @@ class Translation:
                 scope.update(dict.fromkeys(filter(None, proto.output)))
                 return None
         inputs = [scope[name] if name else None for name in proto.input]
-        function = self._functions.get((domain, proto.op_type))
+        function = self._functions.get(key_of(domain, proto.op_type, proto.overload))
+        if function is None and proto.overload:
+            known = [repr(k[2]) for k in self._functions if k[:2] == (domain, proto.op_type)]
+            rule = f"be that of a function of the model ({', '.join(known) or 'it has none'})"
+            raise DmlError([Fault("", "overload", rule, proto.overload)])
         if function is not None:
             return self._call(function, proto, inputs, scope)
         if proto.op_type in CONTROLS and not domain:
@@ -265,9 +312,13 @@ class Translation:
             return None
         if proto.op_type == "Constant" and not domain:
             return self._literal(proto, scope)
+        if not domain and "" in opsets:
+            proto, inputs, own = renewed(proto, inputs, opsets[""], self.constant)
+            opsets = {**opsets, "": own}
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
+            check_lists(proto, schema, inputs)
         types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
         translator = of_version(node.record.translators, version)
@@ -288,39 +339,33 @@ class Translation:
     ) -> list[Tensor | None]:
         """Return the outputs of a node: known at load, or else as its translator gives them."""
         made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
-
-        def translated() -> list[Tensor | None]:
-            if not made:
-                made.append(self._translated(proto, node, translator))
-            return made[0]
-
-        is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or node.record.is_random:
-            return translated()
         arrays: list[Sequence[np.ndarray]] = []
+        is_known = all(t is None or t.is_known for t in node.inputs)
+        is_known = is_known and not (node.record.is_random or node.record.reads_sizes)
 
         def fold() -> Sequence[np.ndarray]:
             if not arrays:
-                arrays.append(folded(proto, node, opsets))
+                arrays.append(self._folded(proto, node, translator, opsets))
             return arrays[0]
 
+        def translated() -> list[Tensor | None]:
+            if not made:
+                known = fold if is_known else None
+                made.append(self._translated(proto, node, translator, opsets, known))
+            return made[0]
+
+        if not is_known:
+            return translated()
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
         known_types = [t for t in node.types if t is not None and t.shape is not None]
         is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
-        if not is_weight and not is_large:
-            try:
-                known = fold()
-            except DmlError:
-                if translator is None:
-                    raise
-                return translated()
-            return [
-                None if not name else self.constant(name, array, kind.element if kind else None)
-                for name, array, kind in zip(proto.output, known, node.types, strict=False)
-            ]
         asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
-        if not all(t is not None and t.shape is not None for t in asked):
-            return translated()
+        has_shapes = all(t is not None and t.shape is not None for t in asked)
+        if not has_shapes or not (is_weight or is_large):
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError:
+                return translated()
 
         def later(index: int, name: str, kind: Type | None) -> Tensor | None:
             if kind is None or not name:
@@ -338,10 +383,64 @@ class Translation:
         pairs = enumerate(zip(proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
-    def _translated(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
+    def _constants(
+        self, proto: onnx.NodeProto, node: Node, arrays: Sequence[np.ndarray]
     ) -> list[Tensor | None]:
-        """Return what the translator gives, or tensors of these types where it refuses."""
+        """Return the outputs of a node whose elements are known."""
+        return [
+            None if not name else self.constant(name, array, kind.element if kind else None)
+            for name, array, kind in zip(proto.output, arrays, node.types, strict=False)
+        ]
+
+    def _folded(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
+    ) -> Sequence[np.ndarray]:
+        """Return the outputs of a node of known inputs.
+
+        ONNX's reference implementation computes them, and what a network runs where this has not
+        the version of the op type.
+        """
+        if not is_misread(node, domain_of(proto.domain)):
+            try:
+                return folded(proto, node, opsets)
+            except DmlError as error:
+                if translator is not None:
+                    raise
+                refused = error
+            function = of_version(node.record.fallbacks, node.version)
+            if function is None:
+                raise refused
+        inner, around = self.inner(), dict[str, Tensor]()
+        inner.fallback = False
+        inputs = [t and inner.argument(t, around) for t in node.inputs]
+        own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
+        if translator is None:
+            return known_results(own)
+        with beyond.allowed():
+            made = inner._translated(proto, own, translator, opsets, None)
+        if inner.faults:
+            raise DmlError(inner.faults)
+        asked = [tensor for tensor in made if tensor is not None]
+        program = Program(inner.builder, inner.names, inner.unique, inner.steps, asked)
+        values = {name: fitting(name, t.array, t.type) for name, t in around.items()}
+        results = iter(jax.jit(program.compute)(values))
+        return [
+            np.zeros(0) if t is None else np.asarray(next(results)).astype(t.type.dtype)
+            for t in made
+        ]
+
+    def _translated(
+        self,
+        proto: onnx.NodeProto,
+        node: Node,
+        translator: Translator | None,
+        opsets: Opsets,
+        fold: Callable[[], Sequence[np.ndarray]] | None,
+    ) -> list[Tensor | None]:
+        """Return what the translator gives, or tensors of these types where it refuses.
+
+        `fold` computes the outputs at load, where all inputs are known.
+        """
         faults: Sequence[Fault]
         try:
             return self._by_translator(proto, node, translator)
@@ -356,10 +455,15 @@ class Translation:
             except DmlError as error:
                 known = {str(fault) for fault in faults}
                 faults = [*faults, *(f for f in error.faults if str(f) not in known)]
-        elif translator is not None and (found := self._cured(proto, node, translator)):
+        if fold is not None:
+            try:
+                return self._constants(proto, node, fold())
+            except DmlError as error:
+                faults = [*faults, *error.faults]
+        if translator is not None and (found := self._cured(proto, node, translator)):
             self.faults += DmlError(faults).within(label_of(proto)).faults
             return found
-        elif (found := curing_types(node)) is not None:
+        if not self.fallback and (found := curing_types(node)) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -506,13 +610,13 @@ class Translation:
             dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
             scope[name] = self.constant(name, np.asarray(value, dtype))
 
-    def initializers(self, proto: onnx.GraphProto, scope: Scope, folder: str = "") -> None:
+    def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:
         """Add the initializers of a graph to its scope."""
         for tensor in proto.initializer:
-            array = numpy_helper.to_array(tensor, folder)
+            array = numpy_helper.to_array(tensor)
             scope[tensor.name] = self.weight(tensor.name, array, tensor.data_type)
         for sparse in proto.sparse_initializer:
-            array, values = dense(sparse, folder), sparse.values
+            array, values = dense(sparse), sparse.values
             scope[values.name] = self.weight(values.name, array, values.data_type)
 
     def _call(
@@ -527,10 +631,12 @@ class Translation:
         given = {a.name: a for a in function.attribute_proto} | given
         body = onnx.FunctionProto()
         body.CopyFrom(function)
+        given_inputs = zip(function.input, inputs, strict=False)
+        inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
+        left_out = {*function.input} - inner.keys()
         for node in body.node:
             fill(node, given)
-        inner: Scope = dict.fromkeys(function.input)
-        inner.update(zip(function.input, inputs, strict=False))
+            without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
         if self._calls >= _CALLS_MAX:

@@ -7,13 +7,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from dml_jax.constraints import View, solve_sizes, solve_types
 from dml_jax.descriptor import snake_case
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, nearest
 from dml_jax.fields import Choice, Field
 from dml_jax.operator.checks import NEWEST, Checked
-from dml_jax.tensor import TensorDesc
+from dml_jax.tensor import Integers, TensorDesc
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value)
+
+
+def _is_listed(value: Any) -> bool:
+    return value is None or isinstance(value, (Sequence, np.ndarray))
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,7 @@ class Inferred(Checked):
         cls,
         *positional: Any,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
         **fields: Any,
     ) -> Self:
@@ -143,7 +153,8 @@ class Inferred(Checked):
             positional: none: fields are given by name.
             output_data_type: of the outputs whose type does not follow from the other fields, or
                 field -> type; None takes the operator's default.
-            output_sizes: of the first output, or field -> sizes, where they do not follow.
+            output_sizes: of the first output, or a list for each output (None where its sizes
+                follow), or field -> sizes, where they do not follow.
             outputs: the optional outputs to make; None makes all.
             fields: all fields but the outputs.
 
@@ -173,11 +184,36 @@ class Inferred(Checked):
         for f in made:
             if f not in wanted:
                 fields[f.name] = None
-        sizes = cls._chosen(output_sizes, wanted[:1], lambda value: value, faults, "Sizes")
+        by_output = partial._sizes_by_output(output_sizes, wanted, faults)
+        sizes = cls._chosen(by_output, (), lambda value: value, faults, "Sizes")
         fields |= partial._made(wanted, types, sizes, output_data_type, faults)
         if faults:
             raise DmlError(faults)
         return cls(**fields)
+
+    def _sizes_by_output(
+        self, sizes: Any, wanted: Sequence[Field], faults: list[Fault]
+    ) -> Mapping[str, Any]:
+        """Return the sizes that the caller of `infer` gives, by output."""
+        if sizes is None or isinstance(sizes, Mapping):
+            return sizes or {}
+        names = [f.name for f in wanted]
+        if isinstance(sizes, (list, tuple)) and any(map(_is_listed, sizes)):
+            if len(sizes) > len(names):
+                rule = f"have at most {len(names)} lists, one for each of {', '.join(names)}"
+                faults.append(Fault(self.c_name, "output_sizes", rule, sizes))
+            return dict(zip(names, sizes, strict=False))
+        view = View(self._by_c_name(self.__dict__), self._counts)
+        solved = solve_sizes(self._records(), view, [f.c_name for f in wanted], NEWEST)
+        known = {f.name: solved.get(f.c_name) for f in wanted} | dict(self.expected_sizes())
+        left = [name for name in names if None in (known[name] or [None])]
+        if left and names[0] not in left:
+            by_field = ", ".join(f"{name!r}: [...]" for name in left)
+            by_output = ", ".join("[...]" if name in left else "None" for name in names)
+            rule = f"say whose sizes they are: {{{by_field}}} or [{by_output}]"
+            faults.append(Fault(self.c_name, "output_sizes", rule, sizes))
+            return dict.fromkeys(left, sizes)
+        return {names[0]: sizes}
 
     @classmethod
     def _chosen(
@@ -218,7 +254,8 @@ class Inferred(Checked):
         view = View(self._by_c_name(self.__dict__), self._counts)
         c_names = [f.c_name for f in wanted]
         solved_types = solve_types(self._records(), view, c_names, NEWEST, {})
-        solved_sizes: dict[str, Any] = solve_sizes(self._records(), view, c_names, NEWEST)
+        given = {f.c_name: sizes[f.name] for f in wanted if _are_sizes(sizes.get(f.name))}
+        solved_sizes: dict[str, Any] = solve_sizes(self._records(), view, c_names, NEWEST, given)
         own, defaults = self.expected_sizes(), self.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
         chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
@@ -233,7 +270,8 @@ class Inferred(Checked):
             data_type = data_type or defaults.get(f.name) or self._only_type(f)
             shape = sizes.get(f.name, own.get(f.name, solved_sizes.get(f.c_name)))
             if shape is None or None in tuple(shape):
-                rule = f"be given: {type(self).__name__}.infer(..., output_sizes=...)"
+                cure = f"{{{f.name!r}: [...]}}" if len(wanted) > 1 else "..."
+                rule = f"be given: {type(self).__name__}.infer(..., output_sizes={cure})"
                 faults.append(Fault(self.c_name, f"{f.c_name}.Sizes", rule, NOTHING))
             elif data_type is None:
                 rule = f"be given: {type(self).__name__}.infer(..., output_data_type=...)"

@@ -14,7 +14,6 @@ class Registry(Mapping[str, T]):
 
     def __init__(self) -> None:
         self._built: dict[str, T] = {}
-        self._loaded: set[str] = set()
 
     def put(self, op: T) -> None:
         """Add a class that has been declared. Raises `TypeError` if another class has its name."""
@@ -25,9 +24,7 @@ class Registry(Mapping[str, T]):
         self._built[op.c_name] = op
 
     def _load(self, family: str) -> None:
-        if family in self._loaded:
-            return
-        self._loaded.add(family)
+        """Import the module of a family. Where another thread does, wait until it has ended."""
         try:
             importlib.import_module(f"dml_jax.operators.{family}")
         except ModuleNotFoundError as error:
@@ -39,11 +36,9 @@ class Registry(Mapping[str, T]):
             self._load(family)
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._built:
-            short = name.removeprefix(facts.PREFIX)
-            entry = facts.catalogue().get(short)
-            if entry is not None and name.startswith(facts.PREFIX):
-                self._load(entry["family"])
+        entry = facts.catalogue().get(name.removeprefix(facts.PREFIX))
+        if entry is not None and name.startswith(facts.PREFIX):
+            self._load(entry["family"])  # a class may be there before its module has ended
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:

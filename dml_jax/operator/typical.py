@@ -15,7 +15,7 @@ def typical_sizes(elements: int) -> tuple[int, int, int, int]:
 
 
 def smallest(kind: Kind, tensor: TensorDesc) -> Any:
-    """Return the smallest value of a field that is no trivial one; of a tensor field, `tensor`."""
+    """Return a small value of a field that is not a no-op; for a tensor field, `tensor`."""
     match kind:
         case Array():
             count = 2 if smallest(kind.element, tensor) is tensor else tensor.dimension_count

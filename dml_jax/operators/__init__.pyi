@@ -1828,7 +1828,7 @@ class MaxPooling1(Operator, op="MAX_POOLING1"):
         start_padding: Integers,
         end_padding: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -2264,7 +2264,7 @@ class TopK(Operator, op="TOP_K"):
         axis: int,
         k: int,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -2354,7 +2354,7 @@ class BatchNormalizationGrad(Operator, op="BATCH_NORMALIZATION_GRAD"):
         scale_tensor: TensorDesc,
         epsilon: float,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -2398,7 +2398,7 @@ class BatchNormalizationTrainingGrad(Operator, op="BATCH_NORMALIZATION_TRAINING_
         scale_tensor: TensorDesc,
         epsilon: float,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -2606,7 +2606,7 @@ class Rnn(Operator, op="RNN"):
         activation_descs: Sequence[FusedActivation | type[Operator]],
         direction: RecurrentNetworkDirection | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -2668,7 +2668,7 @@ class Lstm(Operator, op="LSTM"):
         use_clip_threshold: bool,
         couple_input_forget: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -2716,7 +2716,7 @@ class Gru(Operator, op="GRU"):
         direction: RecurrentNetworkDirection | str,
         linear_before_reset: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -3668,7 +3668,7 @@ class MaxPooling2(Operator, op="MAX_POOLING2"):
         end_padding: Integers,
         dilations: Integers,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -3735,7 +3735,7 @@ class TopK1(Operator, op="TOP_K1"):
         k: int,
         axis_direction: AxisDirection | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -4345,7 +4345,7 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
         input_state_tensor: TensorDesc,
         type: RandomGeneratorType | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -4369,7 +4369,7 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
         *,
         input_tensor: TensorDesc,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -4493,7 +4493,7 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
         beta2: float,
         epsilon: float,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -4672,7 +4672,7 @@ class DynamicQuantizeLinear(Operator, op="DYNAMIC_QUANTIZE_LINEAR"):
         *,
         input_tensor: TensorDesc,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -4781,7 +4781,7 @@ class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
         maximum_samples_per_output: int,
         align_regions_to_corners: bool,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -4822,7 +4822,7 @@ class BatchNormalizationTraining(Operator, op="BATCH_NORMALIZATION_TRAINING"):
         epsilon: float,
         fused_activation: FusedActivation | type[Operator] | None = None,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     @overload
@@ -5010,7 +5010,7 @@ class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
         head_count: int,
         mask_type: MultiheadAttentionMaskType | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
@@ -5228,7 +5228,7 @@ class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
         key_value_head_count: int,
         mask_type: MultiheadAttentionMaskType | str,
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
-        output_sizes: Integers | Mapping[str, Integers] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...

@@ -5,7 +5,7 @@ import math
 from jax import lax
 
 from dml_jax.errors import Expect
-from dml_jax.lowering import activations
+from dml_jax.lowering import activations, elements
 from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.element_wise import Unary
@@ -95,7 +95,7 @@ class ActivationParameterizedRelu(Activation, op="ACTIVATION_PARAMETERIZED_RELU"
     """
 
     def lower(self, x, slope):
-        y = activations.leaky_relu(wide(x), wide(slope))
+        y = activations.parameterized_relu(wide(x), wide(slope))
         return lax.convert_element_type(y, x.dtype)
 
 
@@ -143,7 +143,7 @@ class ActivationSigmoid(Activation, op="ACTIVATION_SIGMOID"):
     Gradient: `dy * y * (1 - y)`.
     """
 
-    function = staticmethod(lax.logistic)
+    function = staticmethod(elements.logistic)
 
 
 class ActivationSoftplus(Activation, op="ACTIVATION_SOFTPLUS"):
@@ -175,7 +175,7 @@ class ActivationTanh(Activation, op="ACTIVATION_TANH"):
     Gradient: `dy * (1 - y^2)`.
     """
 
-    function = staticmethod(lax.tanh)
+    function = staticmethod(elements.tanh)
 
 
 class ActivationThresholdedRelu(Activation, op="ACTIVATION_THRESHOLDED_RELU"):

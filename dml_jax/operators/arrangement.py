@@ -163,7 +163,7 @@ class _Blocks(Operator):
 
     @property
     def depth_first(self) -> bool:
-        """Whether channels are numbered [block, block, channel], or [channel, block, block]."""
+        """Return whether channels are [block, block, channel], else [channel, block, block]."""
         only = DepthSpaceOrder.DEPTH_COLUMN_ROW
         return getattr(self, "order", only) == only
 

@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
-from dml_jax.lowering.numbers import wide, wide_type
+from dml_jax.lowering.numbers import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.tensor import TensorDesc
 
@@ -36,10 +36,12 @@ class _Attention(Operator):
     Choices: a mask of BOOLEAN adds `mask_filter_value`, other masks put it in place of the score;
     the two differ where no key of a query is left. BOOLEAN masks where the element is 0, and
     nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
-    after them are of packed sequences, which tensors of B batches are not. The bias is in the
-    present keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on
-    an NVIDIA GPU cuDNN computes attention of FLOAT16 without masks and position bias, and rounds
-    the weights of the values too.
+    after them are of packed sequences, which tensors of B batches are not. In keys and values that
+    are hidden from all queries, by a mask, a length, or a position bias of at most -10000 or
+    `mask_filter_value`, NaN and infinity count as 0, in derivatives too. The bias is in the present
+    keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on an
+    NVIDIA GPU cuDNN computes attention of FLOAT16 without masks and position bias, and rounds the
+    weights of the values too.
 
     Gradient: through the softmax to all floats; none to a key that a mask replaces.
 
@@ -88,14 +90,12 @@ class _Attention(Operator):
         return []
 
     def masks(self, mask: jax.Array | None, keys: int) -> tuple[list[jax.Array], list[jax.Array]]:
-        """Return what a mask of `keys` adds to the scores, and which keys it leaves."""
+        """Return which of `keys` a mask of BOOLEAN leaves, and which ones another mask leaves."""
         if mask is None:
             return [], []
         batches, kind = self.output_tensor.sizes[-3], self.mask_type.suffix
         if kind == "BOOLEAN":
-            zero = jnp.zeros((), wide_type(self.output_tensor.dtype))
-            filtered = zero + self.mask_filter_value
-            return [jnp.where(mask == 0, filtered, zero).reshape(mask.shape[-4:])], []
+            return [mask.reshape(mask.shape[-4:]) != 0], []
         if kind == "KEY_SEQUENCE_END_START":
             ends, starts = mask.reshape(2, batches)  # batches stay apart, so that they shard
         else:
@@ -118,12 +118,12 @@ class _Attention(Operator):
             v = attention.overwritten(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
-        added, left = self.masks(mask, k.shape[2])
-        if position is not None:
-            added.insert(0, position.reshape(position.shape[-4:]))
-        seen += left
+        left, inside = self.masks(mask, k.shape[2])
+        added = [] if position is None else [position.reshape(position.shape[-4:])]
         dtype = next(x.dtype for x in arrays if x is not None)
-        out = attention.attend((q, k, v), self.scale, added, seen, self.mask_filter_value, dtype)
+        out = attention.attend(
+            (q, k, v), self.scale, added, left, seen + inside, self.mask_filter_value, dtype
+        )
         made = zip((out, k, v), self.outputs_of(), strict=True)
         tensors = [(x, getattr(self, f.name)) for x, f in made]
         return tuple(

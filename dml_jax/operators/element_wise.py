@@ -72,7 +72,7 @@ class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS"):
     Gradient: `-dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(lax.acos)
+    function = staticmethod(elements.acos)
 
 
 class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
@@ -135,7 +135,7 @@ class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG"):
     Gradient: `dy / g(x)`, times scale.
     """
 
-    function = staticmethod(lax.log)
+    function = staticmethod(elements.log)
 
 
 class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
@@ -144,7 +144,7 @@ class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
     Gradient: `-dy / g(x)^2`, times scale.
     """
 
-    function = staticmethod(lax.reciprocal)
+    function = staticmethod(elements.reciprocal)
 
 
 class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN"):
@@ -189,7 +189,7 @@ class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
     Gradient: `dy * (1 - tanh(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(lax.tanh)
+    function = staticmethod(elements.tanh)
 
 
 class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
@@ -198,7 +198,7 @@ class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
     Gradient: `dy / sqrt(g(x)^2 + 1)`, times scale.
     """
 
-    function = staticmethod(lax.asinh)
+    function = staticmethod(elements.asinh)
 
 
 class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
@@ -207,7 +207,7 @@ class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
     Gradient: `dy / sqrt(g(x)^2 - 1)`, times scale.
     """
 
-    function = staticmethod(lax.acosh)
+    function = staticmethod(elements.acosh)
 
 
 class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
@@ -216,7 +216,7 @@ class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
     Gradient: `dy / (1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(lax.atanh)
+    function = staticmethod(elements.atanh)
 
 
 class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):

@@ -4,13 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from jax import lax
 
 from dml_jax.enums import MatrixTransform
 from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
 from dml_jax.lowering.numbers import wide
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator, rule, with_rank
 from dml_jax.tensor import TensorDesc
 
 _TRANSPOSE = (MatrixTransform.TRANSPOSE, "TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE")
@@ -22,7 +23,8 @@ class _Product(Operator):
     Fields:
         a_tensor: the left matrices, {.., M, K}: the last two dimensions are a matrix, and the
             leading ones, at most two, count matrices.
-        b_tensor: the right matrices, {.., K, N}; as many as of `a_tensor`.
+        b_tensor: the right matrices, {.., K, N}; as many as of `a_tensor`. Functions broadcast both
+            as `numpy.matmul` does.
         output_tensor: the products, {.., M, N}.
         a_scale_tensor, b_scale_tensor: what a step of the integers stands for; the sizes are those
             of the zero points.
@@ -31,6 +33,31 @@ class _Product(Operator):
         b_zero_point_tensor: the integer that stands for 0 in `b_tensor`, of its type: one, or one
             for each column ({.., 1, N}). None is 0.
     """
+
+    @classmethod
+    def broadcast_sizes(
+        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the sizes to which `numpy.matmul` broadcasts matrices, and those of the output.
+
+        What belongs to the rows or columns of matrices has ones in front, up to their rank.
+        """
+        a, b = sizes["a_tensor"] or (), sizes["b_tensor"] or ()
+        if len(a) < 2 or len(b) < 2:
+            return {}
+        try:
+            batch = np.broadcast_shapes(a[:-2], b[:-2])
+        except ValueError:
+            return {}  # the descriptor says which sizes disagree
+        is_turned = [attributes.get(name) in _TRANSPOSE for name in ("trans_a", "trans_b")]
+        output = (*batch, a[-1 if is_turned[0] else -2], b[-2 if is_turned[1] else -1])
+        found = {"a_tensor": (*batch, *a[-2:]), "b_tensor": (*batch, *b[-2:])}
+        for name, own in sizes.items():
+            if name in ("c_tensor", "bias_tensor"):
+                found[name] = output
+            elif name not in found and own is not None and len(own) in (len(a), len(b)):
+                found[name] = with_rank(own, max(len(own), len(output)))
+        return found
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
@@ -54,7 +81,8 @@ class Gemm(_Product, op="GEMM"):
 
     Fields:
         a_tensor: the left matrices, {.., M, K}, or {.., K, M} with TRANSPOSE.
-        b_tensor: the right matrices, {.., K, N}, or {.., N, K} with TRANSPOSE.
+        b_tensor: the right matrices, {.., K, N}, or {.., N, K} with TRANSPOSE; as many as of
+            `a_tensor`. The function broadcasts both as `numpy.matmul` does.
         c_tensor: what is added, of the output's sizes; strides of 0 broadcast, and the function
             broadcasts it. None is 0.
         trans_a, trans_b: TRANSPOSE exchanges the last two dimensions of the matrices, NONE leaves
@@ -70,17 +98,6 @@ class Gemm(_Product, op="GEMM"):
         {"trans_a": "NONE", "trans_b": trans_b, "alpha": 1, "beta": 1}
         for trans_b in ("NONE", "TRANSPOSE")
     )
-
-    @classmethod
-    def broadcast_sizes(
-        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
-    ) -> Mapping[str, tuple[int, ...]]:
-        """Return the output's sizes for `c_tensor`."""
-        a, b = sizes["a_tensor"] or (), sizes["b_tensor"] or ()
-        if "c_tensor" not in sizes or len(a) < 2 or len(b) < 2:
-            return {}
-        is_turned = [attributes.get(name) in _TRANSPOSE for name in ("trans_a", "trans_b")]
-        return {"c_tensor": (*a[:-2], a[-1 if is_turned[0] else -2], b[-2 if is_turned[1] else -1])}
 
     @rule("output_tensor", "fused_activation")
     def axes_are_of_the_output(self, expect: Expect) -> None:

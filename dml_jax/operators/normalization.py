@@ -179,7 +179,7 @@ class _MeanVariance(_Normalizing):
 
     @property
     def uses(self) -> tuple[bool, bool]:
-        """Whether the mean is subtracted, and whether the rest is divided by the deviation."""
+        """Return whether the mean is subtracted, and whether the deviation divides the rest."""
         return True, self.normalize_variance
 
     def normalized(self, x, scale, bias):
@@ -263,7 +263,7 @@ class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2
 
     @property
     def uses(self) -> tuple[bool, bool]:
-        """Whether the mean is subtracted, and whether the rest is divided by the deviation."""
+        """Return whether the mean is subtracted, and whether the deviation divides the rest."""
         return self.use_mean, self.use_variance
 
 

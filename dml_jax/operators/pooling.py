@@ -2,22 +2,38 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import pooling, windows
 from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.windows import Window
 from dml_jax.operator import Operator, typical_sizes
 from dml_jax.operators.windowed import Windowed, least_sizes
 from dml_jax.tensor import TensorDesc
 
 
-class _Pooling(Windowed):
-    """Combines the elements of each window.
+class _Counted(Windowed):
+    """Has as many windows as the caller says.
 
-    Choices: with dilations, a window spans `(size - 1) * dilation + 1` elements; the output has as
-    many elements as there are whole windows in the padded input.
+    Choices: there may be fewer windows than whole ones in the padded input, and in each dimension
+    a last one that hangs over its end, where a stride begins it before the end of a whole one: from
+    1 to `ceil((padded input - reach) / stride) + 1`, with the reach `(size - 1) * dilation + 1`.
+    The elements over the end count as padding. Functions take whole windows without sizes.
+    """
+
+    counted: ClassVar[tuple[str, str]] = ("input_tensor", "output_tensor")
+
+    @property
+    def window(self) -> Window:
+        """The window, with the padding behind the input that the windows reach."""
+        whole, counts = (getattr(self, name).sizes[2:] for name in self.counted)
+        return super().window.counted(whole, counts)
+
+
+class _Pooling(_Counted):
+    """Combines the elements of each window.
 
     Fields:
         input_tensor: {N, C, spatial...}, with 2 or 3 spatial dimensions.
@@ -86,7 +102,7 @@ class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
     lower = AveragePooling.lower
 
 
-class AveragePoolingGrad(Windowed, op="AVERAGE_POOLING_GRAD"):
+class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
     """Computes the gradient of the input of AVERAGE_POOLING from that of its output.
 
     `output_gradient[n, c, p] = sum(input_gradient[n, c, i] / count[i])` over the windows i that
@@ -103,6 +119,8 @@ class AveragePoolingGrad(Windowed, op="AVERAGE_POOLING_GRAD"):
         window_size: the elements of a window in each spatial dimension.
         include_padding: as for AVERAGE_POOLING.
     """
+
+    counted = ("output_gradient_tensor", "input_gradient_tensor")
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
@@ -208,7 +226,7 @@ class MaxPooling2(_Indexed, op="MAX_POOLING2"):
     """
 
 
-class MaxPoolingGrad(Windowed, op="MAX_POOLING_GRAD"):
+class MaxPoolingGrad(_Counted, op="MAX_POOLING_GRAD"):
     """Computes the gradient of the input of MAX_POOLING2 from that of its output.
 
     `output_gradient[n, c, p] = sum(input_gradient[n, c, i])` over the windows i whose largest
@@ -226,6 +244,8 @@ class MaxPoolingGrad(Windowed, op="MAX_POOLING_GRAD"):
         output_gradient_tensor: of the sizes of `input_tensor`.
         window_size: the elements of a window in each spatial dimension.
     """
+
+    counted = ("input_tensor", "input_gradient_tensor")
 
     def lower(self, x, gradient):
         return pooling.maximum_grad(x, gradient, self.window)

@@ -12,6 +12,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.activations import identity
+from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.numbers import wide, wide_type
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
@@ -76,7 +77,7 @@ class Recurrent(Operator):
         """
         _, directions, rows, _ = weight.shape
         sizes = (directions, x.shape[2], rows // self.gate_count)
-        zeros = jnp.zeros(sizes, wide_type(x.dtype))
+        zeros = lax.full_like(x, 0, wide_type(x.dtype), sizes)
         first = tuple(zeros if s is None else wide(s)[0] for s in states)
         backward = {"FORWARD": [False], "BACKWARD": [True]}.get(
             self.direction.suffix, [False, True]
@@ -124,7 +125,8 @@ class Rnn(Recurrent, op="RNN"):
 
     gate_count = 1
 
-    def lower(self, x, weight, recurrence, bias, h, lengths):
+    def lower(self, *arrays):
+        x, weight, recurrence, bias, h, lengths = alike(arrays)
         (f,) = self.functions()
         step = recurrent.rnn(wide(recurrence)[0], f)
         return self.run(step, x, weight, _summed(bias), [h], lengths)
@@ -170,7 +172,8 @@ class Lstm(Recurrent, op="LSTM"):
         text = "be at least 0 (UseClipThreshold is true)"
         expect(holds, "ClipThreshold", text, self.clip_threshold)
 
-    def lower(self, x, weight, recurrence, bias, h, c, lengths, peephole):
+    def lower(self, *arrays):
+        x, weight, recurrence, bias, h, c, lengths, peephole = alike(arrays)
         limit = self.clip_threshold
         step = recurrent.lstm(
             wide(recurrence)[0],
@@ -215,7 +218,8 @@ class Gru(Recurrent, op="GRU"):
             raise DmlError([Fault(cls.c_name, "output_options", _OPTIONS, option)])
         return {**arguments, "outputs": frozenset(outputs)}
 
-    def lower(self, x, weight, recurrence, bias, h, lengths):
+    def lower(self, *arrays):
+        x, weight, recurrence, bias, h, lengths = alike(arrays)
         added, hidden = _summed(bias), None
         if self.linear_before_reset:  # r multiplies the last of the biases too
             units = weight.shape[2] // 3

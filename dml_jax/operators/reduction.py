@@ -91,7 +91,7 @@ class _OverAxes(Operator):
 
     @property
     def _reduces(self) -> Callable[..., jax.Array]:
-        """What reduces an array over axes."""
+        """Return the function that reduces an array over axes."""
         return FUNCTIONS[self._which]
 
     @property

@@ -21,9 +21,10 @@ class _Interpolating(Operator):
     weights `1 - (x - k)` and `x - k`, dimension by dimension. An element beyond the edge is that at
     the edge.
 
-    Choices: x is computed in FLOAT64, and a scale that is the FLOAT of output size / input size
-    counts as that quotient. FLOAT16 and integers are computed in FLOAT32; LINEAR rounds integers
-    to nearest, halves to even. A second element of weight 0 is not read.
+    Choices: x is computed in FLOAT64, and a scale that is the FLOAT of output size / input size, or
+    of (output size - 1) / (input size - 1), counts as that quotient. FLOAT16 and integers are
+    computed in FLOAT32; LINEAR rounds integers to nearest, halves to even. A second element of
+    weight 0 is not read.
 
     Fields:
         input_tensor: the tensor to read.

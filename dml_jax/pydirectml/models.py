@@ -204,7 +204,7 @@ class _Program:
         descs = made.inputs
 
         def function(*memory: Any) -> Any:
-            results = made.whole(*(d.read(part) for d, part in zip(descs, memory, strict=True)))
+            results = made(*(d.read(part) for d, part in zip(descs, memory, strict=True)))
             return results if isinstance(results, tuple) else (results,)
 
         shapes = [tensor.TensorDesc(d.data_type, [d.span]) for d in descs]

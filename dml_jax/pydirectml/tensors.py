@@ -85,7 +85,7 @@ class TensorDesc:
 
     @property
     def flags(self) -> TensorFlags:
-        """Whether the tensor is bound when a model is initialised."""
+        """Return the flags: whether the tensor is bound when a model is initialised."""
         return TensorFlags(int(self._desc.flags))
 
     @property

@@ -43,8 +43,7 @@ class Record:
         attributes: fixed or drawn (a function of `rng`) values of attributes, by field, for the
             default `draw` and, where they are fixed, `smallest`.
         ulp: how far FLOAT32 results may be from the reference, in units of the last place.
-        smooth: whether derivatives may be compared with finite differences at random elements.
-        gradient: whether float outputs have derivatives with respect to float inputs.
+        no_gradient: why float outputs have no derivatives with respect to float inputs.
         types: types that go together, for operators with several; None tries the rows' own.
         of_bits: whether the reference reads float arrays in their own type, for their bits.
         special: whether the reference holds for NaN, infinities and the ends of integer types.
@@ -60,8 +59,7 @@ class Record:
     values: Mapping[str, tuple[float, float]] = field(default_factory=lambda: {"": (-4.0, 4.0)})
     attributes: Mapping[str, Any] = field(default_factory=dict)
     ulp: float = 4
-    smooth: bool = True
-    gradient: bool = True
+    no_gradient: str = ""
     types: Callable[[Types], bool] = lambda types: True
     of_bits: bool = False
     special: bool = True
@@ -318,3 +316,13 @@ def record_of(op_class: type[Operator]) -> Record:
     if op_class.short_name not in known:
         pytest.fail(f"{op_class.c_name} has no record in tests/records/{op_class.family}.py")
     return known[op_class.short_name]
+
+
+def why_no_derivatives(op_class: type[Operator]) -> str:
+    """Return why there is nothing to differentiate; an empty text where there is."""
+    rows = [row for rows in op_class.support.groups.values() for row in rows]
+    for output, reason in ((True, "no output is of floats"), (False, "no input is of floats")):
+        names = [f.name for f in op_class.fields if f.tensor and f.tensor.output == output]
+        if not any(t.name in FLOATS for row in rows for name in names for t in row.types[name]):
+            return reason
+    return record_of(op_class).no_gradient

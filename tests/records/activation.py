@@ -45,21 +45,17 @@ def shrink(x: np.ndarray, op: Any) -> np.ndarray:
 
 
 RECORDS = {
-    "ACTIVATION_ELU": unary(
-        lambda x, op: np.where(x >= 0, x, op.alpha * np.expm1(x)), smooth=False
-    ),
-    "ACTIVATION_CELU": unary(celu, attributes={"alpha": nonzero}, smooth=False),
-    "ACTIVATION_HARD_SIGMOID": unary(hard_sigmoid, smooth=False),
+    "ACTIVATION_ELU": unary(lambda x, op: np.where(x >= 0, x, op.alpha * np.expm1(x))),
+    "ACTIVATION_CELU": unary(celu, attributes={"alpha": nonzero}),
+    "ACTIVATION_HARD_SIGMOID": unary(hard_sigmoid),
     "ACTIVATION_IDENTITY": unary(lambda x: x),
-    "ACTIVATION_LEAKY_RELU": unary(lambda x, op: leaky_relu(x, op.alpha), smooth=False),
+    "ACTIVATION_LEAKY_RELU": unary(lambda x, op: leaky_relu(x, op.alpha)),
     "ACTIVATION_LINEAR": unary(lambda x, op: op.alpha * x + op.beta),
-    "ACTIVATION_PARAMETERIZED_RELU": Record(
-        lambda op, x, slope: leaky_relu(x, slope), smooth=False
-    ),
+    "ACTIVATION_PARAMETERIZED_RELU": Record(lambda op, x, slope: leaky_relu(x, slope)),
     "ACTIVATION_PARAMETRIC_SOFTPLUS": unary(lambda x, op: op.alpha * softplus(op.beta * x)),
-    "ACTIVATION_RELU": unary(relu, smooth=False),
+    "ACTIVATION_RELU": unary(relu),
     "ACTIVATION_SCALED_ELU": unary(
-        lambda x, op: op.gamma * np.where(x > 0, x, op.alpha * np.expm1(x)), smooth=False
+        lambda x, op: op.gamma * np.where(x > 0, x, op.alpha * np.expm1(x))
     ),
     "ACTIVATION_SCALED_TANH": unary(lambda x, op: op.alpha * np.tanh(op.beta * x)),
     "ACTIVATION_SIGMOID": unary(lambda x: 1 / (1 + np.exp(-x))),
@@ -68,10 +64,10 @@ RECORDS = {
     ),
     "ACTIVATION_SOFTSIGN": unary(lambda x: x / (1 + np.abs(x))),
     "ACTIVATION_TANH": unary(np.tanh),
-    "ACTIVATION_THRESHOLDED_RELU": unary(lambda x, op: np.where(x > op.alpha, x, 0), smooth=False),
-    "ACTIVATION_SHRINK": unary(shrink, smooth=False),
+    "ACTIVATION_THRESHOLDED_RELU": unary(lambda x, op: np.where(x > op.alpha, x, 0)),
+    "ACTIVATION_SHRINK": unary(shrink),
     "ACTIVATION_GELU": unary(lambda x: 0.5 * x * erfc(-x / np.sqrt(2)), ulp=6),
     "ACTIVATION_SWISH": unary(lambda x, op: x / (1 + np.exp(-op.sigmoid_input_scale * x))),
-    "ACTIVATION_HARD_SWISH": unary(lambda x, op: x * hard_sigmoid(x, op), smooth=False),
-    "ACTIVATION_RELU_GRAD": Record(lambda op, x, dy: np.where(x > 0, dy, 0), smooth=False),
+    "ACTIVATION_HARD_SWISH": unary(lambda x, op: x * hard_sigmoid(x, op)),
+    "ACTIVATION_RELU_GRAD": Record(lambda op, x, dy: np.where(x > 0, dy, 0)),
 }

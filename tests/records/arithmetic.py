@@ -110,22 +110,20 @@ ADAM = {"learning_rate": 0.125, "beta1": 0.75, "beta2": 0.875, "epsilon": 0.25}
 
 RECORDS = {
     "ELEMENT_WISE_ADD": Record(exactly(lambda a, b: a + b)),
-    "ELEMENT_WISE_ADD1": Record(activated, smooth=False),
+    "ELEMENT_WISE_ADD1": Record(activated),
     "ELEMENT_WISE_SUBTRACT": Record(exactly(lambda a, b: a - b)),
     "ELEMENT_WISE_MULTIPLY": Record(exactly(lambda a, b: a * b)),
     "ELEMENT_WISE_DIVIDE": Record(exactly(divided), values=DIVISOR),
-    "ELEMENT_WISE_MIN": Record(lambda op, a, b: np.minimum(a, b), smooth=False),
-    "ELEMENT_WISE_MAX": Record(lambda op, a, b: np.maximum(a, b), smooth=False),
+    "ELEMENT_WISE_MIN": Record(lambda op, a, b: np.minimum(a, b)),
+    "ELEMENT_WISE_MAX": Record(lambda op, a, b: np.maximum(a, b)),
     "ELEMENT_WISE_MEAN": Record(exactly(mean)),
     "ELEMENT_WISE_POW": Record(
-        power, values={"input_tensor": (0.25, 4), "exponent_tensor": (-2, 3)}, smooth=False
+        power, values={"input_tensor": (0.25, 4), "exponent_tensor": (-2, 3)}
     ),
     "ELEMENT_WISE_DIFFERENCE_SQUARE": Record(exactly(lambda a, b: (a - b) ** 2)),
     "ELEMENT_WISE_ATAN_YX": Record(lambda op, a, b: np.arctan2(a, b), values={"": (0.25, 4)}),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": Record(
-        exactly(truncated_modulus), values=DIVISOR, smooth=False
-    ),
-    "ELEMENT_WISE_MODULUS_FLOOR": Record(exactly(floor_modulus), values=DIVISOR, smooth=False),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": Record(exactly(truncated_modulus), values=DIVISOR),
+    "ELEMENT_WISE_MODULUS_FLOOR": Record(exactly(floor_modulus), values=DIVISOR),
     "ELEMENT_WISE_IF": Record(lambda op, c, a, b: np.where(c != 0, a, b)),
     "ADAM_OPTIMIZER": Record(
         adam,

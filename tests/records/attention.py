@@ -140,28 +140,38 @@ def attention(op: Any, *arrays: Any) -> list[Any]:
     kind = op.mask_type.suffix
     flat: Any = None if mask is None else mask.ravel().astype(int)
     output = np.zeros((b, s, heads, present["v"].shape[3]))
+    filtered = np.float32(op.mask_filter_value)
+    bias: Any = given["relative_position_bias_tensor"]
+    bias = np.zeros((b, heads, s, keys)) if bias is None else bias.reshape(b, heads, s, keys)
+    is_left = ~(bias <= max(filtered, -10000))
+    added = bias
+    if mask is not None and kind == "BOOLEAN":
+        is_set = mask.reshape(b, heads, s, keys) != 0
+        is_left, added = is_left & is_set, bias + np.where(is_set, 0, filtered)
+    inside = np.ones((b, heads, s, keys), bool)
     for batch in range(b):
-        for h in range(heads):
-            of = h // (heads // n)
-            for i in range(s):
-                scores = op.scale * present["k"][batch, of] @ parts["q"][batch, h, i]
-                if given["relative_position_bias_tensor"] is not None:
-                    bias = given["relative_position_bias_tensor"]
-                    scores = scores + bias.reshape(b, heads, s, keys)[batch, h, i]
-                if mask is not None and kind == "BOOLEAN":
-                    hidden = mask.reshape(b, heads, s, keys)[batch, h, i] == 0
-                    scores = scores + np.where(hidden, np.float32(op.mask_filter_value), 0)
-                seen = np.ones(keys, bool)
-                if flat is not None and kind != "BOOLEAN":
-                    seen &= np.arange(keys) < flat[batch]
-                if flat is not None and kind == "KEY_SEQUENCE_END_START":
-                    seen &= np.arange(keys) >= flat[b + batch]
-                if lengths is not None:
-                    start = int(lengths.ravel()[batch])
-                    seen &= np.arange(keys) <= start + min(i, new - 1)
-                scores = np.where(seen, scores, np.float32(op.mask_filter_value))
-                weights = np.exp(scores - scores.max())
-                output[batch, i, h] = weights / weights.sum() @ present["v"][batch, of]
+        if flat is not None and kind != "BOOLEAN":
+            inside[batch] &= np.arange(keys) < flat[batch]
+        if flat is not None and kind == "KEY_SEQUENCE_END_START":
+            inside[batch] &= np.arange(keys) >= flat[b + batch]
+        if lengths is not None:
+            ends = int(lengths.ravel()[batch]) + np.minimum(np.arange(s), new - 1)
+            inside[batch] &= np.arange(keys) <= ends[:, None]
+    for batch in range(b):
+        for of in range(n):  # a key head, and the query heads that read it
+            own = slice(of * (heads // n), (of + 1) * (heads // n))
+            shown = (is_left & inside)[batch, own].any((0, 1))[:, None]
+            k, v = (
+                np.where(shown | np.isfinite(x), x, 0)
+                for x in (present["k"][batch, of], present["v"][batch, of])
+            )
+            for h in range(heads)[own]:
+                for i in range(s):
+                    scores = op.scale * k @ parts["q"][batch, h, i] + added[batch, h, i]
+                    hides = ~is_left[batch, h, i] & ~(scores < np.inf)
+                    scores = np.where(hides | ~inside[batch, h, i], filtered, scores)
+                    weights = np.exp(scores - scores.max())
+                    output[batch, i, h] = weights / weights.sum() @ v
     tensors = [op.output_tensor, op.output_present_key_tensor, op.output_present_value_tensor]
     made = [output, present["k"], present["v"]]
     return [x if t is None else x.reshape(t.sizes) for x, t in zip(made, tensors, strict=True)]

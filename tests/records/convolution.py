@@ -192,7 +192,6 @@ RECORDS = {
         draw,
         smallest,
         values={"": (-0.5, 0.5)},
-        smooth=False,
         special=False,
         unbroken=LENGTHS,
         batch=BATCH,

@@ -54,11 +54,10 @@ def _bound(rng: Rng) -> float:
 
 def clip(op: Any, x: np.ndarray) -> np.ndarray:
     """Compute exactly, in Python's own numbers."""
-    dtype = op.input_tensor.dtype
-    low, high = (cast(bound, dtype) for bound in (op.min, op.max))
-    values = scaled(op, x).astype(dtype).ravel().tolist()
+    low, high = (cast(bound, op.input_tensor.dtype) for bound in (op.min, op.max))
+    values = scaled(op, x).ravel().tolist()
     clipped = [v if v != v else max(low, min(v, high)) for v in values]
-    return np.array(clipped, dtype).reshape(x.shape)
+    return np.array(clipped, x.dtype).reshape(x.shape)
 
 
 def clip_grad(op: Any, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -143,30 +142,30 @@ INSIDE = _within(-0.75, 0.75, 0.5, 0.25)
 BOUNDS = {"min": _bound, "max": _bound}
 
 RECORDS = {
-    "ELEMENT_WISE_CLIP": Record(clip, attributes=BOUNDS, smooth=False),
-    "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, smallest_exact, smooth=False),
-    "ELEMENT_WISE_CLIP_GRAD": Record(clip_grad, attributes=BOUNDS, smooth=False),
-    "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, smallest_exact, smooth=False),
+    "ELEMENT_WISE_CLIP": Record(clip, attributes=BOUNDS),
+    "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, smallest_exact),
+    "ELEMENT_WISE_CLIP_GRAD": Record(clip_grad, attributes=BOUNDS),
+    "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, smallest_exact),
     "ELEMENT_WISE_IDENTITY": unary(lambda x: x),
-    "ELEMENT_WISE_ABS": unary(np.abs, smooth=False),
+    "ELEMENT_WISE_ABS": unary(np.abs),
     "ELEMENT_WISE_ACOS": unary(np.arccos, **INSIDE),
     "ELEMENT_WISE_ASIN": unary(np.arcsin, **INSIDE),
     "ELEMENT_WISE_ATAN": unary(np.arctan),
-    "ELEMENT_WISE_CEIL": unary(np.ceil, smooth=False),
+    "ELEMENT_WISE_CEIL": unary(np.ceil),
     "ELEMENT_WISE_COS": unary(np.cos),
     "ELEMENT_WISE_EXP": unary(np.exp),
-    "ELEMENT_WISE_FLOOR": unary(np.floor, smooth=False),
+    "ELEMENT_WISE_FLOOR": unary(np.floor),
     "ELEMENT_WISE_LOG": unary(np.log, **ABOVE),
     "ELEMENT_WISE_CONSTANT_POW": unary(power, **_within(0.25, 4, 1.5, 1, exponent=_exponent)),
     "ELEMENT_WISE_RECIP": unary(lambda x: 1 / x, **ABOVE),
     "ELEMENT_WISE_SIN": unary(np.sin),
     "ELEMENT_WISE_SQRT": unary(np.sqrt, **ABOVE),
     "ELEMENT_WISE_TAN": unary(np.tan, **INSIDE),
-    "ELEMENT_WISE_THRESHOLD": unary(threshold, attributes={"min": _bound}, smooth=False),
+    "ELEMENT_WISE_THRESHOLD": unary(threshold, attributes={"min": _bound}),
     "VALUE_SCALE_2D": Record(
         value_scale_2d, draw_channels, smallest_channels, unbroken=("length",)
     ),
-    "ELEMENT_WISE_SIGN": unary(sign, smooth=False),
+    "ELEMENT_WISE_SIGN": unary(sign),
     "ELEMENT_WISE_NEGATE": unary(np.negative),
     "ELEMENT_WISE_ERF": unary(erf),
     "ELEMENT_WISE_SINH": unary(np.sinh),
@@ -175,5 +174,5 @@ RECORDS = {
     "ELEMENT_WISE_ASINH": unary(np.arcsinh),
     "ELEMENT_WISE_ACOSH": unary(np.arccosh, **_within(1.25, 4, 1.5, 1)),
     "ELEMENT_WISE_ATANH": unary(np.arctanh, **INSIDE),
-    "ELEMENT_WISE_ROUND": unary(rounded, smooth=False, unbroken=("one_of",)),
+    "ELEMENT_WISE_ROUND": unary(rounded, unbroken=("one_of",)),
 }

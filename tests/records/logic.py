@@ -29,7 +29,7 @@ def of_bits(function: Callable[..., np.ndarray]) -> Record:
     def reference(op: Any, *xs: np.ndarray) -> np.ndarray:
         return function(*map(unsigned, xs)).view(xs[0].dtype)
 
-    return Record(reference, gradient=False, of_bits=True)
+    return Record(reference, no_gradient="bits have no derivative", of_bits=True)
 
 
 def shift(move: Callable[[int, int], int]) -> Record:
@@ -68,9 +68,7 @@ RECORDS = {
     **{f"ELEMENT_WISE_LOGICAL_{name}": of_truth(f) for name, f in TRUTH.items()},
     **{f"ELEMENT_WISE_LOGICAL_{name}": of_values(f) for name, f in COMPARISONS.items()},
     **{f"ELEMENT_WISE_BIT_{name}": of_bits(f) for name, f in BITS.items()},
-    "ELEMENT_WISE_BIT_COUNT": Record(
-        lambda op, x: np.bitwise_count(unsigned(x)), gradient=False, of_bits=True
-    ),
+    "ELEMENT_WISE_BIT_COUNT": Record(lambda op, x: np.bitwise_count(unsigned(x)), of_bits=True),
     "ELEMENT_WISE_BIT_SHIFT_LEFT": shift(lambda x, places: x << places),
     "ELEMENT_WISE_BIT_SHIFT_RIGHT": shift(lambda x, places: x >> places),
     "ELEMENT_WISE_IS_NAN": Record(lambda op, x: np.isnan(x)),

@@ -160,5 +160,5 @@ RECORDS = {
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": Record(
         local_response_gradient, draw, ulp=64, special=False
     ),
-    "LP_NORMALIZATION": Record(lp, draw, attributes={"axis": 0}, smooth=False, ulp=8),
+    "LP_NORMALIZATION": Record(lp, draw, attributes={"axis": 0}, ulp=8),
 }

@@ -162,9 +162,15 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     steps = drawn.get("dilations", [1] * rank)
     lists = (drawn["strides"], steps, drawn["start_padding"], drawn["end_padding"])
     parts = zip(sizes, drawn["window_size"], *lists, strict=True)
-    counts = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in parts]
+    steps_of = [(n + a + b - (k - 1) * d - 1, s) for n, k, s, d, a, b in parts]
+    counts = [n // s + 1 for n, s in steps_of]
+    is_chosen = bool(rng.integers(2))  # from one window to a last one that hangs over the end
+    if is_chosen:
+        counts = [int(rng.integers(1, -(-n // s) + 2)) for n, s in steps_of]
     for f in op_class.fields:
-        if f.name == "input_gradient_tensor":
+        is_counted = f.name == "input_gradient_tensor"
+        is_counted |= is_chosen and f.name in ("output_tensor", "output_indices_tensor")
+        if is_counted:
             drawn[f.name] = TensorDesc(types[f.name], [batch, channels, *counts])
         elif f.name in ("input_tensor", "output_gradient_tensor"):
             drawn[f.name] = TensorDesc(types[f.name], shape)
@@ -214,17 +220,17 @@ def draw_columns(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
 
 RECORDS = {
     **{
-        name: Record(function, draw, smallest, unbroken=LENGTHS, smooth=smooth)
-        for name, function, smooth in [
-            ("AVERAGE_POOLING", average, True),
-            ("AVERAGE_POOLING1", average, True),
-            ("AVERAGE_POOLING_GRAD", average_grad, True),
-            ("LP_POOLING", lp, True),
-            ("LP_POOLING1", lp, True),
-            ("MAX_POOLING", max_pooling, False),
-            ("MAX_POOLING1", max_pooling, False),
-            ("MAX_POOLING2", max_pooling, False),
-            ("MAX_POOLING_GRAD", max_grad, False),
+        name: Record(function, draw, smallest, unbroken=LENGTHS)
+        for name, function in [
+            ("AVERAGE_POOLING", average),
+            ("AVERAGE_POOLING1", average),
+            ("AVERAGE_POOLING_GRAD", average_grad),
+            ("LP_POOLING", lp),
+            ("LP_POOLING1", lp),
+            ("MAX_POOLING", max_pooling),
+            ("MAX_POOLING1", max_pooling),
+            ("MAX_POOLING2", max_pooling),
+            ("MAX_POOLING_GRAD", max_grad),
         ]
     },
     "MAX_UNPOOLING": Record(

@@ -139,9 +139,7 @@ RECORDS = {
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": Record(
         lambda op, x, scale, zero: dequantize(x, scale, zero), values=SCALES
     ),
-    "DYNAMIC_QUANTIZE_LINEAR": Record(
-        dynamic, smooth=False, special=False, batch="one scale is of all elements"
-    ),
+    "DYNAMIC_QUANTIZE_LINEAR": Record(dynamic, special=False, batch="one scale is of all elements"),
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": Record(
         add,
         draw_add,

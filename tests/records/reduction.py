@@ -45,7 +45,6 @@ def arg(pick: Any) -> Record:
         lambda op, x: index_of(pick, x, op.axes, op.axis_direction.name == "DECREASING"),
         draw_arg,
         attributes={"axes": [0]},
-        gradient=False,
     )
 
 

@@ -221,7 +221,6 @@ ALIGN = Record(
     smallest,
     VALUES,
     ulp=64,
-    smooth=False,
     special=False,
     unbroken=("one_of",),
     batch=(CHANNELS, REGIONS),
@@ -234,7 +233,6 @@ RECORDS = {
         draw_pooling,
         smallest,
         {"": (-4.0, 4.0)},
-        smooth=False,
         special=False,
         batch=(CHANNELS,),
     ),
@@ -245,7 +243,6 @@ RECORDS = {
         draw,
         smallest,
         VALUES,
-        smooth=False,
         special=False,
         unbroken=("one_of",),
         batch=(

@@ -62,6 +62,6 @@ RECORDS = {
         cumulative(np.multiply, "has_exclusive_product"), draw, attributes={"axis": 0}
     ),
     # Finite differences do not see through ties, of which the elements have many.
-    "TOP_K": Record(top_k, draw, attributes={"axis": 0}, smooth=False),
-    "TOP_K1": Record(top_k, draw, attributes={"axis": 0}, smooth=False),
+    "TOP_K": Record(top_k, draw, attributes={"axis": 0}),
+    "TOP_K1": Record(top_k, draw, attributes={"axis": 0}),
 }

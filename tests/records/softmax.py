@@ -62,5 +62,5 @@ def both(
 RECORDS = {
     **both("SOFTMAX", softmax),
     **both("LOG_SOFTMAX", log_softmax),
-    **both("HARDMAX", hardmax, smooth=False),
+    **both("HARDMAX", hardmax),
 }

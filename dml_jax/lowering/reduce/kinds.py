@@ -40,6 +40,7 @@ from dml_jax.lowering.shapes import (
     reduced_shape,
     restored,
     runs_of,
+    summed,
 )
 
 
@@ -68,7 +69,7 @@ class Sum(Kind):
     linear = 0
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        return (restored(lax.reduce_sum(x, axes), axes),)
+        return (summed(x, axes),)
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:

@@ -1,4 +1,4 @@
-"""An element above its index in one integer, of which one maximum finds both.
+"""Pack an element above its index into one integer, so that one maximum finds both.
 
 Integers have 32 bits where both fit, else 64, which JAX has inside of `jax.enable_x64`.
 """

@@ -4,8 +4,7 @@
 - Where XLA partitions it over several devices: `Kind.each`, which is the same form on each
   device's part and then collectives of the reduced size, by which the devices agree.
 - Else `Kind.plain`, which XLA partitions well: in an export, in a shard_map over some axes only, on
-  meshes with explicit axes, on a TPU (whose compiler has no custom_partitioning), and where nothing
-  is reduced.
+  a TPU (whose compiler has no custom_partitioning), and where nothing is reduced.
 
 The forms by platform reshape and slice along the axes, which XLA partitions by moving data; so the
 choice cannot be left to it.
@@ -31,7 +30,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.placed import (
     custom_partitioning_jaxpr,
-    has_explicit_axes,
     is_on_one_device,
     platform_of,
 )
@@ -144,7 +142,7 @@ def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
     x, platform = ctx.avals_in[0], platform_of(ctx)
     plain = functools.partial(kind.plain, axes=axes)
     is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
-    if platform is None or has_explicit_axes(x) or not are_known(x.shape) or is_small:
+    if platform is None or not are_known(x.shape) or is_small:
         return plain
     if is_on_one_device(ctx):
         return functools.partial(kind.on, platform, axes=axes)

@@ -20,7 +20,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.cores import written_by_all_cores
 from dml_jax.lowering.numbers import finite, is_infinite, where, wide
-from dml_jax.lowering.placed import has_explicit_axes, placed, stored
+from dml_jax.lowering.placed import placed, stored
 from dml_jax.lowering.reduce.exponential import exp_of_negative
 from dml_jax.lowering.reduce.kinds import (
     Arg,
@@ -168,8 +168,7 @@ class ProductCotangent(Kind):
 def _of_product(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     (x,), (dx,) = primals, tangents
     # Inside of a shard_map types say over which mesh axes values vary, which a cotangent need not.
-    is_manual = jax.sharding.get_abstract_mesh().manual_axes
-    if is_manual or has_explicit_axes(jax.typeof(x)):
+    if jax.sharding.get_abstract_mesh().manual_axes:
         return jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
     return bind_reduction(kind, x, axes=axes), bind_reduction(ProductTangent(), x, dx, axes=axes)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
@@ -50,6 +51,30 @@ def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any
     """Return the results of a plain function, which broadcasts arrays of different ranks."""
     with jax.numpy_rank_promotion("allow"):
         return listed(function(node, *arrays))
+
+
+def known_results(node: Node) -> list[np.ndarray]:
+    """Return the results of the plain function of a node whose inputs are known, in ONNX's types.
+
+    A result whose size depends on data has this size. Raises `DmlError` where there is no function,
+    or where it cannot compute the results.
+    """
+    function = of_version(node.record.fallbacks, node.version)
+    if function is None:
+        raise node.refusal("op type", "have a plain function", node.op_type)
+    kinds, axes = plain_types(node, function)
+    given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
+
+    def run(*arrays: Any) -> list[tuple[Any, Any]]:
+        results = computed(node, function, arrays)
+        return [(r.value, r.count) if isinstance(r, Padded) else (r, None) for r in results]
+
+    found = []
+    for (result, count), kind, axis in zip(jax.jit(run)(*given), kinds, axes, strict=False):
+        array = np.asarray(result)
+        array = array if axis is None else array.take(range(int(count)), axis)
+        found.append(array if kind is None else array.astype(kind.dtype))
+    return found
 
 
 def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:

@@ -73,6 +73,8 @@ def _suppress(
     known = 0 if most is None else node.known(2)
     limit = boxes.shape[1] if known is None else int(np.reshape(known, -1)[0])
     limit = max(0, min(limit, boxes.shape[1]))
+    if 0 in (*scores.shape, limit):
+        return Padded(_integers(jnp.zeros((0, 3), np.int32)), 0, _integers(jnp.zeros((), np.int32)))
     overlap = jnp.zeros((), boxes.dtype) if overlap is None else overlap.reshape(())
     corners = _corners(boxes, bool(node.attribute("center_point_box")))
 

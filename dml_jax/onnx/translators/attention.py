@@ -73,6 +73,9 @@ def _bias(
         bias = dml.if_(allowed, zero if bias is None else bias, lowest)
     if bias is None:
         return None, None
+    is_own_key_there = past + shape[2] <= shape[3] and not node.has(6)
+    if is_own_key_there and not node.has(3):
+        return bias, None
     is_seen = dml.reduce(dml.greater_than(bias, lowest / 2), "MAX", [3])
     return bias, is_seen
 
@@ -95,20 +98,25 @@ def _seen(node: Node, past: int, shape: tuple[int, ...]) -> list[Expression]:
     is_causal = node.attribute("is_causal")
     left, right = (node.attribute(f"{side}_window_size", -1) for side in ("left", "right"))
     right = min([w for w in (right, 0 if is_causal else -1) if w >= 0], default=-1)
-    places = np.arange(keys)[None] - np.arange(queries)[:, None]
-    if not node.has(6):
-        allowed = np.ones(places.shape, bool)
-        allowed &= (places <= past + right) | (right < 0)
-        allowed &= (places >= past - left) | (left < 0)
-        whole = allowed.astype(np.uint8)[None, None]
-        return [] if allowed.all() else [node.builder.constant(whole)]
-    lengths = reshaped(dml.cast(node[6], "INT32"), (shape[0], 1, 1, 1))
-    ranks = node.builder.constant(np.arange(keys, dtype=np.int32)[None, None, None])
-    seen = [dml.less_than(ranks, lengths)]
-    distance = node.builder.constant(places.astype(np.int32)[None, None])
-    offset = lengths - queries
-    if right >= 0:
-        seen.append(dml.less_than_or_equal(distance, offset + right))
-    if left >= 0:
-        seen.append(dml.greater_than_or_equal(distance, offset - left))
+    key, query = places(node, queries, keys, past)
+    seen: list[Expression] = []
+    if node.has(6):
+        lengths = reshaped(dml.cast(node[6], "INT32"), (shape[0], 1, 1, 1))
+        seen.append(dml.less_than(key, lengths))
+        query = query + (lengths - (queries + past))
+    if right >= 0 and (node.has(6) or past + right < keys - 1):
+        seen.append(dml.less_than_or_equal(key, query + right))
+    if left >= 0 and (node.has(6) or past + queries - 1 > left):
+        seen.append(dml.greater_than_or_equal(key, query - left))
     return seen
+
+
+def places(node: Node, queries: int, keys: int, offset: int) -> tuple[Expression, Expression]:
+    """Return where keys and queries stand, [1, 1, 1, keys] and [1, 1, queries, 1].
+
+    The first query stands at `offset`. A mask follows from these while the network runs: a constant
+    would have as many elements as the product of both lengths.
+    """
+    key, query = np.arange(keys, dtype=np.int32), np.arange(queries, dtype=np.int32) + offset
+    constant = node.builder.constant
+    return constant(key[None, None, None]), constant(query.astype(np.int32)[None, None, :, None])

@@ -35,7 +35,6 @@ UNARY = {
     "Not": "logical_not",
     "Reciprocal": "recip",
     "Round": "round",
-    "Sign": "sign",
     "Sin": "sin",
     "Sinh": "sinh",
     "Sqrt": "sqrt",
@@ -79,6 +78,12 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 @translates(*UNARY, padded=padded.by_element)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
+
+
+@translates("Sign", padded=padded.by_element)
+def _sign(node: Node) -> Expression:
+    sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
+    return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
 @translates("Add", range=ranges.added)
@@ -269,9 +274,9 @@ def _bit_cast(node: Node) -> Expression:
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)
-    mask = node.made(1)
-    ones = dml.fill_value_constant(node.shape() or (1,), mask.inner, 1, graph=node.builder)
-    return node.tensor(0), ones
+    kind, value = node.made(1).inner, int(node.version >= 12)  # before, as ONNX Runtime
+    mask = dml.fill_value_constant(node.shape() or (1,), kind, value, graph=node.builder)
+    return node.tensor(0), mask
 
 
 @translates("Dropout", since=12)

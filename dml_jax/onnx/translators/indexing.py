@@ -90,12 +90,25 @@ def _scatter_nd(node: Node) -> Any:
 @translates("TopK", range=ranges.ranked)
 def _top_k(node: Node) -> Any:
     k = node.attribute("k") if node.version < 10 else int(node.constant(1).reshape(-1)[0])
-    direction = "DECREASING" if node.attribute("largest", 1) else "INCREASING"
-    result = dml.top_k(node[0], node.axis(), k, direction)
+    is_largest, axis, x = node.attribute("largest", 1), node.axis(), node[0]
+    if is_largest or not node.type().is_floating:
+        values, places = dml.top_k(x, axis, k, "DECREASING" if is_largest else "INCREASING")
+    else:  # DirectML has NaN first, ONNX Runtime last
+        places = dml.top_k(_ranks(x), axis, k, "INCREASING")[1]
+        values = dml.gather_elements(x, places, axis)
     kind = node.types[1] if len(node.types) > 1 else None
     if kind is None:
-        return result[0]
-    return result[0], dml.cast(result[1], kind.inner)
+        return values
+    return values, dml.cast(places, kind.inner)
+
+
+def _ranks(x: Expression) -> Expression:
+    """Return integers in the order of floats: 0 and -0 are equal, and NaN is the largest."""
+    x = dml.if_(dml.is_nan(x), math.nan, x)
+    kind = TensorDataType.of(f"INT{8 * x.dtype.itemsize}")
+    bits = x.reinterpret(x.sizes, data_type=kind)
+    ranks = dml.if_(dml.less_than(bits, 0), bits ^ int(np.iinfo(kind.dtype).max), bits)
+    return dml.if_(dml.equals(ranks, -1), 0, ranks)  # -0
 
 
 @translates("OneHot")

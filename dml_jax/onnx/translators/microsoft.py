@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import integers as ranges
@@ -14,6 +15,7 @@ from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.indexing import gather_nd
+from dml_jax.onnx.translators.normalizations import aligned, as_type, of_one_type
 from dml_jax.onnx.translators.products import product
 from dml_jax.onnx.translators.windows import conv_transposed, planes, window_of, with_planes
 from dml_jax.onnx.views import on_axis, packed, packed_strides, reshaped, spread, transposed
@@ -94,7 +96,7 @@ def _gemm(node: Node) -> Expression:
     a, b = node[0], node[1]
     is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
     c, sizes = None, (a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]])
-    if node.has(2):
+    if node.has(2) and node.attribute("beta", 1.0):
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), sizes)
     ways = ["TRANSPOSE" if turned else "NONE" for turned in is_turned]
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
@@ -138,20 +140,16 @@ def _group_normalization(node: Node) -> Expression:
     if node.rank() != 4:
         raise node.refusal("X", "have 4 dimensions", node.rank())
     is_last, groups = bool(node.attribute("channels_last", 1)), node.attribute("groups")
-    x = packed(transposed(node[0], (0, 3, 1, 2))) if is_last else node[0]
+    x, *parameters = of_one_type(node, 0, 1, 2)
+    x = packed(transposed(x, (0, 3, 1, 2))) if is_last else x
     n, c, height, width = x.sizes
     rows = reshaped(x, (n, groups, c // groups, height * width))
-    scale, bias = (_as_type(reshaped(node[k], (1, groups, c // groups, 1)), x) for k in (1, 2))
+    scale, bias = (reshaped(p, (1, groups, c // groups, 1)) for p in parameters)
     epsilon = node.attribute("epsilon", 1e-5)
     made: Any = dml.mean_variance_normalization(rows, scale, bias, [2, 3], True, True, epsilon)
     made = dml.activation_swish(made, 1.0) if node.attribute("activation", 0) else made
-    made = reshaped(made, (n, c, height, width))
+    made = reshaped(as_type(made, node.type().inner), (n, c, height, width))
     return packed(transposed(made, (0, 2, 3, 1))) if is_last else made
-
-
-def _as_type(x: Expression, other: Expression) -> Expression:
-    kind = other.desc.data_type
-    return x if x.desc.data_type == kind else dml.cast(x, kind)
 
 
 @translates("EmbedLayerNormalization", domain=DOMAIN)
@@ -264,8 +262,10 @@ def _simplified_normalization(node: Node) -> Any:
         raise node.refusal("output 1", "be left out", node.outputs[1])
     axis = node.from_start(node.attribute("axis", -1), node.rank())
     axes, epsilon = [*range(axis, node.rank())], node.attribute("epsilon", 1e-5)
-    scale = reshaped(node[1], (1,) * (node.rank() - node.rank(1)) + node.shape(1))
-    return dml.mean_variance_normalization(node[0], scale, None, axes, True, False, epsilon)
+    x, scale = of_one_type(node, 0, 1)
+    scale = aligned(scale, node.rank())
+    made: Any = dml.mean_variance_normalization(x, scale, None, axes, True, False, epsilon)
+    return as_type(made, node.type(1).inner)
 
 
 @translates("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
@@ -288,17 +288,15 @@ def _skip_normalization(node: Node) -> Any:
     for index in (1, 2):
         if len(node.types) > index and node.outputs[index]:
             raise node.refusal(f"output {index}", "be left out", node.outputs[index])
-    total = node[0] + node[1]
-    bias = 4 if has_mean else 3
-    if node.has(bias):
-        total = total + node[bias]
+    at_bias, kind = (4 if has_mean else 3), node.type().inner
+    given = [k for k in range(5) if node.has(k)]
+    wide = dict(zip(given, of_one_type(node, *given, kind=TensorDataType.FLOAT32), strict=True))
+    total = wide[0] + wide[1]
+    total = total + wide[at_bias] if at_bias in wide else total
     rank = len(total.sizes)
-    scale, beta = (
-        reshaped(x, (1,) * (rank - 1) + tuple(x.sizes)) if x is not None else None
-        for x in (node[2], node.given(3) if has_mean else None)
-    )
+    beta = aligned(wide[3], rank) if has_mean and 3 in wide else None
     epsilon = node.attribute("epsilon", 1e-12)
     y: Any = dml.mean_variance_normalization(
-        total, scale, beta, [rank - 1], True, has_mean, epsilon
+        total, aligned(wide[2], rank), beta, [rank - 1], True, has_mean, epsilon
     )
-    return (y, None, None, total)[: len(node.types)]
+    return (as_type(y, kind), None, None, as_type(total, kind))[: len(node.types)]

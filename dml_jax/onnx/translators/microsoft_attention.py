@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.translators.attention import places
 from dml_jax.onnx.translators.products import product
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
@@ -29,9 +31,16 @@ def _refuse_inputs(node: Node, *indices: int) -> None:
             raise node.refusal(f"input {index}", "be left out", Unquoted("a tensor"))
 
 
+def _filter_value(node: Node, kind: TensorDataType) -> float:
+    """Return what hides a key; of the numbers of a type, the nearest one, as ONNX Runtime."""
+    hidden = node.attribute("mask_filter_value", _HIDDEN)
+    limits = np.finfo(kind.dtype)
+    return float(np.clip(hidden, float(limits.min), float(limits.max)))
+
+
 def _hidden(node: Node, is_seen: Expression, kind: Any) -> Expression:
     """Return 0 where a mask is set, and else what hides a key."""
-    hidden = node.attribute("mask_filter_value", _HIDDEN)
+    hidden = _filter_value(node, kind)
     zero = dml.fill_value_constant((1, 1, 1, 1), kind, 0.0, graph=node.builder)
     return dml.if_(is_seen, zero, hidden)
 
@@ -67,8 +76,8 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
 def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
     """Return what hides the keys behind each query's own."""
     _, _, queries, keys = shape
-    is_seen = np.tri(queries, keys, keys - queries, dtype=np.uint8)[None, None]
-    return _hidden(node, node.builder.constant(is_seen), kind)
+    key, query = places(node, queries, keys, keys - queries)
+    return _hidden(node, dml.less_than_or_equal(key, query), kind)
 
 
 def _attend(
@@ -86,7 +95,7 @@ def _attend(
     size = parts["query"].sizes[2] // heads
     return dml.multihead_attention(
         node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        node.attribute("mask_filter_value", _HIDDEN),
+        _filter_value(node, parts["query"].desc.data_type),
         heads,
         heads,
         "NONE",
@@ -279,6 +288,22 @@ def of_heads(x: Expression, size: int) -> Expression:
     return reshaped(x, (*x.sizes[:2], x.sizes[2] // size, size))
 
 
+def _past_lengths(node: Node, batch: int, before: int) -> Expression:
+    """Return how many of the `before` keys of the past are valid in each batch.
+
+    None are in a prompt, whose total length is that of its queries: batches with fewer tokens are
+    padded behind these.
+    """
+    sequence, total, kind = node.shape()[1], node.known(6), node[5].desc.data_type
+    if not before or (total is not None and int(total.reshape(-1)[0]) == sequence):
+        return dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
+    past = reshaped(node[5], (batch,)) + (1 - sequence)
+    if total is not None:
+        return past
+    is_prompt = dml.equals(reshaped(node[6], (1,)), sequence)
+    return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
+
+
 @translates("GroupQueryAttention", domain=DOMAIN)
 def _grouped(node: Node) -> Any:
     _refuse(node, causal=1, local_window_size=-1, qk_output=0, sliding_window_cache=0)
@@ -296,8 +321,10 @@ def _grouped(node: Node) -> Any:
         query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
     size = query.sizes[2] // heads
     kind = node[5].desc.data_type
-    lengths = reshaped(node[5], (batch,))
-    past = lengths + (1 - sequence)  # valid keys of the past
+    before, total = (node.shape(3)[2] if node.has(3) else 0), node.known(6)
+    keys = before or sequence  # without a past, the queries are all that is there
+    keys = keys if total is None else max(before, int(total.reshape(-1)[0]))
+    past = _past_lengths(node, batch, before)
     if node.attribute("do_rotary", 0):
         places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
         places = places + reshaped(past, (batch, 1))
@@ -307,11 +334,6 @@ def _grouped(node: Node) -> Any:
             reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
             for x in (query, key)
         )
-    before = node.shape(3)[2] if node.has(3) else 0
-    total = node.known(6)
-    if total is None and not node.has(3):
-        raise node.refusal("total_sequence_length", "be known at load", Unquoted("a tensor"))
-    keys = max(before, 0 if total is None else int(total.reshape(-1)[0]))
     buffers = []
     for index in (3, 4):
         if before:

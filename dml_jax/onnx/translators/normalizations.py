@@ -1,9 +1,13 @@
-"""Normalizations."""
+"""Normalizations.
+
+Inputs of several types are computed in the widest one, and results are rounded once.
+"""
 
 import math
 from typing import Any
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis, reshaped
@@ -13,36 +17,51 @@ from dml_jax.onnx.views import on_axis, reshaped
 def _batch(node: Node) -> Any:
     if node.version >= 14 and node.attribute("training_mode"):
         return _training(node)
-    x, rank = node[0], max(node.rank(), 2)
+    rank = max(node.rank(), 2)
+    x, *parameters = of_one_type(node, *range(5))
     x = x if node.rank() > 1 else reshaped(x, (*x.sizes, 1))
-    kind = x.desc.data_type
-    scale, bias, mean, variance = (_as_type(_of_channels(node, k, rank), kind) for k in range(1, 5))
+    scale, bias, mean, variance = (_of_channels(p, rank) for p in parameters)
     epsilon = node.attribute("epsilon")
-    return dml.batch_normalization(x, mean, variance, scale, bias, True, epsilon)
+    made = dml.batch_normalization(x, mean, variance, scale, bias, True, epsilon)
+    return as_type(made, node.output_type())
 
 
-def _of_channels(node: Node, index: int, rank: int) -> Expression:
+def _of_channels(x: Expression, rank: int) -> Expression:
     """Return a parameter of the channels, or (opset 7) of all elements of a sample."""
-    if node.rank(index) == 1:
-        return on_axis(node[index], 1, rank)
-    return reshaped(node[index], (1, *node.shape(index)))
+    return on_axis(x, 1, rank) if len(x.sizes) == 1 else reshaped(x, (1, *x.sizes))
 
 
 def _training(node: Node) -> Any:
-    x, rank, epsilon = node[0], node.rank(), node.attribute("epsilon")
+    rank, epsilon = node.rank(), node.attribute("epsilon")
     none: Any = None  # no tensor is added
-    scale, bias = (on_axis(node[k], 1, rank) for k in (1, 2))
+    x, *parameters = of_one_type(node, *range(5))
+    scale, bias, *before = (on_axis(p, 1, rank) for p in parameters)
     y, mean, variance = dml.batch_normalization_training(x, scale, bias, none, epsilon)
     momentum = node.attribute("momentum")
     running = [
-        on_axis(node[k], 1, rank) * momentum + own * (1 - momentum)
-        for k, own in ((3, mean), (4, variance))
+        old * momentum + own * (1 - momentum)
+        for old, own in zip(before, (mean, variance), strict=True)
     ]
-    return (y, *running)
+    pairs = zip((y, *running), node.types, strict=False)
+    return [None if kind is None else as_type(made, kind.inner) for made, kind in pairs]
 
 
-def _as_type(x: Expression, kind: Any) -> Expression:
+def as_type(x: Expression, kind: TensorDataType) -> Expression:
+    """Return `x` with elements of another type."""
     return x if x.desc.data_type == kind else dml.cast(x, kind)
+
+
+def of_one_type(node: Node, *indices: int, kind: TensorDataType | None = None) -> list[Expression]:
+    """Return inputs of a node with elements of one type: `kind`, or else the widest of theirs."""
+    types = [node.type(k) for k in indices]
+    if kind is None:
+        kind = max((t.inner for t in types), key=lambda inner: inner.bits)
+        if len({t.element for t in types}) == 1:
+            return [node[k] for k in indices]
+    return [  # a BFLOAT16 array would have all that it meets rounded to BFLOAT16
+        dml.cast(node[k], kind) if t.name == "BFLOAT16" else as_type(node[k], kind)
+        for k, t in zip(indices, types, strict=True)
+    ]
 
 
 def _normalized(
@@ -58,23 +77,20 @@ def _instance(node: Node) -> Expression:
     return _normalized(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
 
 
-def _aligned(node: Node, index: int, kind: Any) -> Expression | None:
-    """Return a parameter of the last dimensions; None where it is left out."""
-    if not node.has(index):
-        return None
-    sizes = (1,) * (node.rank() - node.rank(index)) + node.shape(index)
-    return _as_type(reshaped(node[index], sizes), kind)
+def aligned(x: Expression, rank: int) -> Expression:
+    """Return a parameter of the last of `rank` dimensions."""
+    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
 @translates("LayerNormalization")
 def _layer(node: Node) -> Any:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
-    x = node[0]
-    scale, bias = (_aligned(node, k, x.desc.data_type) for k in (1, 2))
-    y = _normalized(x, scale, bias, axes, epsilon)
+    x, *parameters = of_one_type(node, *filter(node.has, range(3)))
+    scale, bias, *_ = *(aligned(p, node.rank()) for p in parameters), None
+    y = as_type(_normalized(x, scale, bias, axes, epsilon), node.output_type())
     if len(node.types) == 1:
         return y
-    x = _as_type(x, node.types[1].inner if node.types[1] else "FLOAT32")
+    x = as_type(x, node.types[1].inner if node.types[1] else TensorDataType.FLOAT32)
     mean = dml.reduce(x, "AVERAGE", [*axes])
     variance = dml.reduce(dml.difference_square(x, mean), "AVERAGE", [*axes])
     return (y, mean, dml.recip(dml.sqrt(variance + epsilon)))[: len(node.types)]
@@ -83,12 +99,12 @@ def _layer(node: Node) -> Any:
 @translates("RMSNormalization")
 def _root_mean_square(node: Node) -> Expression:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
-    x = _as_type(node[0], node.output_type())
-    scale = _aligned(node, 1, x.desc.data_type)
-    return _normalized(x, scale, None, axes, epsilon, has_mean=False)
+    x, scale = of_one_type(node, 0, 1)
+    made = _normalized(x, aligned(scale, node.rank()), None, axes, epsilon, has_mean=False)
+    return as_type(made, node.output_type())
 
 
-@translates("GroupNormalization")
+@translates("GroupNormalization", inferred_since=21)
 def _group(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     groups = node.attribute("num_groups")

@@ -1,7 +1,7 @@
 """Products of matrices."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import integers as ranges
 from dml_jax.onnx import padded
+from dml_jax.onnx.einsum import labels_of
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.elements import narrowed
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
@@ -92,7 +93,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
 @translates("Gemm", range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
     c = None
-    if node.has(2):
+    if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read
         m, n = node.output_shape()
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), (m, n))
     return dml.gemm(
@@ -169,32 +170,44 @@ def _of_small_floats(node: Node) -> Expression:
     return narrowed(node, whole / scale + zero, node.made())
 
 
+@translates("AffineGrid")
+def _affine_grid(node: Node) -> Expression:
+    """Return the places of an image's elements in [-1, 1], moved by a matrix: [..., y, x]."""
+    sizes, is_aligned = [int(n) for n in node.constant(1)[2:]], node.attribute("align_corners")
+    lines = [np.linspace(-1, 1, n) if is_aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
+    places = np.meshgrid(*lines, indexing="ij")[::-1]  # x comes first
+    rows = np.stack([*places, np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
+    base = node.builder.constant(rows.astype(node.type().inner.dtype))
+    grid = product(base, packed(transposed(node[0], (0, 2, 1))))
+    return reshaped(grid, node.output_shape())
+
+
 @translates("Einsum")
 def _einsum(node: Node) -> Expression:
-    terms, out = _labels(node)
-    left, labels = _diagonal(node[0], terms[0])
+    ranks = [node.rank(k) for k in range(len(node))]
+    terms, out = labels_of(node.attribute("equation"), ranks)
+    operands = [_diagonal(node[k], term) for k, term in enumerate(terms)]
+    sizes = {c: n for x, term in operands for c, n in zip(term, x.sizes, strict=False) if n != 1}
+    operands = [_unspread(x, term, sizes) for x, term in operands]
+    terms = [term for _, term in operands]
+    left, labels = operands[0]
     for k in range(1, len(terms)):
-        right, others = _diagonal(node[k], terms[k])
+        right, others = operands[k]
         later = set(out).union(*terms[k + 1 :])
         left, labels = _contracted(left, labels, right, others, later)
     left, labels = _summed(left, labels, set(out))
     return packed(transposed(left, [labels.index(label) for label in out])) if out else left
 
 
-def _labels(node: Node) -> tuple[list[str], str]:
-    """Return the labels of the operands and of the output, with letters for an ellipsis."""
-    equation = node.attribute("equation").replace(" ", "")
-    text, arrow, out = equation.partition("->")
-    terms = text.split(",")
-    spare = [c for c in map(chr, range(0x3B1, 0x3D1)) if c not in equation]
-    missing = [node.rank(k) - len(t.replace("...", "")) for k, t in enumerate(terms)]
-    most = max((m for m, t in zip(missing, terms, strict=True) if "..." in t), default=0)
-    dots = "".join(spare[:most])
-    terms = [t.replace("...", dots[len(dots) - m :]) for t, m in zip(terms, missing, strict=True)]
-    if not arrow:
-        once = sorted(c for c in set("".join(terms)) - set(dots) if "".join(terms).count(c) == 1)
-        return terms, dots + "".join(once)
-    return terms, out.replace("...", dots)
+def _unspread(x: Expression, labels: str, sizes: Mapping[str, int]) -> tuple[Expression, str]:
+    """Return an operand without the dimensions of size 1 whose label has another size elsewhere.
+
+    `sizes` has the labels that have a size other than 1.
+    """
+    kept = [d for d, c in enumerate(labels) if x.sizes[d] != 1 or c not in sizes]
+    if len(kept) == len(labels):
+        return x, labels
+    return reshaped(x, [x.sizes[d] for d in kept]), "".join(labels[d] for d in kept)
 
 
 def _diagonal(x: Expression, labels: str) -> tuple[Expression, str]:

@@ -1,48 +1,84 @@
 """Resizing, and regions of interest.
 
-Output element `o` of a dimension samples the input at `(o - output_offset) / scale - input_offset`,
-into which each of ONNX's coordinate modes is folded. What RESAMPLE lacks (cubic interpolation,
-antialiasing as ONNX has it, values beyond a cropped region) is a product with a matrix of weights.
+Output element `o` of a dimension samples the input at `(o - output_offset) * step - input_offset`,
+into which each of ONNX's coordinate modes is folded. These places are exact fractions, so that
+those that are whole or halves come out so. What RESAMPLE lacks is a gather (elements that it would
+round to another side) or a product with a matrix of weights (cubic interpolation, antialiasing as
+ONNX has it, values beyond a cropped region).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.descriptor import Size2D
+from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
+from dml_jax.lowering import resampling
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.translators.normalizations import as_type
 from dml_jax.onnx.views import packed, reshaped, transposed
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
+_HALF = Fraction(1, 2)
 
 
 @dataclass
 class Line:
-    """How one dimension is sampled: sizes, scale and offsets."""
+    """How one dimension is sampled.
+
+    Attributes:
+        size: the number of elements of the input.
+        out: that of the output.
+        scale: the factor between them as ONNX has it, which widens filters.
+        step: the distance between the places of two neighbours.
+        input_offset, output_offset: move the places, as above.
+    """
 
     size: int
     out: int
-    scale: float
-    input_offset: float = 0.0
-    output_offset: float = 0.0
+    scale: Fraction
+    step: Fraction
+    input_offset: Fraction = Fraction(0)
+    output_offset: Fraction = Fraction(0)
+
+    @classmethod
+    def kept(cls, size: int) -> "Line":
+        """Return how a dimension of `size` elements is sampled that stays as it is."""
+        return cls(size, size, Fraction(1), Fraction(1))
+
+    @property
+    def start(self) -> Fraction:
+        """Return where the first element samples the input."""
+        return -self.output_offset * self.step - self.input_offset
 
     @property
     def is_kept(self) -> bool:
         """Return whether the output has the input's elements as they are."""
-        return self.size == self.out and self.scale == 1 and not self.is_moved
+        is_in_place = self.size == 1 or (self.step == 1 and self.start == 0)
+        return self.size == self.out and is_in_place
 
-    @property
-    def is_moved(self) -> bool:
-        return any(abs(x - k) > 1e-9 for k, x in enumerate(self.places()))
-
-    def places(self) -> np.ndarray:
+    def places(self) -> list[Fraction]:
         """Return where each element samples the input."""
-        return (np.arange(self.out) - self.output_offset) / self.scale - self.input_offset
+        return [self.start + k * self.step for k in range(self.out)]
+
+    def nearest(self, way: str) -> np.ndarray:
+        """Return the element nearest to each place: `way` is ONNX's nearest_mode."""
+        unit = 2 * math.lcm(self.step.denominator, self.start.denominator)
+        half, step, start = unit // 2, int(self.step * unit), int(self.start * unit)
+        places = np.arange(self.out, dtype=object) * step + start  # integers of any size
+        found = {
+            "round_prefer_floor": lambda x: -((half - x) // unit),
+            "round_prefer_ceil": lambda x: (x + half) // unit,
+            "floor": lambda x: x // unit,
+            "ceil": lambda x: -(-x // unit),
+        }[way](places)
+        return np.clip(found, 0, self.size - 1).astype(np.int64)
 
 
 def lines_of(node: Node, scales: Any, sizes: Any, roi: Any, mode: str) -> list[Line]:
@@ -50,55 +86,69 @@ def lines_of(node: Node, scales: Any, sizes: Any, roi: Any, mode: str) -> list[L
     shape, rank = node.shape(), node.rank()
     axes = node.attribute("axes")
     axes = [*range(rank)] if axes is None else [node.from_start(a, rank, "axes") for a in axes]
-    lines = [Line(n, n, 1.0) for n in shape]
-    factors = _factors(node, [shape[a] for a in axes], scales, sizes)
+    lines = [Line.kept(n) for n in shape]
+    factors = _factors(node, axes, scales, sizes)
     for k, axis in enumerate(axes):
         n = shape[axis]
         scale, out = factors[k]
-        region = (0.0, 1.0) if roi is None else (float(roi[k]), float(roi[k + len(axes)]))
+        region = (0, 1) if roi is None else (roi[k], roi[k + len(axes)])
         lines[axis] = line_of(node, mode, n, out, scale, region)
     return lines
 
 
-def _factors(node: Node, shape: Sequence[int], scales: Any, sizes: Any) -> list[tuple[float, int]]:
+def _factors(
+    node: Node, axes: Sequence[int], scales: Any, sizes: Any
+) -> list[tuple[Fraction, int]]:
     """Return the scale and the size of the output for each of the axes."""
+    shape = [node.shape()[a] for a in axes]
     if sizes is None:
-        with np.errstate(over="ignore"):
-            products = [np.float32(n) * np.float32(s) for n, s in zip(shape, scales)]  # noqa: B905
-        floors = [math.floor(product) for product in products]
-        return [(float(s), out) for s, out in zip(scales, floors, strict=True)]
-    ratios = [int(out) / n for out, n in zip(sizes, shape, strict=True)]
+        outs = [node.output_shape()[a] for a in axes]
+        return [(_meant(s, Fraction(m, n)), m) for s, m, n in zip(scales, outs, shape, strict=True)]
+    ratios = [Fraction(int(out), n) for out, n in zip(sizes, shape, strict=True)]
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return [(r, int(out)) for r, out in zip(ratios, sizes, strict=True)]
     one = min(ratios) if policy == "not_larger" else max(ratios)
-    return [(one, math.floor(one * n + 0.5)) for n in shape]
+    return [(one, math.floor(one * n + _HALF)) for n in shape]
+
+
+def _meant(value: float, *known: Fraction) -> Fraction:
+    """Return the simple fraction whose FLOAT a value is, one of `known` first, or else the value.
+
+    1.6 is 8/5 then, and places that are whole or halves come out so, as in ONNX Runtime.
+    """
+    exact = Fraction(float(value))
+    for simple in (*known, exact.limit_denominator(_DENOMINATOR_MAX)):
+        if np.float32(float(simple)) == np.float32(value):
+            return simple
+    return exact
+
+
+_DENOMINATOR_MAX = 1000
 
 
 def line_of(
-    node: Node, mode: str, n: int, out: int, scale: float, region: tuple[float, float]
+    node: Node, mode: str, n: int, out: int, scale: Fraction, region: tuple[Any, Any]
 ) -> Line:
     """Return how a dimension of `n` elements is sampled in one of ONNX's coordinate modes."""
-    line = Line(n, out, scale)
-    start, end = region
+    line = Line(n, out, scale, 1 / scale)
+    start, end = map(_meant, region)
     if mode in ("half_pixel", "half_pixel_symmetric") or (mode == "pytorch_half_pixel" and out > 1):
-        line.input_offset, line.output_offset = 0.5, -0.5
+        line.input_offset, line.output_offset = _HALF, -_HALF
         if mode == "half_pixel_symmetric":
-            line.input_offset -= n / 2 * (1 - out / (scale * n))
+            line.input_offset -= Fraction(n, 2) * (1 - out / (scale * n))
     elif mode == "pytorch_half_pixel":
-        line.scale = _FAR
-    elif mode == "align_corners":
-        length = scale * n  # fractional, as ONNX counts
-        line.scale = (length - 1) / (n - 1) if n > 1 and out > 1 else _FAR
+        line.step = Fraction(0)
+    elif mode == "align_corners":  # the length is fractional, as ONNX counts
+        line.step = (n - 1) / (scale * n - 1) if out > 1 else Fraction(0)
     elif mode == "tf_half_pixel_for_nn":
-        line.output_offset = -0.5
+        line.output_offset = -_HALF
     elif mode == "tf_crop_and_resize":
         if out > 1:
             line.input_offset = -start * (n - 1)
-            extent = (end - start) * (n - 1)
-            line.scale = (out - 1) / extent if extent else _FAR
+            line.step = (end - start) * (n - 1) / (out - 1)
         else:
-            line.scale, line.input_offset = _FAR, -0.5 * (start + end) * (n - 1)
+            line.step, line.input_offset = Fraction(0), -(start + end) * (n - 1) / 2
     elif mode != "asymmetric":
         raise node.refusal("coordinate_transformation_mode", "be known", mode)
     return line
@@ -128,11 +178,13 @@ def _resize(node: Node) -> Expression:
     coordinates, mode = node.attribute("coordinate_transformation_mode"), node.attribute("mode")
     roi = roi if coordinates == "tf_crop_and_resize" else None
     lines = lines_of(node, scales, sizes, roi, coordinates)
-    is_plain = mode != "cubic" and not node.attribute("antialias", 0)
-    is_plain &= not node.attribute("exclude_outside") and roi is None
-    if is_plain:
-        return _resampled(node, node[0], lines, mode, node.attribute("nearest_mode"))
-    return _weighted(node, lines, mode)
+    nearest, x = node.attribute("nearest_mode"), node[0]
+    is_plain = not node.attribute("antialias", 0) and not node.attribute("exclude_outside")
+    if mode == "nearest" or (mode == "linear" and is_plain and roi is None):
+        made = _resampled(node, x, lines, mode, nearest)
+    else:
+        made = _weighted(node, x, lines, mode)
+    return made if roi is None else _extrapolated(node, made, lines)
 
 
 def _unless_empty(array: Any) -> Any:
@@ -142,37 +194,70 @@ def _unless_empty(array: Any) -> Any:
 def _resampled(
     node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
 ) -> Expression:
-    """Return the input resampled by RESAMPLE."""
+    """Return the input resampled by RESAMPLE, or by gathers where that reads other elements."""
     if mode != "nearest" and node.type().dtype.kind == "c":
-        rule = "be 'nearest' of complex numbers"
-        raise node.refusal("mode", rule, mode)
-    direction, shift = "INCREASING", 0.0
-    if mode == "nearest":
-        shift = {"round_prefer_floor": 0.5, "round_prefer_ceil": -0.5}.get(nearest, 0.0)
-        if nearest in ("round_prefer_ceil", "floor"):
-            direction = "DECREASING"
-    out = [line.out for line in lines]
+        raise node.refusal("mode", "be 'nearest' of complex numbers", mode)
     merged = _merged(lines)
     if not merged:
         return x
     if len(merged) > _RANK_MAX:
-        rule = f"have at most {_RANK_MAX} dimensions that are resized"
-        raise node.refusal("X", rule, len(merged))
-    x = reshaped(x, [line.size for line in merged])
-    offsets = [line.input_offset + (0.0 if line.is_kept else shift) for line in merged]
+        return _in_parts(node, x, lines, mode, nearest)
+    is_linear = mode in ("linear", "bilinear")
+    rounding = {"round_prefer_floor": ("INCREASING", 0.5), "ceil": ("INCREASING", 0.0)}
+    rounding |= {"round_prefer_ceil": ("DECREASING", -0.5), "floor": ("DECREASING", 0.0)}
+    direction, shift = ("INCREASING", 0.0) if is_linear else rounding[nearest]
+    axes = [
+        resampling.Axis(
+            np.float32(min(1 / line.step, _FAR) if line.step else _FAR).item(),
+            np.float32(line.input_offset + (0 if line.is_kept else Fraction(shift))).item(),
+            np.float32(line.output_offset).item(),
+        )
+        for line in merged
+    ]
+    if not is_linear:
+        for line, axis in zip(merged, axes, strict=True):
+            taps = resampling.taps(axis, line.size, line.out, direction)
+            is_exact = np.array_equal(taps.places[:, 0], line.nearest(nearest))
+            if line.step < 0 or not is_exact:
+                return _gathered(node, x, lines, nearest)
     result = dml.resample(
-        x,
+        reshaped(x, [line.size for line in merged]),
         [line.out for line in merged],
-        "LINEAR" if mode in ("linear", "bilinear") else "NEAREST_NEIGHBOR",
+        "LINEAR" if is_linear else "NEAREST_NEIGHBOR",
         direction,
-        [line.scale for line in merged],
-        offsets,
-        [line.output_offset for line in merged],
+        [axis.scale for axis in axes],
+        [axis.input_offset for axis in axes],
+        [axis.output_offset for axis in axes],
     )
-    return reshaped(result, out)
+    return reshaped(result, [line.out for line in lines])
 
 
 _RANK_MAX = 4  # of RESAMPLE
+
+
+def _in_parts(
+    node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
+) -> Expression:
+    """Return the input resampled over dimensions that have more than RESAMPLE's, as they lie."""
+    moved = [d for d, line in enumerate(lines) if not line.is_kept]
+    if len(moved) < _RANK_MAX:  # dimensions that are kept become one
+        order = sorted(range(len(lines)), key=lambda d: d in moved)
+        x = packed(transposed(x, order))
+        x = _resampled(node, x, [lines[d] for d in order], mode, nearest)
+        return packed(transposed(x, [order.index(d) for d in range(len(lines))]))
+    kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
+    x = as_type(x, TensorDataType.FLOAT32)  # rounded once, at the end
+    first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
+    rest = [Line.kept(line.out) if d <= last else line for d, line in enumerate(lines)]
+    for part in (first, rest):
+        x = _resampled(node, x, part, mode, nearest)
+    return _rounded(x, kind)
+
+
+def _rounded(x: Expression, kind: TensorDataType) -> Expression:
+    """Return floats as elements of another type: the nearest integers, where it has these."""
+    is_float = kind.name.startswith("FLOAT")
+    return x if x.desc.data_type == kind else dml.cast(x if is_float else dml.round(x), kind)
 
 
 def _merged(lines: Sequence[Line]) -> list[Line]:
@@ -180,24 +265,34 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
     merged: list[Line] = []
     for line in lines:
         if line.is_kept and merged and merged[-1].is_kept:
-            size = merged[-1].size * line.size
-            merged[-1] = Line(size, size, 1.0)
+            merged[-1] = Line.kept(merged[-1].size * line.size)
         else:
-            merged.append(line if not line.is_kept else Line(line.size, line.size, 1.0))
+            merged.append(Line.kept(line.size) if line.is_kept else line)
     return [] if all(line.is_kept for line in merged) else merged
 
 
-def _weighted(node: Node, lines: Sequence[Line], mode: str) -> Expression:
-    """Return the input resampled by a matrix of weights for each dimension."""
-    kind = node.output_type()
-    if node.type().dtype.kind == "c":
-        raise node.refusal("mode", "be 'nearest' of complex numbers", mode)
-    x = node[0] if node.type().is_floating else dml.cast(node[0], node.type().real)
-    sizes = [*node.shape()]
+def _gathered(node: Node, x: Expression, lines: Sequence[Line], nearest: str) -> Expression:
+    """Return the elements of the input nearest to the places."""
+    sizes = [line.size for line in lines]
     for d, line in enumerate(lines):
-        weights = weights_of(node, line, mode)
-        if line.size == line.out and np.array_equal(weights, np.eye(line.size)):
+        if line.is_kept:
             continue
+        places = node.builder.constant(line.nearest(nearest).astype(np.int32)[None, None])
+        data = reshaped(x, (math.prod(sizes[:d]), sizes[d], math.prod(sizes[d + 1 :])))
+        sizes[d] = line.out
+        x = reshaped(dml.gather(data, places, 1, 1), sizes)
+    return x
+
+
+def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Expression:
+    """Return the input resampled by a matrix of weights for each dimension."""
+    kind = x.desc.data_type
+    x = x if node.type().is_floating else dml.cast(x, node.type().real)
+    sizes = [line.size for line in lines]
+    for d, line in enumerate(lines):
+        if line.is_kept:
+            continue
+        weights = weights_of(node, line, mode == "cubic")
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
         rows = packed(transposed(reshaped(x, (before, sizes[d], after)), (0, 2, 1)))
@@ -207,35 +302,28 @@ def _weighted(node: Node, lines: Sequence[Line], mode: str) -> Expression:
         sizes[d] = line.out
         x = packed(transposed(reshaped(made, (before, after, line.out)), (0, 2, 1)))
         x = reshaped(x, sizes)
-    outside = _outside(lines)
-    if node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and outside.any():
-        mask = node.builder.constant(outside.astype(np.uint8))
-        x = dml.if_(mask, float(node.attribute("extrapolation_value")), x)
-    return x if x.desc.data_type == kind else dml.cast(dml.round(x), kind)
+    return _rounded(x, kind)
 
 
-def _outside(lines: Sequence[Line]) -> np.ndarray:
-    """Return where an element samples beyond the input."""
+def _extrapolated(node: Node, x: Expression, lines: Sequence[Line]) -> Expression:
+    """Return `x` with the value that stands beyond the input, where a place lies there."""
     mask = np.zeros([line.out for line in lines], bool)
     for d, line in enumerate(lines):
-        places = line.places()
-        is_out = (places < 0) | (places > line.size - 1)
+        is_out = np.array([place < 0 or place > line.size - 1 for place in line.places()])
         mask |= is_out.reshape([-1 if k == d else 1 for k in range(len(lines))])
-    return mask
+    if not mask.any():
+        return x
+    value = x.dtype.type(node.attribute("extrapolation_value")).item()
+    return dml.if_(node.builder.constant(mask.astype(np.uint8)), value, x)
 
 
-def weights_of(node: Node, line: Line, mode: str) -> np.ndarray:
+def weights_of(node: Node, line: Line, is_cubic: bool) -> np.ndarray:
     """Return the weight of each input element in each output element of a dimension."""
-    if line.is_kept:
-        return np.eye(line.size)
-    if mode == "nearest":
-        return _nearest(line, node.attribute("nearest_mode"))
-    is_cubic = mode == "cubic"
     a = node.attribute("cubic_coeff_a")
     reach = 2 if is_cubic else 1
-    stretch = min(line.scale, 1.0) if node.attribute("antialias", 0) else 1.0
+    stretch = min(float(line.scale), 1.0) if node.attribute("antialias", 0) else 1.0
     matrix = np.zeros((line.out, line.size))
-    for row, place in zip(matrix, line.places(), strict=True):
+    for row, place in zip(matrix, map(float, line.places()), strict=True):
         first = (
             math.floor(place - reach / stretch) if stretch < 1 else math.floor(place) - reach + 1
         )
@@ -255,17 +343,6 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
-
-
-def _nearest(line: Line, nearest: str) -> np.ndarray:
-    rounded = {
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }[nearest](line.places())
-    taps = np.clip(rounded, 0, line.size - 1).astype(int)
-    return np.eye(line.size)[taps]
 
 
 @translates("RoiAlign")

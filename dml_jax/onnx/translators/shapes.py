@@ -1,5 +1,6 @@
 """Shapes, views, parts, joins, and tensors that are made of a size."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,28 @@ MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap"
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape")
-def _shape(node: Node) -> np.ndarray:
+@translates("Shape", reads_sizes=True)
+def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
-    return np.array(node.shape()[start:end], np.int64)
+    part, padding = range(node.rank())[start:end], node.tensor(0).padding
+    if padding is None or padding.axis not in part:
+        return np.array([node.shape()[d] for d in part], np.int64)
+    sizes = [np.array([node.shape()[d]], node.made().array_dtype) for d in part]
+    pieces = [
+        reshaped(padding.count.expression, (1,)) if d == padding.axis else node.builder.constant(n)
+        for d, n in zip(part, sizes, strict=True)
+    ]
+    return dml.join(pieces, 0) if len(pieces) > 1 else pieces[0]
 
 
-@translates("Size")
-def _size(node: Node) -> np.ndarray:
-    return np.array(np.prod(node.shape(), dtype=np.int64))
+@translates("Size", reads_sizes=True)
+def _size(node: Node) -> np.ndarray | Expression:
+    padding = node.tensor(0).padding
+    if padding is None:
+        return np.array(np.prod(node.shape(), dtype=np.int64))
+    rest = [n for d, n in enumerate(node.shape()) if d != padding.axis]
+    others = node.builder.constant(np.array([math.prod(rest)], node.made().array_dtype))
+    return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
 @translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=padding.viewed)

@@ -1,6 +1,6 @@
 """Convolution and pooling."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,36 @@ def _conv(node: Node) -> Expression:
     return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
 
 
+def same_sizes(
+    spatial: Sequence[int], window: Sequence[int], attributes: Mapping[str, Any]
+) -> Ints:
+    """Return the spatial sizes of a transposed convolution whose auto_pad is SAME.
+
+    A size is `input * stride`, or less where the elements do not reach so far: no padding is
+    negative.
+
+    Args:
+        spatial: the sizes of the input.
+        window: the sizes of the window.
+        attributes: the strides, dilations and output_padding, where they are given.
+    """
+    n = len(spatial)
+    strides, dilations = (attributes.get(k) or [1] * n for k in ("strides", "dilations"))
+    more = attributes.get("output_padding") or [0] * n
+    return [
+        min(
+            spatial[d] * strides[d],
+            natural_size(spatial[d], window[d], strides[d], dilations[d]) + more[d],
+        )
+        for d in range(n)
+    ]
+
+
+def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
+    """Return the elements that a transposed convolution reaches without padding."""
+    return (size - 1) * stride + (window - 1) * dilation + 1
+
+
 @translates("ConvTranspose", must_fit=True)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
@@ -117,20 +147,25 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
     more = node.attribute("output_padding") or [0] * n
     pads = given or [0] * 2 * n
     asked = node.attribute("output_shape")
-    start, end, sizes = [0] * n, [0] * n, [0] * n
+    same = same_sizes(shape[2:], weights[2:], node.attributes)
+    start, end, sizes, behind = ([0] * n for _ in range(4))
     for d in range(n):
-        extent = (weights[d + 2] - 1) * dilations[d] + 1
-        natural = (shape[d + 2] - 1) * strides[d] + extent
+        natural = natural_size(shape[d + 2], weights[d + 2], strides[d], dilations[d])
         if asked or auto.startswith("SAME"):
-            sizes[d] = asked[d - n] if asked else shape[d + 2] * strides[d]
+            sizes[d] = asked[d - n] if asked else same[d]
             total = max(0, natural + more[d] - sizes[d])
             start[d] = total // 2 if auto == "SAME_UPPER" else total - total // 2
         else:
             low, high = (pads[d], pads[d + n]) if auto in ("NOTSET", "") else (0, 0)
             start[d], sizes[d] = low, natural + more[d] - low - high
-        end[d] = max(0, natural - start[d] - sizes[d])
+        lacking = max(0, start[d] + sizes[d] - natural)
+        behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
+        end[d] = max(0, natural + behind[d] * strides[d] - start[d] - sizes[d])
     window = with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
-    x, group = planes(node[0]), node.attribute("group", 1)
+    x, group = node[0], node.attribute("group", 1)
+    if any(behind):
+        x = dml.padding(x, "CONSTANT", 0.0, [0] * (n + 2), [0, 0, *behind])
+    x = planes(x)
     spatial = [1, *sizes] if n == 1 else sizes
     return dml.convolution(
         x,

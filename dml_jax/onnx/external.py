@@ -1,0 +1,128 @@
+"""Elements of tensors that lie in files beside the model: ONNX's external data."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from dml_jax.errors import DmlError, Fault, Sentence
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where the files of a model's external data are.
+
+    Attributes:
+        apparent: the folder that locations start from.
+        true: the folder of the model's file, after symbolic links are followed.
+    """
+
+    apparent: Path = Path()
+    true: Path = Path()
+
+    @classmethod
+    def of(cls, path: Path) -> "Folder":
+        """Return the folder of the model at `path`."""
+        return cls(path.parent, path.resolve().parent)
+
+    def array(self, tensor: onnx.TensorProto, what: str = "the initializer") -> np.ndarray:
+        """Return the elements of a tensor.
+
+        Raises `DmlError`, which names the tensor as `what`, where they cannot be read, or where
+        their file lies outside of the folder.
+        """
+        where = f"{what} '{tensor.name}'"
+        try:
+            tensor, base = self._found(tensor, where)
+            return numpy_helper.to_array(tensor, base)
+        except DmlError:
+            raise
+        except Exception as error:  # the package has one for each way to be broken
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise DmlError(
+                [Fault("", where, Sentence(f"{where} cannot be read: {text}"), "")]
+            ) from None
+
+    def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
+        """Return a tensor and the folder of its file, without symbolic links on the way."""
+        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        base = str(self.apparent)
+        if not _is_external(tensor) or not location:
+            return tensor, base
+        path = Path(location)
+        if path.is_absolute() or ".." in path.parts:
+            return tensor, base  # ONNX refuses it
+        true, roots = (self.apparent / path).resolve(), (self.apparent.resolve(), self.true)
+        if not any(true.is_relative_to(root.resolve()) for root in roots):
+            rule = f"have its data in the model's folder '{self.apparent}' once symbolic links are "
+            rule += f"followed, or in '{self.true}' (copy the file there)"
+            raise DmlError([Fault("", where, rule, str(true))])
+        found = onnx.TensorProto()
+        found.CopyFrom(tensor)
+        for entry in found.external_data:
+            entry.value = true.name if entry.key == "location" else entry.value
+        return found, str(true.parent)
+
+
+def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) -> onnx.ModelProto:
+    """Return a model whose tensors all hold their elements, but for the initializers of its graph.
+
+    Args:
+        proto: the model.
+        folder: where the files are.
+        is_own: whether the model may be changed.
+
+    Raises `DmlError` with each tensor whose elements cannot be read.
+    """
+    if not any(map(_is_external, _inner(proto))):
+        return proto
+    if not is_own:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        proto = copy
+    faults = list[Fault]()
+    for tensor in filter(_is_external, _inner(proto)):
+        try:
+            array = folder.array(tensor, "the tensor")
+        except DmlError as error:
+            faults += error.faults
+            continue
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    if faults:
+        raise DmlError(faults)
+    return proto
+
+
+def _is_external(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def _inner(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of a model that are no initializers of its graph."""
+    yield from _of_nodes(proto.graph.node)
+    for function in proto.functions:
+        yield from _of_nodes(function.node)
+        yield from _of_attributes(function.attribute_proto)
+
+
+def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        yield from _of_attributes(node.attribute)
+
+
+def _of_attributes(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for a in attributes:
+        yield from (*([a.t] if a.HasField("t") else []), *a.tensors)
+        for sparse in (
+            *([a.sparse_tensor] if a.HasField("sparse_tensor") else []),
+            *a.sparse_tensors,
+        ):
+            yield from (sparse.values, sparse.indices)
+        for graph in (*([a.g] if a.HasField("g") else []), *a.graphs):
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            yield from _of_nodes(graph.node)

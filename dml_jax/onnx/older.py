@@ -1,0 +1,89 @@
+"""Nodes of early versions, written as the later version that says the same of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.tensors import Tensor
+
+Constant = Callable[[str, np.ndarray], Tensor]
+"""Makes a tensor of a name and elements."""
+
+
+def renewed(
+    proto: onnx.NodeProto, inputs: Sequence[Any], version: int, constant: Constant
+) -> tuple[onnx.NodeProto, Sequence[Any], int]:
+    """Return a node of ONNX's own domain, its inputs and its opset, in a version that is inferred.
+
+    Early versions lack inference, or keep in an attribute what later ones take as an input.
+
+    Args:
+        proto: the node.
+        inputs: its inputs; None for one that is left out.
+        version: its opset.
+        constant: makes an input.
+    """
+    before, change = _EARLY.get(proto.op_type, (0, None))
+    if change is None or version >= before:
+        return proto, inputs, version
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    given = {a.name: attribute_value(a) for a in proto.attribute}
+    del copy.attribute[:]
+    more = change(given)
+    for name, value in sorted(given.items()):
+        copy.attribute.append(helper.make_attribute(name, value))
+    if more is None:
+        return copy, inputs, before
+    name = f"{proto.op_type} {len(proto.input)}"
+    copy.input.append(name)
+    return copy, [*inputs, constant(name, more)], before
+
+
+def _reshape(given: dict[str, Any]) -> np.ndarray:
+    given.pop("consumed_inputs", None)
+    if "shape" not in given:
+        raise DmlError([Fault("", "shape", "be given", Unquoted("nothing"))])
+    return np.array(given.pop("shape"), np.int64)
+
+
+def _cast(given: dict[str, Any]) -> None:
+    names = onnx.TensorProto.DataType.keys()
+    if given.get("to") not in names:
+        raise DmlError([Fault("", "to", f"be one of {', '.join(names)}", given.get("to"))])
+    given["to"] = onnx.TensorProto.DataType.Value(given["to"])
+
+
+def _lp_pool(given: dict[str, Any]) -> None:
+    if "p" in given:
+        if given["p"] != int(given["p"]):
+            raise DmlError([Fault("", "p", "be a whole number", given["p"])])
+        given["p"] = int(given["p"])
+
+
+def _split(given: dict[str, Any]) -> None:
+    given.setdefault("axis", 0)
+
+
+def _recurrent(given: dict[str, Any]) -> None:
+    given.pop("output_sequence", None)  # whether the first output is there, as its name says
+
+
+_EARLY: dict[str, tuple[int, Callable[[dict[str, Any]], np.ndarray | None]]] = {
+    "Cast": (6, _cast),
+    "GRU": (7, _recurrent),
+    "LSTM": (7, _recurrent),
+    "LpPool": (2, _lp_pool),
+    "RNN": (7, _recurrent),
+    "Reshape": (5, _reshape),
+    "Split": (2, _split),
+}
+"""The version that an op type is written as, and what it changes in the attributes.
+
+A change returns the elements of one more input, None without one.
+"""

@@ -1,0 +1,74 @@
+"""The first use of each part of the package by eight threads at once, in a fresh process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from guide_model import guide_model
+
+PROGRAM = """
+import threading
+import numpy as np
+import dml_jax as D
+{before}
+a, made, errors, barrier = np.ones((4, 4), np.float32), [], [], threading.Barrier(8)
+def work():
+    barrier.wait()
+    try:
+        made.append({use})
+    except BaseException as error:
+        errors.append(repr(error))
+threads = [threading.Thread(target=work) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not errors, errors
+expected = {expected}
+assert all(one == expected for one in made), made
+"""
+
+DESC = 'D.TensorDesc("FLOAT32", [4])'
+JSON = {"DataType": "FLOAT32", "Sizes": [4]}
+IDENTITY = {"InputTensor": JSON, "OutputTensor": JSON}
+NETWORK = """
+from onnx import TensorProto, helper
+v = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy"]
+graph = helper.make_graph([helper.make_node("Sqrt", ["x"], ["y"])], "g", v[:1], v[1:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+"""
+GRAPH = f"""
+def graph():
+    builder = D.GraphBuilder()
+    return builder.build([D.sqrt(builder.input_tensor("x", {DESC}))])(a[0]).tolist()
+"""
+USES = {  # what is before it, the use, and what each thread gets
+    "class": ("", f"D.ActivationRelu.infer(input_tensor={DESC}).outputs[0].sizes", "(4,)"),
+    "registry": ("", "len(D.OPERATORS)", "177"),
+    "JSON": (
+        "",
+        f"D.operator_from_json({{'Type': 'ELEMENT_WISE_IDENTITY', 'Desc': {IDENTITY}}})",
+        "made[0]",
+    ),
+    "function": ("", "float(D.gemm(a, a)[0, 0])", "4.0"),
+    "one function": ("", "D.max_pooling", "made[0]"),
+    "one tuple": ("", "type(D.top_k(a, 1, 2, 'DECREASING'))", "made[0]"),
+    "graph": (GRAPH, "graph()", "[1.0] * 4"),
+    "model": ("", "[*D.load_model('model.json').dispatchables]", "['sum']"),
+    "network": (NETWORK, "D.load_onnx(model)(a[0])['y'].tolist()", "[1.0] * 4"),
+    "PyDirectML": (
+        "",
+        "__import__('dml_jax.pydirectml', fromlist=['x']).TensorDataType.FLOAT32.name",
+        "'FLOAT32'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_first_use_by_eight_threads(name: str, tmp_path: Path):
+    (tmp_path / "model.json").write_text(json.dumps(guide_model()))
+    before, use, expected = USES[name]
+    program = PROGRAM.format(before=before, use=use, expected=expected)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
