@@ -25,7 +25,7 @@ from dml_jax.tensor import shown_array
 
 Arrays = Mapping[str, Any]
 
-FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
+FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
 
 
 class Network:
