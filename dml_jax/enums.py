@@ -32,11 +32,16 @@ class Enumeration(enum.IntEnum):
             return value
         if isinstance(value, str):
             word = value.removeprefix(cls.prefix + "_")
-            found = cls.by_name().get(word, cls.__members__.get(word))
+            found = cls.named(word)
             if found is not None:
                 return found
         names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))
         raise DmlError([Fault(cls.prefix, "", f"be one of {names}{cls.hint(value)}", value)])
+
+    @classmethod
+    def named(cls, word: str) -> Self | None:
+        """The member of a name without the prefix; None where there is none."""
+        return cls.by_name().get(word, cls.__members__.get(word))
 
     @classmethod
     def hint(cls, value: object) -> str:
@@ -130,11 +135,12 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return super().hint(value)
 
     @classmethod
-    def of(cls, value: Self | str) -> Self:
-        """The member that `value` names, within `beyond.allowed` also of a type DirectML lacks."""
-        if isinstance(value, str) and value.lower() in _BEYOND and beyond.is_allowed():
-            return cast(Self, _member_beyond(value.lower()))
-        return super().of(value)
+    def named(cls, word: str) -> Self | None:
+        """The member of a name; within `beyond.allowed` also of a type that DirectML lacks."""
+        found = super().named(word)
+        if found is None and word.lower() in _BEYOND and beyond.is_allowed():
+            return cast(Self, _member_beyond(word.lower()))
+        return found
 
     @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":

@@ -1,4 +1,4 @@
-"""Nodes that plain functions compute (`load_onnx(fallback=True)`), and outputs that are padded."""
+"""Nodes that are no operators of DirectML (`load_onnx(fallback=True)`), and padded outputs."""
 
 import json
 import math
@@ -176,7 +176,7 @@ def test_a_quantized_lstm_of_onnx_runtime_is_computed(
     message = refusal(more)
     assert "Node 'foo' (Foo): expected op type to be known" in message  # the LSTM's types are known
     assert "DynamicQuantizeLSTM has no operator of DirectML" in message
-    assert "with fallback=True (the option --fallback), plain functions compute" in message
+    assert "with fallback=True (the option --fallback), JAX computes" in message
     results = load_onnx(model, fallback=True)(arrays["x"])
     for result, expected in zip(results.values(), runtime(model, {"x": arrays["x"]}), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
@@ -204,7 +204,7 @@ def mixed() -> Any:
 def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     message = refusal(mixed())
     assert "Node 'd' (Det): Det has no operator of DirectML" in message
-    cure = "with fallback=True (the option --fallback), plain functions compute: Node 'd' (Det)"
+    cure = "with fallback=True (the option --fallback), JAX computes: Node 'd' (Det)"
     assert message.splitlines()[1] == cure
     network = load_onnx(mixed(), fallback=True)
     x = RANDOM.randn(2, 2).astype(np.float32)

@@ -105,7 +105,7 @@ def size_options(function: Any) -> Any:
     for names, metavar, callback, text in reversed(_OPTIONS):
         option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
         function = option(function)
-    text = "Compute nodes of ONNX networks that are no operators of DirectML by plain functions."
+    text = "Compute nodes of ONNX networks that are no operators of DirectML too."
     return click.option("--fallback", is_flag=True, help=text)(function)
 
 

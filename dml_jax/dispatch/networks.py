@@ -29,7 +29,7 @@ class Overrides:
         shapes: the sizes of inputs and outputs, by their names.
         constants: the values that inputs always have, by their names.
         is_shared: whether these are for several networks, each of which takes those that it knows.
-        fallback: whether plain functions compute the nodes that DirectML has no operator for.
+        fallback: whether nodes that are no operators of DirectML are computed too.
     """
 
     names: Sizes = field(default_factory=dict)

@@ -181,8 +181,8 @@ class GraphBuilder:
 
     @property
     def nodes(self) -> Sequence[OperatorNode | ConstantNode]:
-        """Return the nodes that were added, in their order."""
-        return tuple(self._nodes)
+        """The nodes that were added, in their order."""
+        return self._nodes
 
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
         """Add an input to the graph. Raises `DmlError` if another input has the name."""

@@ -29,8 +29,10 @@ def load_onnx(
         input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
         free_dimensions: the sizes that stand for the names of free dimensions. They decide names
             that are terms of these too: "past + new".
-        fallback: whether a plain JAX function computes a node that DirectML has no operator for,
-            or not for its types, where there is such a function. `network.report()` names them.
+        fallback: whether nodes go beyond DirectML, where ONNX lists their types. A node of a type
+            that its operator lacks computes by the operator's own code; it has no JSON and no
+            feature level. A JAX function computes some op types that DirectML has no operator for.
+            `network.report()` names all of these.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
             and an If or a Loop that depends on them alone is decided at load.
 

@@ -26,7 +26,7 @@ from dml_jax.tensor import shown_array
 Arrays = Mapping[str, Any]
 
 _SHOWN = 8  # names in a line of a report
-FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
+FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
 
 
 class Network:

@@ -33,7 +33,7 @@ class Place:
     padding: Padding
 
 
-@dataclass
+@dataclass(slots=True)  # a name that is no attribute is refused
 class OpType:
     """All that is known of an op type.
 

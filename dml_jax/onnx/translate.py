@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.graph import Expression, GraphBuilder, OperatorNode
+from dml_jax.graph import ConstantNode, Expression, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import (
@@ -499,13 +499,21 @@ class Translation:
                 return self._inlined(proto, node)
         pairs = zip(proto.output, results, strict=False)
         made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
-        for made_of in self.builder.nodes[first:]:
-            if isinstance(made_of, OperatorNode) and made_of.operator.beyond_directml:
-                if node.schema is None:  # else ONNX has checked the types
-                    raise DmlError(made_of.operator.beyond_directml)
-                reason = str(made_of.operator.beyond_directml[0])
-                self.beyond.setdefault(id(made_of), (label_of(proto), reason))
+        if beyond.is_allowed():
+            self._list_beyond(node, self.builder.nodes[first:])
         return [*made, *[None] * (len(proto.output) - len(made))]
+
+    def _list_beyond(self, node: Node, made: Sequence[OperatorNode | ConstantNode]) -> None:
+        """List the nodes beyond DirectML among those of an ONNX node.
+
+        Raises `DmlError` where it has no schema, by which ONNX would have checked its types.
+        """
+        for own in made:
+            if isinstance(own, OperatorNode) and own.operator.beyond_directml:
+                if node.schema is None:
+                    raise DmlError(own.operator.beyond_directml)
+                reason = str(own.operator.beyond_directml[0])
+                self.beyond.setdefault(id(own), (node.label, reason))
 
     def _cured(
         self, proto: onnx.NodeProto, node: Node, translator: Translator

@@ -195,9 +195,12 @@ def _filled(node: Node, value: float) -> Expression:
 
 
 @translates("Range")
-def _range(node: Node) -> Expression:
-    start, _, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
-    sizes = node.output_shape()
+def _range(node: Node) -> Expression | np.ndarray:
+    start, limit, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
+    known = node.made().shape  # ONNX does not infer that of 16-bit floats
+    sizes = (max(0, math.ceil((limit - start) / delta)),) if known is None else known
+    if not sizes[0]:
+        return np.zeros(0, node.made().dtype)
     return dml.fill_value_sequence(sizes, node.output_type(), start, delta, graph=node.builder)
 
 
