@@ -10,3 +10,9 @@ by_default = pytest.mark.skipif(
     jax.device_count() < 3, reason="the default backend has fewer than three devices"
 )
 """Of tests about the device that is taken where none is named."""
+
+beside_no_gpu = pytest.mark.skipif(
+    jax.default_backend() != "cpu" and SEVERAL[0].platform == "cpu",
+    reason="XLA does not know the sharding of a host's devices beside a GPU, on explicit axes",
+)
+"""Of tests that lay explicit axes over the host's devices."""

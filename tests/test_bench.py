@@ -557,6 +557,7 @@ def test_a_family_s_wrong_answer_is_seen():
 _NOT_ON_A_GPU = {
     "CONVOLUTION_INTEGER": "cuDNN has no convolution of integers",
     "MAX_UNPOOLING": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "SCATTER": "x.at[...].set(...) writes equal indices in any order on a GPU",
     "SCATTER_ND": "x.at[...].set(...) writes equal indices in any order on a GPU",
     "RNN": "jax.numpy's products round to TF32 on a GPU",
 }

@@ -123,6 +123,24 @@ def test_a_network_of_bfloat16_is_loaded():
     np.testing.assert_array_equal(result["y"], (total * total).astype(jnp.bfloat16))
 
 
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_cast_to_bfloat16_rounds_and_what_follows_is_bfloat16(fallback: bool):
+    text = """<ir_version: 10, opset_import: ["": 18]>
+    g (float[4] x, float[4] w) => (float[4] y, float[4] z)
+    { a = Cast <to = 16> (x)  b = Cast <to = 16> (w)  s = Add(a, b)
+      y = Cast <to = 1> (s)  z = Cast <to = 1> (a) }"""
+    net = load_onnx(parser.parse_model(text), fallback=fallback)
+    x, w = (RANDOM.rand(4).astype(np.float32) * 9 for _ in "xw")
+    narrow = x.astype(jnp.bfloat16)
+    result = net({"x": x, "w": w})
+    np.testing.assert_array_equal(result["z"], narrow.astype(np.float32))
+    total = narrow.astype(np.float32) + w.astype(jnp.bfloat16).astype(np.float32)
+    least = 0 if jax.default_backend() == "cpu" else 2**-8  # a fusion on a GPU may keep FLOAT32
+    expected = total.astype(jnp.bfloat16).astype(np.float32)
+    np.testing.assert_allclose(result["y"], expected, rtol=least)
+    assert len(net.fallbacks) == 2
+
+
 def test_other_types_are_refused():
     net = network()
     with pytest.raises(DmlError, match=r"the input 'x' to be float32\[2, 3, 8, 8\]"):

@@ -221,8 +221,9 @@ def test_the_training_graph_has_the_gradients_of_plain_jax(monkeypatch: pytest.M
     assert results[0].item() == pytest.approx(float(value), rel=1e-4)  # a GPU has TF32 there
     after = jax.tree.unflatten(jax.tree.structure(state), results[1:])
     assert after.step.item() == 2
+    least = (1e-4, 1e-6) if jax.default_backend() == "cpu" else (1e-2, 1e-3)  # a GPU has TF32 there
     for name, gradient in gradients.items():  # the first moment is 0 before the step
-        np.testing.assert_allclose(after.first_moment[name] * 10, gradient, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(after.first_moment[name] * 10, gradient, *least)
 
 
 CLASSIFIER = """

@@ -89,7 +89,7 @@ def by_input(op: Operator) -> Callable[..., Any]:
     """
     record = record_of(type(op))
     is_float = [jnp.issubdtype(tensor.dtype, jnp.floating) for tensor in op.inputs]
-    is_smooth = record.gradient and any(
+    is_smooth = not record.no_gradient and any(
         jnp.issubdtype(tensor.dtype, jnp.floating) for tensor in op.outputs
     )
 
@@ -176,7 +176,7 @@ def test_recurrences_begin_with_zeros_inside_shard_map():
     spec = P(None, None, "a")
     over = mesh(AxisType.Auto)
     mapped = jax.shard_map(run, mesh=over, in_specs=(spec, P()), out_specs=spec)
-    np.testing.assert_allclose(jax.jit(mapped)(x, weight), run(x, weight), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(mapped)(x, weight), run(x, weight), rtol=1e-5)
 
 
 def test_random_bits_on_a_mesh():

@@ -269,3 +269,9 @@ def test_local_response_normalization_as_pytorch_has_it(size: int):
     torch = pytest.importorskip("torch")
     other = torch.nn.functional.local_response_norm(torch.from_numpy(X), size, 0.5, 0.75, 1.5)
     close([dml_jax.local_response_normalization(X, True, size, 0.5, 0.75, 1.5)], [other.numpy()])
+
+
+def test_squares_that_are_too_small_make_the_variance_zero():
+    x = np.array([[-1e-25, 1e-25]], np.float32)
+    y = dml_jax.mean_variance_normalization(x, None, None, [1], True, True, 0.0)
+    np.testing.assert_array_equal(y, [[-np.inf, np.inf]])

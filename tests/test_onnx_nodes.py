@@ -235,7 +235,8 @@ def test_nan_is_as_in_onnx_runtime(dtype: Any, fallback: bool, is_known: bool):
         kinds = {n: (a.dtype, a.shape) for n, a in arrays.items()}
         model = model_of(nodes, kinds, outputs, weights)
     results = load_onnx(model, fallback=fallback)({} if is_known else arrays)
-    if dtype is np.float32:
+    version = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+    if dtype is np.float32 and version >= (1, 32):  # earlier ones have NaN elsewhere
         for name, expected in zip(outputs, runtime(model, {} if is_known else arrays), strict=True):
             if name.startswith("i"):
                 np.testing.assert_array_equal(results[name], expected, name)

@@ -118,7 +118,7 @@ def test_links_of_a_cache_are_followed(tmp_path: Path):
     data.symlink_to(secret)
     message = refusal(snapshot / "m.onnx")
     assert f"the initializer 'w' to have its data in the model's folder '{snapshot}'" in message
-    assert message.endswith(f"or in '{blobs.resolve()}' (copy the file there), got '{secret}'")
+    assert f"or in '{blobs.resolve()}' (copy the file there), got '{str(secret)[:20]}" in message
     data.unlink()
     data.symlink_to(tmp_path / "nothing")
     assert "the initializer 'w'" in refusal(snapshot / "m.onnx")

@@ -74,7 +74,9 @@ def test_casts_between_all_types(given: str):
         differ = np.asarray(result).tobytes() != expected.tobytes()
         if differ:  # NaN has many bits
             np.testing.assert_array_equal(result, expected, err_msg=repr(cast))
-            np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+            numbers = ~np.isnan(expected) if expected.dtype.kind == "f" else ...
+            signs = (np.signbit(np.asarray(r)[numbers]) for r in (result, expected))
+            np.testing.assert_array_equal(*signs)
 
 
 def test_a_cast_of_floats_has_the_derivative_of_the_identity():

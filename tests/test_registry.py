@@ -31,6 +31,7 @@ NAMES = [name.removeprefix(facts.PREFIX) for name in OPERATORS]
 BUILT = [pytest.param(OPERATORS[f"{facts.PREFIX}{name}"], id=name) for name in NAMES]
 REPRESENTATIVES = list({op.family: op for op in OPERATORS.values()}.values())
 DRAWS = 3  # descriptions of an operator whose derivatives are compared
+ON_A_CPU = jax.default_backend() == "cpu"
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
@@ -444,7 +445,7 @@ def test_derivatives(op_class: type[Operator]):
             expected = zip(record.expected(op, moved), op.outputs, strict=True)
             ends.append([r for r, t in expected if _is_float(t)])
         for slope, low, high in zip(forward, *ends, strict=True):
-            if low.dtype != np.float64:
+            if low.dtype in (np.float32, np.float16):
                 assert op_class.short_name == "CAST"  # the reference rounds to the output's type
                 continue
             with np.errstate(invalid="ignore"):  # of infinities
@@ -498,7 +499,16 @@ def test_the_same_answer_every_way(op_class: type[Operator]):
         ways["padded buffers"] = jax.jit(_through_buffers, static_argnums=0)(padded, *buffers)
         for way, results in ways.items():
             for result, first in zip(results, eager, strict=True):
-                assert _bits(result) == _bits(first), (way, op)
+                if ON_A_CPU:
+                    assert _bits(result) == _bits(first), (way, op)
+                else:  # a GPU's kernels add in another order where they are fused otherwise
+                    _alike(result, first, f"{way} {op}")
+
+
+def _alike(result: Any, first: Any, name: str) -> None:
+    least = {"float16": 2e-3, "float32": 1e-5}.get(result.dtype.name, 0)
+    wide = [np.asarray(x, np.float64 if least else None) for x in (result, first)]
+    np.testing.assert_allclose(*wide, rtol=least, atol=least, err_msg=name)
 
 
 def _padded(rng: np.random.Generator, op: Operator) -> Operator:

@@ -93,7 +93,7 @@ def test_a_large_convolution_and_its_gradient():
     dx, dw = back(g)
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
     expected = np.einsum("nphw,nchwkl->pckl", g.astype(float), windows.astype(float))
-    np.testing.assert_allclose(dw, expected, rtol=1e-5)
+    np.testing.assert_allclose(dw, expected, rtol=1e-5, atol=1e-3)
     assert np.vdot(dx, x) == pytest.approx(float(np.vdot(g, np.asarray(y))), rel=1e-5)
 
 

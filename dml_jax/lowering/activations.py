@@ -8,6 +8,7 @@ from jax import lax
 from dml_jax.lowering import clamp, elements
 from dml_jax.lowering.differentiable import Differentiable
 from dml_jax.lowering.numbers import is_float
+from dml_jax.lowering.quantization import divide
 
 
 def identity(x: jax.Array) -> jax.Array:
@@ -178,14 +179,19 @@ _swish_slope.derive_by(_of_swish_slope)
 def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     """Return `x / (1 + exp(-scale * x))`.
 
-    For negative `scale * x` this is `x * t / (1 + t)` with `t = exp(scale * x)`, so that `exp` does
-    not overflow. A small t is a square, so that no factor underflows before the result does.
+    With `2^n * (1 + rest)` for the exponential, and k = max(n, 0), the divisor is
+    `2^k * (2^-k + 2^(n - k) * (1 + rest))`, where no factor overflows.
     """
-    y = sigmoid_input_scale * x
-    is_small = jnp.abs(y) > 64
-    root = lax.exp(-jnp.where(is_small, jnp.abs(y) / 2, jnp.abs(y)))
-    rest = jnp.where(is_small, root, 1)
-    return jnp.where(y < 0, x * root * rest, x) / (1 + root * rest)
+    scaled = sigmoid_input_scale * x
+    if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
+        return x * lax.logistic(scaled)
+    n, c, s = elements.exponential_parts(lax.clamp(np.float32(-300), -scaled, np.float32(300)))
+    k = jnp.maximum(n, 0)
+    least = elements.power_of_two(-jnp.abs(n))
+    rest = elements.power_of_two(n - k) * (c + s)
+    divisor = jnp.where(least > 2**-12, 1 + least + rest, 1 + (least + rest))
+    half = k >> 1
+    return divide(x * elements.power_of_two(-half), divisor) * elements.power_of_two(half - k)
 
 
 swish.derive_by(lambda dx, x, scale: dx * _swish_slope(scale * x))

@@ -10,6 +10,7 @@ from jax import lax
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import clamp
 from dml_jax.lowering.differentiable import Differentiable
+from dml_jax.lowering.quantization import corrected
 
 
 def identity(x: jax.Array) -> jax.Array:
@@ -29,8 +30,11 @@ exp.derive_by(lambda dx, x: dx * exp(x))
 
 @Differentiable
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
-    """Return floats `a` divided by `b`, so many times."""
-    a = lax.div(a, b)
+    """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
+    if a.dtype == np.float32:
+        a = lax.platform_dependent(a, b, cpu=lax.div, default=corrected)
+    else:
+        a = lax.div(a, b)
     for _ in range(times - 1):
         a = lax.div(jnp.where(b == b, a, np.nan), b)  # or XLA makes a / (b * b) of it
     return a
@@ -175,33 +179,69 @@ def erf(x: jax.Array) -> jax.Array:
 erf.derive_by(lambda dx, x: dx * (2 / np.sqrt(np.pi)).astype(x.dtype) * bell(x, 1, 0))
 
 
+# ln(2) in two parts: a whole number of at most 16 bits times the first is exact.
+_LN2, _LN2_REST = 0.693359375, float(np.log(2)) - 0.693359375
+
+
+def exponential_parts(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return n, c and s of FLOAT32 `x`, so that `exp(x) = 2^n * (1 + c + s)`.
+
+    n is a whole number in INT32; c and s are `cosh(r) - 1` and `sinh(r)` of the rest r of x, which
+    is at most ln(2) / 2. Sums of these have the digits that XLA's exponential for a GPU lacks.
+    """
+    whole = lax.round(x * float(np.log2(np.e)), lax.RoundingMethod.TO_NEAREST_EVEN)
+    whole = lax.stop_gradient(whole)
+    near, rest = x - whole * _LN2, whole * _LN2_REST
+    r = near - rest
+    lost = near - r - rest  # when r was rounded
+    square = r * r
+    c = square * (1 / 2 + square * (1 / 24 + square * (1 / 720 + square * (1 / 40320))))
+    s = r + (r * (square * (1 / 6 + square * (1 / 120 + square * (1 / 5040)))) + lost)
+    return lax.convert_element_type(whole, np.int32), c, s
+
+
+def power_of_two(n: jax.Array) -> jax.Array:
+    """Return 2^n as FLOAT32 of INT32 n up to 127; 0 where it is below the normal numbers."""
+    return lax.bitcast_convert_type(jnp.maximum(n + 127, 0) << 23, np.float32)
+
+
 @Differentiable
 def cosh(x: jax.Array) -> jax.Array:
-    """Return `(exp(x) + exp(-x)) / 2`, of half the exponent, so that `exp` never overflows first.
-
-    `lax.cosh` adds `ln(1/2)` to the exponent, and loses digits of it.
-    """
-    root = lax.exp(jnp.abs(x) / 2)
-    return 0.5 * root * root + 0.5 / root / root
-
-
-cosh.derive_by(lambda dx, x: dx * sinh(x))
+    """Return `(exp(x) + exp(-x)) / 2`, by the addition theorem of cosh."""
+    if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
+        root = lax.exp(jnp.abs(x) / 2)
+        return 0.5 * root * root + 0.5 / root / root
+    (even, odd), (c, s) = _halves(x)
+    return 2 * (even + (even * c + odd * s))
 
 
 @Differentiable
 def sinh(x: jax.Array) -> jax.Array:
-    """Return `(exp(x) - exp(-x)) / 2`: by its series up to 1, beyond as `cosh` does."""
-    if x.dtype.itemsize == 8:
-        return lax.sinh(x)
-    root = lax.exp(jnp.abs(x) / 2)
-    large = lax.sign(x) * (0.5 * root * root - 0.5 / root / root)
-    small = lax.clamp(x.dtype.type(-1), x, x.dtype.type(1))
-    square = small * small
-    series = square * (1 / 6 + square * (1 / 120 + square * (1 / 5040 + square / 362880)))
-    return jnp.where(jnp.abs(x) < 1, small + small * series, large)
+    """Return `(exp(x) - exp(-x)) / 2`, by the addition theorem of sinh."""
+    if x.dtype != np.float32:
+        small = lax.expm1(jnp.clip(x, -1, 1))
+        root = lax.exp(jnp.abs(x) / 2)
+        large = lax.sign(x) * (0.5 * root * root - 0.5 / root / root)
+        return jnp.where(jnp.abs(x) < 1, (small + small / (small + 1)) / 2, large)
+    (even, odd), (c, s) = _halves(x)
+    return jnp.where(jnp.abs(x) < 2**-12, x, 2 * (odd + (odd * c + even * s)))
 
 
+cosh.derive_by(lambda dx, x: dx * sinh(x))
 sinh.derive_by(lambda dx, x: dx * cosh(x))
+
+
+Pair = tuple[jax.Array, jax.Array]
+
+
+def _halves(x: jax.Array) -> tuple[Pair, Pair]:
+    """Return half of cosh and sinh of `n * ln(2)`, and `cosh(r) - 1` and `sinh(r)`.
+
+    `n * ln(2) + r` is x, or 89.5, where both are infinite.
+    """
+    n, c, s = exponential_parts(lax.clamp(np.float32(-89.5), x, np.float32(89.5)))
+    up, down = power_of_two(n - 2), power_of_two(-n - 2)
+    return (up + down, up - down), (c, s)
 
 
 def sech_squared(x: jax.Array, factor: jax.Array | float = 1) -> jax.Array:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.numbers import is_float
+from dml_jax.lowering.rounding import as_float
 
 # Philox4x32 with 10 rounds: its multipliers, and what is added to its key from round to round.
 _ROUNDS = 10
@@ -32,7 +33,8 @@ def sequence(sizes: Sequence[int], dtype: np.dtype, start: Any, delta: Any) -> j
     with jax.enable_x64(True):
         wide = jnp.float64 if is_float(dtype) else dtype
         k, start, delta = (lax.convert_element_type(v, wide) for v in (k, start, delta))
-        return lax.convert_element_type(start + k * delta, dtype)
+        result = start + k * delta
+        return as_float(result, dtype) if is_float(dtype) else result
 
 
 def band(sizes: Sequence[int], begin: int, end: int) -> jax.Array:

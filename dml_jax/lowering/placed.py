@@ -93,6 +93,23 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return results, slopes
 
 
+def _transposed(cotangents: Any, *xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
+    """Return the transpose of the default form by its linear arguments."""
+    linear = [x for x in xs if ad.is_undefined_primal(x)]
+
+    def function(*parts: Any) -> list[Any]:
+        rest = iter(parts)
+        return _default(
+            *(next(rest) if ad.is_undefined_primal(x) else x for x in xs), default=default
+        )
+
+    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in linear]
+    results = iter(
+        jax.linear_transpose(function, *shapes)([*map(ad.instantiate_zeros, cotangents)])
+    )
+    return [next(results) if ad.is_undefined_primal(x) else None for x in xs]
+
+
 @dataclass(frozen=True)
 class _Mapped:
     """A form over axes of its arguments."""
@@ -116,6 +133,7 @@ PLACED.def_impl(_default)
 PLACED.def_abstract_eval(lambda *_, default, **__: default.out_avals)
 mlir.register_lowering(PLACED, _lowered)
 ad.primitive_jvps[PLACED] = _jvp
+ad.primitive_transposes[PLACED] = _transposed
 batching.primitive_batchers[PLACED] = _batched
 
 

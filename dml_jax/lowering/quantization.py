@@ -1,6 +1,5 @@
 """Conversions between types, and between real numbers and small integers that stand for them."""
 
-import functools
 import itertools
 from typing import Any
 
@@ -11,6 +10,7 @@ from jax import lax
 
 from dml_jax.lowering.mapping import saturate
 from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.rounding import as_float
 
 
 def cast(x: jax.Array, dtype: Any) -> jax.Array:
@@ -21,36 +21,7 @@ def cast(x: jax.Array, dtype: Any) -> jax.Array:
     to_float = jnp.issubdtype(dtype, jnp.floating)
     if is_float(x) and not to_float:
         return saturate(wide(x), dtype)
-    if {x.dtype, np.dtype(dtype)} == {np.dtype(np.float32), np.dtype(np.float64)}:
-        return _resized(x, np.dtype(dtype))
-    return lax.convert_element_type(x, dtype)
-
-
-_LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149  # of FLOAT32
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _resized(x: jax.Array, dtype: np.dtype) -> jax.Array:
-    """Return FLOAT32 as FLOAT64 or the reverse; subnormals of FLOAT32 by their bits.
-
-    A CPU takes these for zero otherwise.
-    """
-    if dtype == np.float64:
-        bits = lax.bitcast_convert_type(x, np.uint32)
-        magnitude = bits & np.uint32(0x7FFFFFFF)
-        steps = lax.convert_element_type(magnitude, np.float64) * np.float64(_LEAST)
-        small = jnp.where(bits == magnitude, steps, -steps)
-        return jnp.where(magnitude < 0x00800000, small, lax.convert_element_type(x, dtype))
-    steps = lax.round(abs(x) * np.float64(1 / _LEAST), lax.RoundingMethod.TO_NEAREST_EVEN)
-    steps = jnp.where(abs(x) < _LEAST_NORMAL, steps, np.float64(0))
-    sign = jnp.where(jnp.signbit(x), np.uint32(1 << 31), np.uint32(0))
-    small = lax.bitcast_convert_type(lax.convert_element_type(steps, np.uint32) | sign, dtype)
-    return jnp.where(abs(x) < _LEAST_NORMAL, small, lax.convert_element_type(x, dtype))
-
-
-@_resized.defjvp
-def _(dtype: np.dtype, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
-    return _resized(*primals, dtype), lax.convert_element_type(tangents[0], dtype)
+    return as_float(x, dtype) if to_float else lax.convert_element_type(x, dtype)
 
 
 def limits_of(dtype: Any) -> tuple[int, int]:
@@ -67,11 +38,11 @@ def divide(x: jax.Array, divisor: Any) -> jax.Array:
     """
     hidden = jnp.where(x == x, divisor, x.dtype.type(1))
     whole = jnp.broadcast_to(x, hidden.shape)
-    return lax.platform_dependent(whole, hidden, cpu=lax.div, default=_corrected)
+    return lax.platform_dependent(whole, hidden, cpu=lax.div, default=corrected)
 
 
-def _corrected(x: jax.Array, divisor: jax.Array) -> jax.Array:
-    """Return the quotient with what is left of `x` divided once more.
+def corrected(x: jax.Array, divisor: jax.Array) -> jax.Array:
+    """Return `x / divisor` with the remainder divided once more.
 
     Products of halves of 12 bits are exact, whether or not they are contracted with a sum.
     """
@@ -119,7 +90,7 @@ def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dty
         dtype: the result's type.
     """
     steps = _float32(x) if zero_point is None else _difference(x, zero_point)
-    return lax.convert_element_type(steps * _float32(scale), dtype)
+    return as_float(steps * _float32(scale), dtype)
 
 
 def _float32(x: jax.Array) -> jax.Array:

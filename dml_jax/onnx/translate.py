@@ -443,6 +443,9 @@ class Translation:
         """
         faults: Sequence[Fault]
         try:
+            if _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
+                reason = "Cast to BFLOAT16 rounds, and DirectML lacks the type"
+                return self._plain(proto, node, reason)
             return self._by_translator(proto, node, translator)
         except (DmlError, *_BROKEN) as error:
             faults = _refusal(error).faults
@@ -682,6 +685,13 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
+
+
+def _is_narrowed_to_bfloat16(node: Node) -> bool:
+    """Return whether a node casts a tensor of another type to BFLOAT16."""
+    if node.op_type not in ("Cast", "CastLike") or node.made().name != "BFLOAT16":
+        return False
+    return node.type().name != "BFLOAT16"
 
 
 def _no_operator(node: Node) -> DmlError:

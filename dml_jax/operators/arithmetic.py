@@ -81,7 +81,8 @@ class ElementWiseDivide(Binary, op="ELEMENT_WISE_DIVIDE"):
     The quotient of integers is truncated toward zero.
 
     Choices: the quotient of integers by 0 has all bits set (-1, or the largest unsigned integer);
-    the smallest integer by -1 is itself.
+    the smallest integer by -1 is itself. FLOAT32 quotients are rounded correctly on a CPU, and are
+    within 1 unit in the last place on a GPU, whose division is approximate in XLA.
 
     Gradient: `dy / b` for `a_tensor`, `-dy * a / b**2` for `b_tensor`.
     """

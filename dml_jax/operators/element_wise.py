@@ -19,7 +19,9 @@ class Unary(Operator):
     """Maps each element by itself.
 
     Choices: FLOAT16 is computed in FLOAT32 and rounded once, `scale_bias` included; integers are
-    scaled in FLOAT32 (64-bit ones in FLOAT64), truncated toward zero and saturated, then mapped.
+    scaled in FLOAT32 (64-bit ones in FLOAT64), truncated toward zero and saturated, then mapped. On
+    a GPU, XLA may keep FLOAT32 between FLOAT16 operators that it fuses, unless the environment has
+    `XLA_FLAGS=--xla_allow_excess_precision=false`.
 
     Fields:
         input_tensor: the tensor to map.

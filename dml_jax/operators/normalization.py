@@ -111,7 +111,8 @@ class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"
     with the mean and the variance over the dimensions in which the scale has size 1.
 
     Choices: the variance is the population's: the mean of `(input - mean) ** 2`. A `fused_add` that
-    is left out is 0.
+    is left out is 0. Squares that are too small for FLOAT32 make the variance 0, so that with an
+    epsilon of 0 elements within about 1e-19 of their mean become infinite, or NaN.
 
     Gradient: BATCH_NORMALIZATION_TRAINING_GRAD for input, scale and bias, with `dy` behind the
     activation's gradient; `dy` for `fused_add`.
@@ -153,7 +154,8 @@ class _MeanVariance(_Normalizing):
 
     Choices: the variance is the population's: the mean of `(input - mean) ** 2`. A scale that is
     left out is 1, a bias that is left out 0, each by itself. Squares beyond FLOAT32 make the
-    variance infinite.
+    variance infinite; those that are too small for FLOAT32 make it 0, so that with an epsilon of 0
+    elements within about 1e-19 of their mean become infinite, or NaN where they are the mean.
 
     Gradient: with `n` for the normalized elements and `g = scale * dy` behind the activation's
     gradient, `(g - mean(g) - n * mean(g * n)) / sqrt(variance + epsilon)` for the input;

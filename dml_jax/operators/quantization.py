@@ -16,7 +16,10 @@ class Cast(Operator, op="CAST"):
     `output_tensor[i] = input_tensor[i]`, in the output's type.
 
     Choices: floats become integers toward zero, beyond the type's range its ends, NaN 0; integers
-    become integers modulo 2^n; floats are rounded to nearest even, beyond the range to infinity.
+    become integers modulo 2^n; numbers become floats by one rounding to nearest even, beyond the
+    range infinity. This rounding stays where XLA for a GPU fuses the operators around it, though it
+    may keep FLOAT32 between other FLOAT16 operators, unless the environment has
+    `XLA_FLAGS=--xla_allow_excess_precision=false`.
 
     Gradient: the output's, cast to the input's type; 0 where either type is an integer type.
 

@@ -6,11 +6,21 @@ from typing import Any
 from conformance.random_convolution import functional, padded, torch
 
 
+def fitted(op: Any, x: Any, value: float = 0) -> Any:
+    """Return `x` with padding, up to the end of the last window that is asked for."""
+    result = getattr(op, "input_gradient_tensor", None) or op.output_tensor
+    steps = getattr(op, "dilations", [1] * len(op.strides))
+    parts = zip(result.sizes[2:], op.strides, op.window_size, steps, strict=True)
+    ends = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in parts]
+    more = [e - n - a for e, n, a in zip(ends, x.shape[2:], op.start_padding, strict=True)]
+    return padded(x, op.start_padding, more, value)
+
+
 def sums(op: Any, x: Any) -> Any:
     """Return the sum of each window, by a convolution with ones."""
     rank = len(op.strides)
     ones = torch().ones(1, 1, *op.window_size, dtype=x.dtype)
-    x = padded(x, op.start_padding, op.end_padding)
+    x = fitted(op, x)
     function = getattr(functional(), f"conv{rank}d")
     y = function(x.flatten(0, 1)[:, None], ones, None, op.strides, 0, getattr(op, "dilations", 1))
     return y.reshape(*x.shape[:2], *y.shape[2:])
@@ -21,7 +31,7 @@ def average(op: Any, x: Any) -> Any:
         return sums(op, x) / sums(op, torch().ones_like(x)).clamp(min=1)
     if hasattr(op, "dilations"):
         return sums(op, x) / math.prod(op.window_size)
-    x = padded(x, op.start_padding, op.end_padding)
+    x = fitted(op, x)
     function = getattr(functional(), f"avg_pool{len(op.strides)}d")
     return function(x, tuple(op.window_size), tuple(op.strides))
 
@@ -41,7 +51,7 @@ def lp(op: Any, x: Any) -> Any:
 def maximum(op: Any, x: Any) -> Any:
     """Return the largest elements, and their indices in the whole input."""
     rank = len(op.strides)
-    wide = padded(x, op.start_padding, op.end_padding, -math.inf)
+    wide = fitted(op, x, -math.inf)
     function = getattr(functional(), f"max_pool{rank}d")
     steps = tuple(getattr(op, "dilations", [1] * rank))
     values, places = function(

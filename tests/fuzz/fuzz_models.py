@@ -141,6 +141,7 @@ def main() -> None:
     while (left := round(options.seconds - processor_time())) > 5:
         command = [sys.executable, __file__, str(folder), "--one", "--seconds", str(left)]
         subprocess.run(command, check=False)
+    sys.exit(any((folder / "found").iterdir()))
 
 
 if __name__ == "__main__":

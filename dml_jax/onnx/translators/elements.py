@@ -250,9 +250,13 @@ def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
 
 def _power_of_two(node: Node, x: Expression) -> Expression:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
-    x = x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    wide, x = x, x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
     least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
     bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
+    if wide.dtype == np.float64:  # rounded to odd: toward 0, with the last bit set where digits go
+        back = dml.cast(x, "FLOAT64")
+        bits = bits - dml.cast(dml.greater_than(dml.abs(back), dml.abs(wide)), "UINT32")
+        bits = bits | dml.cast(dml.logical_not(dml.equals(back, wide)), "UINT32")
     power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
     is_more = dml.cast(dml.greater_than_or_equal(fraction, 1 << least), "UINT32")
     power = dml.if_(dml.less_than(power, 255), dml.min(power + is_more, 254), 255)
