@@ -162,14 +162,20 @@ class Bindable:
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
-        """The lowest feature level that takes this very descriptor."""
-        return next(level for level in FeatureLevel if not self.refused_at(level))
+        """The lowest feature level that takes this very descriptor.
+
+        Raises `DmlError` for a node beyond DirectML, which no level takes.
+        """
+        found = next((level for level in FeatureLevel if not self.refused_at(level)), None)
+        if found is None:
+            raise DmlError(self.refused_at(max(FeatureLevel)))
+        return found
 
     @property
     def refusals(self) -> dict[FeatureLevel, tuple[Fault, ...]]:
         """For each level below `minimum_feature_level`, why it refuses."""
-        lower = [level for level in FeatureLevel if level < self.minimum_feature_level]
-        return {level: self.refused_at(level) for level in lower}
+        faults = ((level, self.refused_at(level)) for level in FeatureLevel)
+        return dict(itertools.takewhile(lambda pair: pair[1], faults))
 
     def _check_arrays(self, arrays: Sequence[Any]) -> None:
         if self._widest is not None and needs_x64(self._widest):

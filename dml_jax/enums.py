@@ -4,11 +4,12 @@ import contextlib
 import enum
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax import beyond
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 
 
@@ -31,11 +32,16 @@ class Enumeration(enum.IntEnum):
             return value
         if isinstance(value, str):
             word = value.removeprefix(cls.prefix + "_")
-            found = cls.by_name().get(word, cls.__members__.get(word))
+            found = cls.named(word)
             if found is not None:
                 return found
         names = ", ".join(n for n in cls.by_name() if n not in ("UNKNOWN", "INVALID"))
         raise DmlError([Fault(cls.prefix, "", f"be one of {names}{cls.hint(value)}", value)])
+
+    @classmethod
+    def named(cls, word: str) -> Self | None:
+        """The member of a name without the prefix; None where there is none."""
+        return cls.by_name().get(word, cls.__members__.get(word))
 
     @classmethod
     def hint(cls, value: object) -> str:
@@ -103,6 +109,8 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @functools.cached_property
     def bits(self) -> int:
         """Bits an element; 0 for UNKNOWN."""
+        if self >= _FIRST_BEYOND:
+            return self.dtype.itemsize * 8
         return int("".join(filter(str.isdigit, self.name)) or 0)
 
     @functools.cached_property
@@ -127,6 +135,14 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return super().hint(value)
 
     @classmethod
+    def named(cls, word: str) -> Self | None:
+        """The member of a name; within `beyond.allowed` also of a type that DirectML lacks."""
+        found = super().named(word)
+        if found is None and word.lower() in _BEYOND and beyond.is_allowed():
+            return cast(Self, _member_beyond(word.lower()))
+        return found
+
+    @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":
         """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
         try:
@@ -134,12 +150,31 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         except TypeError:  # of JAX alone, such as random keys
             name = str(dtype)
         found = cls.by_name().get(name.upper())
+        if found is None and beyond.is_allowed() and name in _BEYOND:
+            return _member_beyond(name)
         if found is None:
             names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
             rule = f"be one that DirectML has ({names})"
             rule += NO_BFLOAT16 if name == "bfloat16" else ""
             raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(name))])
         return found
+
+
+# Types of arrays that DirectML lacks: they have members that no listing of the enumeration has.
+_FIRST_BEYOND = 100
+_BEYOND = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int2", "uint2", "complex64", "complex128"),
+)
+
+
+@functools.cache
+def _member_beyond(name: str) -> TensorDataType:
+    """Return the member of a type that DirectML lacks; its elements take whole bytes."""
+    member = int.__new__(TensorDataType, _FIRST_BEYOND + _BEYOND.index(name))
+    member._name_, member._value_ = name.upper(), int(member)
+    _DTYPES[member] = np.dtype(getattr(jnp, name))
+    return member
 
 
 _DTYPES = {

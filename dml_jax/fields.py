@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from dml_jax import beyond
 from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.errors import FAULTS_MAX, DmlError, Fault, items_of, refused, with_article
 from dml_jax.tensor import UINT_MAX, TensorDesc
@@ -105,7 +106,7 @@ class Boolean(Kind):
 class Real(Kind):
     """FLOAT: kept as the nearest 32-bit float, if not an integer, which has to be one.
 
-    Equality goes by its bits.
+    Equality goes by its bits. A node beyond DirectML keeps all bits, for elements of 64 bits.
     """
 
     c_type = "FLOAT"
@@ -114,6 +115,8 @@ class Real(Kind):
         try:
             if isinstance(value, (bool, str)):
                 raise TypeError
+            if beyond.is_loosened():
+                return float(value)
             number = struct.unpack("<f", struct.pack("<f", value))[0]
         except (struct.error, TypeError, OverflowError) as error:
             large = isinstance(error, OverflowError) or type(value) is int
@@ -124,10 +127,11 @@ class Real(Kind):
         return number
 
     def key(self, value: float) -> bytes:
-        return struct.pack("<f", value)
+        return struct.pack("<d", value)
 
     def shown(self, value: float) -> str:
-        text = str(np.float32(value))
+        is_float = float(np.float32(value)) == value or not math.isfinite(value)
+        text = str(np.float32(value) if is_float else value)
         return text if math.isfinite(value) else f"float({text!r})"
 
     def to_json(self, value: float) -> float | str:

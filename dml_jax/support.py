@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dml_jax import beyond
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import Fault, Unquoted
 from dml_jax.tensor import TensorDesc
@@ -28,15 +29,21 @@ class Row:
     ranks: Mapping[str, Ranks]
     types: Mapping[str, tuple[TensorDataType, ...]]
 
-    def faults(self, tensors: Sequence[tuple[str, str, TensorDesc]]) -> list[tuple[str, str, Any]]:
-        """The (field, rule, value) that this row refuses. `tensors`: (C path, field, tensor)."""
+    def faults(
+        self, tensors: Sequence[tuple[str, str, TensorDesc]], is_loose: bool = False
+    ) -> list[tuple[str, str, Any]]:
+        """The (field, rule, value) that this row refuses. `tensors`: (C path, field, tensor).
+
+        A loose row takes every type, and more dimensions.
+        """
         faults: list[tuple[str, str, Any]] = []
         for path, field, tensor in tensors:
             low, high = self.ranks[field]
-            if not low <= len(tensor.sizes) <= high:
+            rank = len(tensor.sizes)
+            if rank < low or (rank > high and not is_loose):
                 rule = f"be {low}" if low == high else f"be in [{low}, {high}]"
-                faults.append((f"{path}.DimensionCount", rule, len(tensor.sizes)))
-            if tensor.data_type not in self.types[field]:
+                faults.append((f"{path}.DimensionCount", rule, rank))
+            if tensor.data_type not in self.types[field] and not is_loose:
                 rule = f"be one of {', '.join(t.name for t in self.types[field])}"
                 faults.append((f"{path}.DataType", rule, tensor.data_type.shown()))
         return faults
@@ -115,7 +122,9 @@ class Support:
         group: Enumeration | None,
         level: FeatureLevel | None = None,
     ) -> list[Fault]:
-        """Yield why a level (None: the highest) refuses these tensors; nothing if it accepts them.
+        """Return why a level refuses these tensors; nothing if it accepts them.
+
+        None is the highest level; within `beyond.loosened` its rows are loose.
 
         A level supports what its own row and those of lower levels do. Where all of them refuse,
         the nearest is reported: the one with the fewest faults, the newest among equals.
@@ -125,7 +134,7 @@ class Support:
         found = []
         for row in rows:
             if level is None or row.level <= level:
-                faults = row.faults(tensors)
+                faults = row.faults(tensors, level is None and beyond.is_loosened())
                 if not faults:
                     return []
                 found.append(faults)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
 from dml_jax.errors import (
     NOTHING,
@@ -178,8 +179,9 @@ class TensorDesc:
 
         shape = integers("Sizes", sizes)
         if shape is not None:
-            if not 1 <= len(shape) <= DIMENSION_COUNT_MAX:
-                expect(False, "DimensionCount", "be in [1, 8]", len(shape))
+            rank = len(shape)
+            if rank < 1 or (rank > DIMENSION_COUNT_MAX and not beyond.is_allowed()):
+                expect(False, "DimensionCount", "be in [1, 8]", rank)
             for d, size in enumerate(shape[:DIMENSION_COUNT_MAX]):
                 if not 1 <= size <= UINT_MAX:
                     expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)

@@ -1,5 +1,6 @@
-"""Nodes that plain functions compute (`load_onnx(fallback=True)`), and outputs that are padded."""
+"""Nodes that are no operators of DirectML (`load_onnx(fallback=True)`), and padded outputs."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from onnx import TensorProto, parser
 from onnx.reference import ReferenceEvaluator
 from onnx_models import floats, model_of, node, operators_of, refusal, runtime, single
 
-from dml_jax import load_onnx
+import dml_jax
+from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.cli import cli
 from dml_jax.graph import cut as parts_of
 
@@ -175,7 +177,7 @@ def test_a_quantized_lstm_of_onnx_runtime_is_computed(
     message = refusal(more)
     assert "Node 'foo' (Foo): expected op type to be known" in message  # the LSTM's types are known
     assert "DynamicQuantizeLSTM has no operator of DirectML" in message
-    assert "with fallback=True (the option --fallback), plain functions compute" in message
+    assert "with fallback=True (the option --fallback), JAX computes" in message
     results = load_onnx(model, fallback=True)(arrays["x"])
     for result, expected in zip(results.values(), runtime(model, {"x": arrays["x"]}), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
@@ -203,7 +205,7 @@ def mixed() -> Any:
 def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     message = refusal(mixed())
     assert "Node 'd' (Det): Det has no operator of DirectML" in message
-    cure = "with fallback=True (the option --fallback), plain functions compute: Node 'd' (Det)"
+    cure = "with fallback=True (the option --fallback), JAX computes: Node 'd' (Det)"
     assert message.splitlines()[1] == cure
     network = load_onnx(mixed(), fallback=True)
     x = RANDOM.randn(2, 2).astype(np.float32)
@@ -237,6 +239,23 @@ def test_the_commands_take_fallback(command: str, tmp_path: Path):
     assert (taken.exit_code, "Traceback" in taken.output) == (0, False)
 
 
+def test_the_commands_show_nodes_beyond_directml(tmp_path: Path):
+    path = tmp_path / "sign.onnx"
+    path.write_bytes(single("Sign", {"x": X}).SerializeToString())
+    with jax.enable_x64(True):
+        for command in (["show"], ["check"], ["show", "--json"], ["run"]):
+            told = CliRunner().invoke(cli, [*command, str(path), "--fallback"])
+            assert told.exit_code == 0, told.output
+            if command != ["run"]:
+                assert "ELEMENT_WISE_SIGN" in told.stdout
+        assert (
+            json.loads(CliRunner().invoke(cli, ["show", str(path), "--json", "--fallback"]).stdout)[
+                "nodes"
+            ][0]["feature_level"]
+            is None
+        )
+
+
 def test_a_network_with_fallbacks_is_one_pure_function():
     nodes = [
         node("Mul", "x w", "a"),
@@ -268,14 +287,40 @@ def test_operators_stay_operators():
     assert "by JAX" not in network.report()
 
 
-def test_functions_of_onnx_are_computed_by_their_bodies():
-    """A type that an operator lacks: the nodes of the function are computed one by one."""
+def test_a_node_beyond_directml_has_no_json_and_no_level_and_is_reported():
     x = np.array([-1.5, 0.25, 2.0])
     with jax.enable_x64(True):
         network = load_onnx(single("Elu", {"x": x}, alpha=2.0), fallback=True)
         found = np.asarray(network(x)["y"])
     np.testing.assert_allclose(found, np.where(x > 0, x, 2 * np.expm1(x)), rtol=1e-12)
-    assert "(Exp): " in network.report()
+    rule = "DML_OPERATOR_ACTIVATION_ELU: expected InputTensor.DataType to be one of FLOAT32, FLOAT"
+    assert list(network.fallbacks) == ["Node 'y' (Elu)"]
+    assert rule in network.fallbacks["Node 'y' (Elu)"]
+    assert f"1 nodes of types beyond DirectML\n  Node 'y' (Elu): {rule}" in network.report()
+    graph = network.graph
+    assert graph is not None
+    for ask in (graph.to_json, lambda: graph.minimum_feature_level):
+        with pytest.raises(DmlError, match="got FLOAT64"):
+            ask()
+
+
+def test_functions_and_descriptors_refuse_types_beyond_directml():
+    """Loading a network with fallbacks leaves what a call outside of it takes."""
+    x = jnp.ones(3, jnp.float8_e4m3fn)
+    with jax.enable_x64(True):
+        load_onnx(single("Sign", {"x": X}), fallback=True)
+        for wrong in (
+            jnp.ones(X.shape),
+            GraphBuilder().input_tensor("x", TensorDesc("FLOAT64", [3])),
+        ):
+            with pytest.raises(DmlError, match=r"InputTensor\.DataType"):
+                dml_jax.sign(wrong)
+    with pytest.raises(DmlError, match="be one that DirectML has"):
+        dml_jax.identity(x)
+    with pytest.raises(DmlError, match="be one of FLOAT32"):
+        TensorDesc("FLOAT8_E4M3FN", [3])
+    with pytest.raises(DmlError, match="DimensionCount"):
+        TensorDesc("FLOAT32", [1] * 9)
 
 
 @pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT2"])

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
-from dml_jax.cli.terminal import as_values, say_folded, say_json, show_table
+from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
@@ -125,7 +125,7 @@ def network_options(function: Any) -> Any:
     for names, metavar, callback, text in reversed(_OPTIONS):
         option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
         command = option(command)
-    text = "Compute nodes of ONNX networks that are no operators of DirectML by plain functions."
+    text = "Compute nodes of ONNX networks that are no operators of DirectML too."
     return click.option("--fallback", is_flag=True, help=text)(command)
 
 
@@ -284,8 +284,8 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
     counts = collections.Counter(operator.short_name for operator in operators)
     levels: dict[str, FeatureLevel] = {}
     for operator in operators:
-        known = levels.get(operator.short_name, min(FeatureLevel))
-        levels[operator.short_name] = max(known, operator.minimum_feature_level)
+        known = levels.setdefault(operator.short_name, min(FeatureLevel))
+        levels[operator.short_name] = max(known, level_of(operator) or known)
     if as_json:
         found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(network)}
         say_json({**found, "memory": dict(memory_of(network))})

@@ -174,6 +174,14 @@ def console() -> Any:
     return Console(width=wide, markup=False, highlight=False)
 
 
+def level_of(item: "Bindable") -> FeatureLevel | None:
+    """Return the lowest feature level of an operator; None of a node beyond DirectML."""
+    try:
+        return item.minimum_feature_level
+    except DmlError:
+        return None
+
+
 def show_table(
     title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
 ) -> None:
@@ -183,7 +191,7 @@ def show_table(
     cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
         sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
-        level = str(item.minimum_feature_level) if isinstance(item, Bindable) else ""
+        level = str(level_of(item) or "none") if isinstance(item, Bindable) else ""
         cells.append([printable(name), printable(kind), *sides, level])
     say_folded(*cells)
 
@@ -284,8 +292,9 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode"
     values = {"name": name, "operator": kind, "inputs": inputs, "outputs": outputs}
     if not isinstance(item, Bindable):
         return values
+    level = level_of(item)
     return values | {
-        "feature_level": item.minimum_feature_level.suffix,
+        "feature_level": level.suffix if level else None,
         "refused": {
             level.suffix: [str(fault) for fault in faults]
             for level, faults in item.refusals.items()

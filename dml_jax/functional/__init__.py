@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dml_jax import facts
+from dml_jax.beyond import is_allowed
 from dml_jax.errors import DmlError, Fault
 from dml_jax.functional.calls import Call
 from dml_jax.functional.versions import Family
@@ -56,7 +57,7 @@ def _make(name: str) -> Callable[..., Any]:
             key: Any = [make(value) for make, value in zip(keys, positional)]  # noqa: B905
             if named:
                 key += [(n, key_of[n](value)) for n, value in named.items()]
-            key = len(positional), *key
+            key = len(positional), is_allowed(), *key
             found = kept.get(key)
         except (TypeError, KeyError):
             key = found = None

@@ -15,8 +15,6 @@ from dml_jax.graph.parts import AnyNode, OperatorNode
 from dml_jax.tensor import TensorDesc
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
-# These sum products of bfloat16 in FLOAT32, as matrix units do.
-_DIRECT = ("GEMM",)
 
 
 def is_narrow(array: Any) -> bool:
@@ -29,7 +27,7 @@ def computed(node: AnyNode, arrays: Sequence[Any]) -> Sequence[Any]:
     if not isinstance(node, OperatorNode) or not any(map(is_narrow, arrays)):
         return node(*arrays)
     operator = node.operator
-    if operator.short_name in _DIRECT and all(map(is_narrow, arrays)):
+    if operator.sums_bfloat16 and all(map(is_narrow, arrays)):
         results = operator.evaluate(*arrays)
     else:
         results = operator.compute(*map(_wide, arrays))

@@ -183,6 +183,11 @@ class GraphBuilder:
     def __repr__(self) -> str:
         return f"<GraphBuilder: {len(self._inputs)} inputs, {len(self._nodes)} nodes>"
 
+    @property
+    def nodes(self) -> Sequence[AnyNode]:
+        """The nodes that were added, in their order."""
+        return self._nodes
+
     def input_tensor(self, name: str, desc: TensorDesc) -> Expression:
         """Add an input to the graph. Raises `DmlError` if another input has the name."""
         is_name = isinstance(name, str) and bool(name)

@@ -64,6 +64,8 @@ parameterized_relu.derive_by(
 @Differentiable
 def _expm1(x: jax.Array) -> jax.Array:
     """Return `exp(x) - 1`: near 0 by its series, where XLA's has fewer digits."""
+    if x.dtype.itemsize == 8:
+        return lax.expm1(x)
     is_small = jnp.abs(x) < 0.5
     small = jnp.where(is_small, x, 0)
     series = small / 40320 + 1 / 5040
@@ -245,6 +247,8 @@ def gelu(x: jax.Array) -> jax.Array:
     The tail `0.5 * erfc(a / sqrt(2))` of a = |x| is `exp(-a^2 / 2)` times a polynomial. Of a^2 the
     part `whole^2` is exact, so that `exp` gets no rounded square, which it would magnify.
     """
+    if x.dtype.itemsize == 8:
+        return 0.5 * x * lax.erfc(-x * np.sqrt(0.5))
     a = jnp.where(jnp.abs(x) > 16, 16, jnp.abs(x))
     whole = jnp.floor(a * 16) / 16
     tail = _tail(a)

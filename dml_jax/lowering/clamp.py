@@ -3,6 +3,7 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -38,7 +39,9 @@ def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     if is_float(dtype):
         with np.errstate(over="ignore"):
             return float(dtype.type(bound))
-    limits = np.iinfo(dtype)
+    if dtype.kind == "c":
+        return bound
+    limits = jnp.iinfo(dtype)
     if math.isnan(bound):
         return 0
     if math.isinf(bound):

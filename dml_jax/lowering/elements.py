@@ -127,7 +127,7 @@ acos.derive_by(lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
 @Differentiable
 def asin(x: jax.Array) -> jax.Array:
     """Return the arc sine, which is x itself where x is tiny: XLA halves it, to a subnormal."""
-    return jnp.where(jnp.abs(x) < 2**-12, x, lax.asin(x))
+    return jnp.where(jnp.abs(x) < (2**-12 if x.dtype.itemsize < 8 else 2**-28), x, lax.asin(x))
 
 
 asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
@@ -136,6 +136,8 @@ asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
 @Differentiable
 def atan(x: jax.Array) -> jax.Array:
     """Return the arc tangent; its series for small x, where XLA's on CPUs has fewer digits."""
+    if x.dtype.itemsize == 8:
+        return lax.atan(x)
     small = lax.clamp(x.dtype.type(-(2**-8)), x, x.dtype.type(2**-8))
     return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
 

@@ -36,9 +36,14 @@ def scaled_integers(x: jax.Array, scale_bias: Linear | None) -> jax.Array:
     """Return `x * scale + bias` of integers, truncated toward zero and saturated."""
     if scale_bias is None:
         return x
-    type_ = jnp.float64 if x.dtype.itemsize == 8 else jnp.float32
+    type_ = wide_real(x.dtype).type
     y = lax.convert_element_type(x, type_) * type_(scale_bias.scale) + type_(scale_bias.bias)
     return saturate(y, x.dtype)
+
+
+def wide_real(dtype: np.dtype) -> np.dtype:
+    """Return the type of the real numbers with which integers are multiplied."""
+    return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
 
 
 def saturate(x: jax.Array, dtype: Any) -> jax.Array:
@@ -47,8 +52,8 @@ def saturate(x: jax.Array, dtype: Any) -> jax.Array:
     XLA leaves the conversion of a number that does not fit to the backend, so that none reaches it.
     """
     dtype = np.dtype(dtype)
-    limits = np.iinfo(dtype)
-    start, last = x.dtype.type(limits.min), x.dtype.type(limits.max)
+    limits = jnp.iinfo(dtype)
+    start, last = x.dtype.type(int(limits.min)), x.dtype.type(int(limits.max))
     if int(last) > limits.max:  # the largest integer may be no float, the one after it is
         last = np.nextafter(last, start)
     fits = lax.select(x > start, x, lax.full_like(x, start))  # NaN too is `start`

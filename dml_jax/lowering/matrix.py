@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
+from dml_jax.lowering.mapping import precision, saturate, wide_real
+from dml_jax.lowering.numbers import EXACT_PRODUCTS, is_float, wide, wide_type
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -42,10 +42,21 @@ def gemm(
     beta: float,
     activation: Activation | None,
 ) -> jax.Array:
-    """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once."""
-    y = product(a, b, np.float32, transposed) * np.float32(alpha)
+    """Return `activation(alpha * a @ b + beta * c)` in the type of `a`, rounded once.
+
+    Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
+    """
+    y = product(a, b, wide_type(a.dtype), transposed)
+    if not is_float(a):
+        whole = y if c is None else y + c
+        if alpha == 1 and (c is None or beta == 1):
+            return whole
+        y = y.astype(wide_real(a.dtype))
+    y = y * y.dtype.type(alpha)
     if c is not None:
-        y = y + wide(c) * np.float32(beta)
+        y = y + wide(c).astype(y.dtype) * y.dtype.type(beta)
+    if not is_float(a):
+        return saturate(y, a.dtype)
     return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
 
 

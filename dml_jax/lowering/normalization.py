@@ -1,10 +1,9 @@
-"""Normalizations, and their gradients: of FLOAT32, with the sums in FLOAT32."""
+"""Normalizations, and their gradients: of FLOAT32 or FLOAT64, with sums of that type."""
 
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from dml_jax.lowering.shapes import averaged, beside, summed
@@ -31,7 +30,7 @@ def axes_of_ones(x: jax.Array) -> tuple[int, ...]:
 
 def inverse_deviation(variance: jax.Array, epsilon: float) -> jax.Array:
     """Return `1 / sqrt(variance + epsilon)`."""
-    return 1 / jnp.sqrt(variance + np.float32(epsilon))
+    return 1 / jnp.sqrt(variance + epsilon)
 
 
 def mean_variance(
@@ -120,7 +119,7 @@ def window_sum(x: jax.Array, axes: Sequence[int], size: int, mirrored: bool = Fa
         padding = (behind, before) if mirrored else (before, behind)
         window = [1 + before + behind if d == axis else 1 for d in range(x.ndim)]
         around = [padding if d == axis else (0, 0) for d in range(x.ndim)]
-        x = lax.reduce_window(x, np.float32(0), lax.add, window, [1] * x.ndim, around)
+        x = lax.reduce_window(x, x.dtype.type(0), lax.add, window, [1] * x.ndim, around)
     return x
 
 
@@ -137,12 +136,12 @@ def local_response(
         beta: the power.
         bias: is added before the power is taken.
     """
-    return x / lax.pow(_base(x, axes, size, alpha, bias), np.float32(beta))
+    return x / lax.pow(_base(x, axes, size, alpha, bias), x.dtype.type(beta))
 
 
 def _base(x: jax.Array, axes: Sequence[int], size: int, alpha: float, bias: float) -> jax.Array:
     squares = window_sum(jnp.square(x), axes, size)
-    return np.float32(bias) + np.float32(alpha / size) * squares
+    return bias + alpha / size * squares
 
 
 def local_response_gradient(
@@ -156,9 +155,9 @@ def local_response_gradient(
 ) -> jax.Array:
     """Return the gradient of `local_response` for `x`, where `dy` is that of its result."""
     base = _base(x, axes, size, alpha, bias)
-    direct = dy / lax.pow(base, np.float32(beta))
+    direct = dy / lax.pow(base, x.dtype.type(beta))
     around = window_sum(direct * x / base, axes, size, mirrored=True)
-    return direct - np.float32(2 * alpha * beta / size) * x * around
+    return direct - 2 * alpha * beta / size * x * around
 
 
 def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
@@ -173,15 +172,15 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
     Elements far from 1 are brought near it by a power of 2, so that all squares are normal floats.
     """
     top = lax.stop_gradient(jnp.max(jnp.abs(x), axis, keepdims=True))
-    step = jnp.where(top < 2.0**-50, np.float32(2.0**90), np.float32(1))
-    step = jnp.where(top > 2.0**50, np.float32(2.0**-90), step)
+    step = jnp.where(top < 2.0**-50, x.dtype.type(2.0**90), x.dtype.type(1))
+    step = jnp.where(top > 2.0**50, x.dtype.type(2.0**-90), step)
     x = x * step
     if power == 1:
         norm = summed(x * lax.sign(x), [axis])
     else:
         squares = summed(jnp.square(x), [axis])
-        norm = jnp.sqrt(jnp.where(squares == 0, np.float32(1), squares))
-        norm = jnp.where(squares == 0, np.float32(0), norm)
-    divisor = beside(jnp.maximum(norm, np.float32(epsilon) * step), x)
+        norm = jnp.sqrt(jnp.where(squares == 0, 1, squares))
+        norm = jnp.where(squares == 0, 0, norm)
+    divisor = beside(jnp.maximum(norm, epsilon * step), x)
     is_zero = divisor == 0
-    return jnp.where(is_zero, np.float32(0), x / jnp.where(is_zero, np.float32(1), divisor))
+    return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, divisor))

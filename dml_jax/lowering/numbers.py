@@ -21,8 +21,8 @@ def is_float(x: jax.Array | np.dtype) -> bool:
 
 
 def wide_type(dtype: np.dtype) -> np.dtype:
-    """Return the type in which elements accumulate: float32 for 16-bit floats, else theirs."""
-    return np.dtype(np.float32) if dtype in (jnp.float16, jnp.bfloat16) else dtype
+    """Return the type in which elements accumulate: float32 for smaller floats, else theirs."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 and is_float(dtype) else dtype
 
 
 def wide(x: jax.Array) -> jax.Array:

@@ -94,9 +94,9 @@ def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dty
 
 
 def _float32(x: jax.Array) -> jax.Array:
-    """Return numbers as FLOAT32; 4-bit ones by way of 8 bits, as CPUs have no others."""
-    narrow = {jnp.int4: jnp.int8, jnp.uint4: jnp.uint8}.get(x.dtype.type)
-    return lax.convert_element_type(x if narrow is None else x.astype(narrow), jnp.float32)
+    """Return numbers as FLOAT32; small integers by way of 8 bits, as CPUs have no others."""
+    is_small = x.dtype.name in ("int4", "uint4", "int2", "uint2")
+    return lax.convert_element_type(x.astype(np.int8) if is_small else x, jnp.float32)
 
 
 def _difference(x: jax.Array, y: jax.Array) -> jax.Array:

@@ -78,26 +78,26 @@ class _Samples:
     """
 
     def __init__(self, how: Aligning, axis: int, x: jax.Array, rois: jax.Array):
-        start, end = (rois[:, 1 - axis + k] * np.float32(how.scales[axis]) for k in (0, 2))
+        start, end = (rois[:, 1 - axis + k] * how.scales[axis] for k in (0, 2))
         self.how, self.size, bound = how, x.shape[1 + axis], how.bounds(x)[axis]
         self.start, self.extent = (a.reshape(-1, 1, 1, 1) for a in (start, end - start))
         along = [1, 1, 1, 1]
         along[1 + axis] = outputs = how.sizes[axis]
         fixed = lax.stop_gradient(self.extent)
-        wanted = jnp.where(fixed > 0, jnp.ceil(fixed / np.float32(outputs)), np.float32(1))
-        self.count = jnp.clip(wanted, np.float32(how.least), np.float32(how.most))
-        whole = self.count * np.float32(outputs)
-        self.parts = jnp.maximum(whole - 1, np.float32(1)) if how.to_corners else whole
-        self.number = np.arange(outputs, dtype=np.float32).reshape(along) * self.count
-        self.first = np.float32(0)
+        wanted = jnp.where(fixed > 0, jnp.ceil(fixed / outputs), 1.0)
+        self.count = jnp.clip(wanted, float(how.least), float(how.most))
+        whole = self.count * outputs
+        self.parts = jnp.maximum(whole - 1, 1.0) if how.to_corners else whole
+        self.number = np.arange(outputs, dtype=rois.dtype).reshape(along) * self.count
+        self.first = 0.0
         if how.most > bound:  # samples before the picture are passed over
-            here, there = (lax.stop_gradient(self.place(np.float32(k))) for k in (0, 1))
+            here, there = (lax.stop_gradient(self.place(k)) for k in (0, 1))
             skipped = jnp.floor((-1 - here) / (there - here)) - 1
-            behind = jnp.maximum(self.count - np.float32(bound), np.float32(0))
-            self.first = jnp.where(skipped > 0, jnp.minimum(skipped, behind), np.float32(0))
+            behind = jnp.maximum(self.count - bound, 0.0)
+            self.first = jnp.where(skipped > 0, jnp.minimum(skipped, behind), 0.0)
         self.steps: Any = bound  # without a number that devices with other regions have to agree on
         if not how.is_short(x):
-            most = jnp.minimum(jnp.max(self.count, initial=1), np.float32(bound))
+            most = jnp.minimum(jnp.max(self.count, initial=1), bound)
             self.steps = most.astype(np.int32)
 
     def place(self, sample: Any) -> jax.Array:
@@ -105,26 +105,26 @@ class _Samples:
 
         A product before a quotient keeps places exact that are simple fractions.
         """
-        number = self.number + sample - np.float32(self.how.output_offset)
-        return number * self.extent / self.parts + (self.start - np.float32(self.how.input_offset))
+        number = self.number + sample - self.how.output_offset
+        return number * self.extent / self.parts + (self.start - self.how.input_offset)
 
     def at(self, step: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the place of a step of each output, and whether it is a sample that lies inside.
 
         A place outside is 0.
         """
-        sample = self.first + step.astype(np.float32)
+        sample = self.first + step.astype(self.start.dtype)
         place = self.place(sample)
         inside = (sample < self.count) & (place >= -1) & (place <= self.size)
-        return jnp.where(inside, place, np.float32(0)), inside
+        return jnp.where(inside, place, 0.0), inside
 
     def inside(self) -> jax.Array:
         """Return how many samples of each output lie inside, along this axis."""
 
         def body(step: Any, total: Any) -> Any:
-            return total + self.at(step)[1].astype(np.float32)
+            return total + self.at(step)[1].astype(self.start.dtype)
 
-        return lax.fori_loop(0, self.steps, body, lax.full_like(self.number, 0))
+        return lax.fori_loop(0, self.steps, body, lax.full_like(self.number, 0, self.start.dtype))
 
 
 class _Grid:
@@ -174,8 +174,8 @@ def _sampled(
     """
     taps = []
     for place, size in zip(places, x.shape[1:3], strict=True):
-        end = np.float32(size - 1)
-        place = jnp.where(place >= 0, jnp.where(place < end, place, end), np.float32(0))
+        end = size - 1
+        place = jnp.where(place >= 0, jnp.where(place < end, place, end), 0.0)
         fixed = lax.stop_gradient(place)
         low = jnp.floor(fixed) if how.is_linear else nearest(fixed, jnp)
         taps.append((low, jnp.minimum(low + 1, end), place - low))
@@ -255,6 +255,7 @@ def _largest(
         candidates: returns the values of a step, and which of them count. NaN is the largest.
         x: the picture, FLOAT32.
         shape: the shape of the outputs.
+        dtype: the type of the values.
     """
 
     def body(step: Any, kept: Any) -> Any:
@@ -282,7 +283,7 @@ def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> j
     step = _largest(grid.steps, candidates, fixed, shape)
     places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
     value = _sampled(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
-    return jnp.where(step < 0, np.float32(how.outside), value)
+    return jnp.where(step < 0, how.outside, value)
 
 
 def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any, Any]:
@@ -305,13 +306,13 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
     picture, rois, batch = _prepared(x, rois, batch)
     fixed = _Grid(how, picture, lax.stop_gradient(rois))
     missing = fixed.missing()
-    outside = np.float32(how.outside)
+    outside = how.outside
     if how.is_max:
         y = _maxima(picture, rois, batch, how)
         y = jnp.where((missing > 0) & (y < outside), outside, y)
     else:
         sums: Any = _sums if how.is_short(picture) else _long_sums
-        rest = jnp.where(missing > 0, outside * missing, np.float32(0))
+        rest = jnp.where(missing > 0, outside * missing, 0.0)
         y = (sums(picture, rois, batch, how) + rest) / fixed.count
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
 
@@ -328,7 +329,7 @@ def align_gradient(
     if how.is_max:
         missing = _Grid(how, picture, lax.stop_gradient(regions)).missing()
         value, back = jax.vjp(lambda x, rois: _maxima(x, rois, batch, how), picture, regions)
-        dx, drois = back(jnp.where((missing > 0) & (value < 0), np.float32(0), slope))
+        dx, drois = back(jnp.where((missing > 0) & (value < 0), 0.0, slope))
     else:
         slope = slope / _Grid(how, picture, lax.stop_gradient(regions)).count
         dx, drois = _sums_gradient(picture, regions, batch, how, slope)
@@ -346,7 +347,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     """
     batch = _whole(jnp.trunc(wide(rois)[..., 0]), 0, x.shape[0] - 1)
     picture, regions, batch = _prepared(x, lax.stop_gradient(rois), batch)
-    places = lax.round(regions[:, 1:] * np.float32(scale), lax.RoundingMethod.AWAY_FROM_ZERO)
+    places = lax.round(regions[:, 1:] * scale, lax.RoundingMethod.AWAY_FROM_ZERO)
     whole = _whole(places, -_FAR, _FAR)
     bins = []
     for axis, count in enumerate(sizes):
@@ -375,11 +376,11 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     shape = (regions.shape[0], *sizes, x.shape[1])
     step = _largest(steps, lambda step: read(fixed, step, by_channel=False), fixed, shape)
     value, _ = read(picture, jnp.maximum(step, np.int32(0)), by_channel=True)
-    value = jnp.where(step < 0, np.float32(0), value)
+    value = jnp.where(step < 0, 0.0, value)
     return value.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
 def _whole(x: jax.Array, low: float, high: float) -> jax.Array:
     """Return floats as INT32 within limits, NaN as 0."""
-    fits = jnp.clip(x, np.float32(low), np.float32(high))
-    return jnp.where(x == x, fits, np.float32(0)).astype(np.int32)
+    fits = jnp.clip(x, low, high)
+    return jnp.where(x == x, fits, 0.0).astype(np.int32)

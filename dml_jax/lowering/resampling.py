@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.mapping import wide_real
 from dml_jax.lowering.numbers import is_float, wide
 
 # Taps are read one by one up to so many, which is far faster than a gather of all; with more, a
@@ -114,7 +115,7 @@ def blended(x: jax.Array, taps: Sequence[Taps]) -> jax.Array:
     """
     y = wide(x)
     if not is_float(x) and any((t.weights != 1).any() for t in taps):
-        y = lax.convert_element_type(x, jnp.float32)
+        y = lax.convert_element_type(x, wide_real(x.dtype))
     sizes = [t.places.shape[0] / n for t, n in zip(taps, x.shape, strict=True)]
     for axis in np.argsort(sizes, kind="stable"):  # first those that leave fewer elements
         y = _along(y, taps[axis], int(axis))

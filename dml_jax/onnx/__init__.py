@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dml_jax import beyond
 from dml_jax.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ def load_onnx(
         input_shapes: the sizes of inputs, by name. Sizes are fixed, as DirectML's are.
         free_dimensions: the sizes that stand for the names of free dimensions. They decide names
             that are terms of these too: "past + new".
-        fallback: whether a plain JAX function computes a node that DirectML has no operator for,
-            or not for its types, where there is such a function. `network.report()` names them.
+        fallback: whether nodes go beyond DirectML, where ONNX lists their types. A node of a type
+            that its operator lacks computes by the operator's own code; it has no JSON and no
+            feature level. A JAX function computes some op types that DirectML has no operator for.
+            `network.report()` names all of these.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
             and an If or a Loop that depends on them alone is decided at load.
         rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
@@ -57,7 +60,8 @@ def load_network(model: Any, options: "NetworkOptions") -> "Network":
     _need_onnx()
     from dml_jax.onnx import network
 
-    return network.load(model, options)
+    with beyond.allowed(options.fallback):
+        return network.load(model, options)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import Node, domain_of
 from dml_jax.onnx.tensors import Tensor
 
 Opsets = Mapping[str, int]
@@ -37,11 +37,6 @@ _MISREAD = {  # in every version
     "MaxPool",  # other indices
 }
 _KNOWN_MAX = 1 << 28  # bytes
-
-
-def domain_of(name: str) -> str:
-    """Return a domain's name, "" for ONNX's own."""
-    return "" if name == "ai.onnx" else name
 
 
 def key_of(domain: str, name: str, overload: str) -> FunctionKey:

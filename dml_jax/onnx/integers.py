@@ -4,15 +4,16 @@ Indices, lengths and masks fit 32 bits. Arithmetic of them may not: bounds of th
 of the outputs, and a node whose result might not fit is refused.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 
 from onnx import TensorProto
 
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import Bounds, Node
 from dml_jax.onnx.tensors import Tensor, Type, has_x64
 
-Bounds = tuple[int, int]
+Range = Callable[[Node, int], Bounds | None]
 
 INT32: Bounds = (-(2**31), 2**31 - 1)
 _UINT32: Bounds = (0, 2**32 - 1)
@@ -52,47 +53,77 @@ def _power(a: Bounds, b: Bounds) -> Bounds:
     return -most, most
 
 
-_PAIRS: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
-    "Add": _added,
-    "Mul": _multiplied,
-    "Pow": _power,
-    "Sub": _subtracted,
-    "Sum": _added,
-}
-_SUMS = ("CumSum", "ReduceSum", "ReduceL1")
-_FIRST = {"Gather", "GatherElements", "GatherND", "Pad", "TopK", "Slice", "Tile", "Expand"}
+def folded(pair: Callable[[Bounds, Bounds], Bounds]) -> Range:
+    """Return the rule of an op type that joins its inputs one after the other by `pair`."""
+
+    def of_all(node: Node, index: int) -> Bounds:
+        return functools.reduce(pair, map(bounds_of, _given(node)))
+
+    return of_all
 
 
-def _many(tensor: Tensor) -> int:
-    return math.prod(tensor.shape)
+added, subtracted = folded(_added), folded(_subtracted)
+multiplied, power = folded(_multiplied), folded(_power)
 
 
-def result_of(node: Node, index: int) -> Bounds | None:
-    """Return the bounds of an output; None where its op type only picks or compares elements."""
-    inputs = [t for t in node.inputs if t is not None]
-    if node.op_type in ("ArgMax", "ArgMin"):
-        return 0, node.shape()[node.axis()] - 1
-    if index == 1 and node.op_type in ("TopK", "MaxPool"):
-        return 0, _many(inputs[0]) - 1
-    if node.op_type in _PAIRS:
-        found = bounds_of(inputs[0])
-        for other in inputs[1:]:
-            found = _PAIRS[node.op_type](found, bounds_of(other))
-        return found
-    if node.op_type in _SUMS:
-        low, high = bounds_of(inputs[0])
-        return min(low, low * _many(inputs[0])), max(high, high * _many(inputs[0]))
-    if node.op_type in ("Neg", "Abs"):
-        low, high = bounds_of(inputs[0])
-        return _of((-low, -high)) if node.op_type == "Neg" else (0, max(-low, high))
-    if node.op_type in ("ReduceProd", "ReduceSumSquare", "CumProd"):
-        most = max(map(abs, bounds_of(inputs[0])))
-        if most <= 1:
-            return -_many(inputs[0]), _many(inputs[0])
-        return -(2**64), 2**64
-    picked = inputs[:1] if node.op_type in _FIRST else inputs
-    integers = [bounds_of(t) for t in picked if t.type.element in (*_LIMITS, TensorProto.BOOL)]
+def _given(node: Node) -> list[Tensor]:
+    return [t for t in node.inputs if t is not None]
+
+
+def _many(node: Node) -> int:
+    return math.prod(node.shape())
+
+
+def _union(tensors: Iterable[Tensor]) -> Bounds | None:
+    kinds = (*_LIMITS, TensorProto.BOOL)
+    integers = [bounds_of(t) for t in tensors if t.type.element in kinds]
     return _of(end for pair in integers for end in pair) if integers else None
+
+
+def first(node: Node, index: int) -> Bounds | None:
+    """Return the bounds of outputs with elements of the first input."""
+    return _union([node.tensor(0)])
+
+
+def ranked(node: Node, index: int) -> Bounds | None:
+    """Return the bounds of elements of the first input, and of the places that are output 1."""
+    return (0, _many(node) - 1) if index == 1 else first(node, index)
+
+
+def along(node: Node, index: int) -> Bounds:
+    """Return the bounds of places along the axis of the node."""
+    return 0, node.shape()[node.axis()] - 1
+
+
+def total(node: Node, index: int) -> Bounds:
+    """Return the bounds of sums of elements of the first input."""
+    low, high = bounds_of(node.tensor(0))
+    return min(low, low * _many(node)), max(high, high * _many(node))
+
+
+def product(node: Node, index: int) -> Bounds:
+    """Return the bounds of products of elements of the first input, or of sums of squares."""
+    most = max(map(abs, bounds_of(node.tensor(0))))
+    return (-_many(node), _many(node)) if most <= 1 else (-(2**64), 2**64)
+
+
+def negated(node: Node, index: int) -> Bounds:
+    """Return the bounds of the negative of the first input."""
+    low, high = bounds_of(node.tensor(0))
+    return -high, -low
+
+
+def magnitude(node: Node, index: int) -> Bounds:
+    """Return the bounds of the magnitude of the first input."""
+    low, high = bounds_of(node.tensor(0))
+    return 0, max(-low, high)
+
+
+def contracted(node: Node, index: int) -> Bounds:
+    """Return the bounds of sums of products of the inputs, of as many terms as the first has."""
+    most = math.prod(max(map(abs, bounds_of(t))) for t in _given(node)[:2]) * _many(node)
+    most += sum(max(map(abs, bounds_of(t))) for t in _given(node)[2:])
+    return -most, most
 
 
 def checked(node: Node, index: int, kind: Type) -> Bounds | None:
@@ -103,7 +134,8 @@ def checked(node: Node, index: int, kind: Type) -> Bounds | None:
     limits = _LIMITS.get(kind.element)
     if limits is None or has_x64():
         return None
-    found = result_of(node, index)
+    rule = node.record.range
+    found = rule(node, index) if rule else _union(_given(node))
     if found is None:
         return limits
     if found[0] < limits[0] or found[1] > limits[1]:

@@ -22,7 +22,7 @@ from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.rewrite import Rewrite, rewritten
 from dml_jax.tensor import X64_RULE, TensorDesc, shown_array
@@ -30,7 +30,7 @@ from dml_jax.tensor import X64_RULE, TensorDesc, shown_array
 Arrays = Mapping[str, Any]
 
 _SHOWN = 8  # names in a line of a report
-FALLBACK = "with fallback=True (the option --fallback), plain functions compute:"
+FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
 
 
 class Network(Bindable):
@@ -78,6 +78,8 @@ class Network(Bindable):
         every = {**self.inputs, **self._results}
         self.without_memory = {name for name, kind in every.items() if kind.is_empty}
         self.graph = translation.build([*outputs.items()])
+        nodes = (id(node) for _, node in self.graph.all_nodes)
+        self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
         self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
@@ -122,8 +124,9 @@ class Network(Bindable):
 
     @property
     def fallbacks(self) -> dict[str, str]:
-        """Return the nodes that functions of JAX compute, and why they are no operators."""
-        return {node.label: node.reason for node in self.graph.functions if node.reason}
+        """Return the nodes that are no operators of DirectML, and why: beyond it, or functions."""
+        functions = {node.label: node.reason for node in self.graph.functions if node.reason}
+        return self._beyond | functions
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
@@ -152,8 +155,10 @@ class Network(Bindable):
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
-        """Return the lowest feature level that accepts all of the operators."""
-        return self.graph.minimum_feature_level
+        """Return the lowest feature level that accepts all operators but those of `fallbacks`."""
+        operators = (o for o in self.graph.operators if not o.beyond_directml)
+        levels = (operator.minimum_feature_level for operator in operators)
+        return max(levels, default=min(FeatureLevel))
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses operators of the network."""
@@ -312,6 +317,9 @@ class Network(Bindable):
             lines.append(
                 f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
             )
+        if self._beyond:
+            lines.append(f"{len(self._beyond)} nodes of types beyond DirectML")
+            lines += [f"  {label}: {reason}" for label, reason in self._beyond.items()]
         nodes = [node for node in self.graph.functions if node.reason]
         if nodes:
             lines.append(f"{len(nodes)} nodes by JAX")
@@ -514,6 +522,13 @@ def load(model: Any, options: NetworkOptions) -> Network:
         except DmlError as error:
             translation.faults += error.faults
             scope[tensor.name] = None
+    for sparse in graph.sparse_initializer:
+        name, element = sparse.values.name, sparse.values.data_type
+        try:
+            scope[name] = translation.weight(name, dense(sparse, read.array), element)
+        except DmlError as error:
+            translation.faults += error.faults
+            scope[name] = None
     for name, kind in read.inputs.items():
         try:
             scope[name] = translation.input(name, kind)

@@ -1,10 +1,12 @@
-"""Nodes of ONNX graphs as translators read them, and the table of translators.
+"""Nodes of ONNX graphs as translators read them, and the records of op types.
 
 A translator is a function of a `Node`, registered with `translates`. It returns what the node
 gives: expressions, or arrays where the elements are known at load.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,32 +16,95 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
+
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own op types, which have no schemas here."""
 
 Translator = Callable[["Node"], Any]
+Bounds = tuple[int, int]
 
-TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
-"""The translators of each domain and op type, by the first version that each one knows."""
+
+@dataclass(frozen=True)
+class Place:
+    """A padded input of a node: its number, and its padding."""
+
+    index: int
+    padding: Padding
+
+
+@dataclass(slots=True)  # a name that is no attribute is refused
+class OpType:
+    """All that is known of an op type.
+
+    Attributes:
+        translators: its translators, by the first version that each one knows.
+        fallbacks: the functions of arrays that compute what DirectML has no operator for, by
+            version as the translators (`dml_jax.onnx.plain`).
+        padded: returns the dimension of the outputs that is padded where these inputs are
+            (`dml_jax.onnx.padded`); None, or no rule, where the padding would matter.
+        range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.integers`); without
+            a rule an output only has elements of the inputs.
+        is_random: whether it draws numbers, so that nothing of it is computed at load.
+        reads_sizes: whether it reads the sizes of its input, and no elements.
+        must_fit: whether an output is refused that is empty though no input is.
+        inferred_since: the version by which ONNX infers the sizes of earlier versions too.
+    """
+
+    translators: dict[int, Translator] = field(default_factory=dict)
+    fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    padded: "Callable[[Node, Sequence[Place]], int | None] | None" = None
+    range: "Callable[[Node, int], Bounds | None] | None" = None
+    is_random: bool = False
+    reads_sizes: bool = False
+    must_fit: bool = False
+    inferred_since: int = 1
+
+
+OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
+"""The record of each op type, by its domain and name."""
 
 
 def translates(
-    *op_types: str, since: int = 1, domain: str = ""
+    *op_types: str, since: int = 1, domain: str = "", **facts: Any
 ) -> Callable[[Translator], Translator]:
-    """Register the translator of `op_types`, from version `since` of these on."""
+    """Register the translator of `op_types`, from version `since` of these on.
+
+    `facts` are further attributes of their records (`OpType`), of all versions.
+    """
 
     def register(translator: Translator) -> Translator:
         for op_type in op_types:
-            TRANSLATORS.setdefault((domain, op_type), {})[since] = translator
+            record = OP_TYPES[domain, op_type]
+            record.translators[since] = translator
+            for name, value in facts.items():
+                setattr(record, name, value)
         return translator
 
     return register
 
 
-def translator_of(domain: str, op_type: str, version: int) -> Translator | None:
-    """Return the translator of a version of an op type; None where there is none."""
-    known = TRANSLATORS.get((domain, op_type), {})
+def listed(results: Any) -> Sequence[Any]:
+    """Return what a translator or a plain function returns as a sequence of outputs."""
+    if isinstance(results, Padded):
+        return [results]
+    return results if isinstance(results, (tuple, list)) else [results]
+
+
+def record_of(domain: str, op_type: str) -> OpType:
+    """Return the record of an op type, an empty one if nothing is known of it."""
+    return OP_TYPES.get((domain, op_type)) or OpType()
+
+
+def of_version(known: Mapping[int, Any], version: int) -> Any:
+    """Return the value that serves a version, of values by first version; None where none does."""
     first = max((since for since in known if since <= version), default=None)
     return None if first is None else known[first]
+
+
+def domain_of(name: str) -> str:
+    """Return a domain's name, "" for ONNX's own."""
+    return "" if name == "ai.onnx" else name
 
 
 class Node:
@@ -56,6 +121,9 @@ class Node:
         inputs: the inputs; None for one that is left out.
         types: the type of each output, as far as it is known; None for one that is not asked for.
         builder: makes the graph.
+
+    Attributes:
+        record: what is known of its op type.
     """
 
     def __init__(
@@ -68,6 +136,7 @@ class Node:
         builder: GraphBuilder,
     ):
         self.op_type, self.version, self.schema = proto.op_type, version, schema
+        self.record = record_of(domain_of(proto.domain), proto.op_type)
         self.inputs, self.types, self.builder = inputs, types, builder
         self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}

@@ -1,36 +1,18 @@
 """Tensors whose size depends on data: padded to the most that it can be, with a count.
 
 Operators that keep elements apart take such a tensor as it is, and their results are padded in
-turn. An operator that would mix the padding into its result is refused.
+turn. An operator that would mix the padding into its result is refused. Each op type's record names
+its rule (`OpType.padded`).
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dml_jax.errors import DmlError, Unquoted
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import Node, Place
 from dml_jax.onnx.tensors import Padding, Tensor
-from dml_jax.onnx.translators.elements import BINARY, CHAINED, UNARY
 
-_BY_ELEMENT = {
-    *UNARY,
-    *BINARY,
-    *CHAINED,
-    *("Abs", "Cast", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Identity", "IsInf"),
-    *("LeakyRelu", "Mean", "Mod", "Pow", "Relu", "Selu", "Sigmoid", "Sign", "Softplus", "Tanh"),
-    "Where",
-}
-_OF_SIZES = {"Shape", "Size"}  # they read the count
-_VIEWS = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A padded input: its number, and its padding."""
-
-    index: int
-    padding: Padding
+Rule = Callable[[Node, Sequence[Place]], int | None]
 
 
 def passed(node: Node) -> Padding | None:
@@ -38,13 +20,13 @@ def passed(node: Node) -> Padding | None:
 
     Raises `DmlError` where the outputs would depend on the padding.
     """
-    places = [_Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
-    if not places or node.op_type in _OF_SIZES:
+    places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
+    if not places or node.record.reads_sizes:
         return None
     first = places[0].padding
-    axis = None
-    if all(place.padding.count is first.count for place in places):
-        axis = _axis(node, places)
+    axis, rule = None, node.record.padded
+    if rule and all(place.padding.count is first.count for place in places):
+        axis = rule(node, places)
     if axis is None:
         tensor = node.tensor(places[0].index)
         raise refusal(node, tensor, first)
@@ -60,22 +42,21 @@ def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
     return node.refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
 
 
-def _axis(node: Node, places: Sequence[_Place]) -> int | None:
-    """Return the dimension of the outputs that is padded; None where the padding matters."""
-    op_type, first = node.op_type, places[0]
-    if op_type in _BY_ELEMENT:
-        return _by_element(node, places)
-    if op_type == "Concat":
-        return _joined(node, places)
-    if len(places) > 1:
-        return None
-    if op_type in _VIEWS and first.index == 0:
-        return _viewed(node.shape(), node.output_shape(), first.padding.axis)
-    found = _SINGLE.get(op_type)
-    return None if found is None else found(node, first.index, first.padding.axis)
+def single(rule: Callable[[Node, int, int], int | None]) -> Rule:
+    """Return the rule of an op type of which one input may be padded.
+
+    `rule` takes the node, the number of that input, and the dimension in which it is padded.
+    """
+
+    def of_one(node: Node, places: Sequence[Place]) -> int | None:
+        if len(places) > 1:
+            return None
+        return rule(node, places[0].index, places[0].padding.axis)
+
+    return of_one
 
 
-def _by_element(node: Node, places: Sequence[_Place]) -> int | None:
+def by_element(node: Node, places: Sequence[Place]) -> int | None:
     rank = max(len(t.shape) for t in node.inputs if t is not None)
     axes = {p.padding.axis + rank - node.rank(p.index) for p in places}
     if len(axes) > 1:
@@ -88,27 +69,33 @@ def _by_element(node: Node, places: Sequence[_Place]) -> int | None:
     return axis
 
 
-def _joined(node: Node, places: Sequence[_Place]) -> int | None:
+def joined(node: Node, places: Sequence[Place]) -> int | None:
     axes = {p.padding.axis for p in places}
     if len(places) < len(node) or len(axes) > 1 or node.axis() in axes:
         return None
     return axes.pop()
 
 
-def _viewed(before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
+@single
+def viewed(node: Node, index: int, axis: int) -> int | None:
     """Return the dimension of a view that holds the elements of `axis`; None where none does."""
+    if index:
+        return None
+    before, after = node.shape(), node.output_shape()
     for place, size in enumerate(after):
         if size == before[axis] and math.prod(after[:place]) == math.prod(before[:axis]):
             return place
     return None
 
 
-def _transposed(node: Node, _: int, axis: int) -> int:
+@single
+def transposed(node: Node, _: int, axis: int) -> int:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     return order.index(axis)
 
 
-def _gathered(node: Node, index: int, axis: int) -> int | None:
+@single
+def gathered(node: Node, index: int, axis: int) -> int | None:
     along = node.axis()
     if index == 1:
         return along + axis
@@ -117,11 +104,13 @@ def _gathered(node: Node, index: int, axis: int) -> int | None:
     return axis if axis < along else axis - 1 + node.rank(1)
 
 
-def _gathered_nd(node: Node, index: int, axis: int) -> int | None:
+@single
+def gathered_nd(node: Node, index: int, axis: int) -> int | None:
     return axis if index == 1 and axis < node.rank(1) - 1 else None
 
 
-def _sliced(node: Node, index: int, axis: int) -> int | None:
+@single
+def sliced(node: Node, index: int, axis: int) -> int | None:
     axes = node.attribute("axes") if node.version < 10 else node.constant(3)
     if index or axes is None:
         return None
@@ -132,22 +121,29 @@ def _kept(node: Node, index: int, axis: int) -> int | None:
     return None if index or node.axis() == axis else axis
 
 
-def _lines(node: Node, index: int, axis: int) -> int | None:
+kept = single(_kept)
+
+
+@single
+def lines(node: Node, index: int, axis: int) -> int | None:
     return _kept(node, index, axis) if node.version >= 13 else None  # several axes before
 
 
-def _arg(node: Node, index: int, axis: int) -> int | None:
+@single
+def arg(node: Node, index: int, axis: int) -> int | None:
     along = node.axis()
     if along == axis:
         return None
     return axis if node.attribute("keepdims") or axis < along else axis - 1
 
 
-def _multiplied(node: Node, index: int, axis: int) -> int | None:
+@single
+def multiplied(node: Node, index: int, axis: int) -> int | None:
     return axis if index == 0 and axis == node.rank() - 2 and node.rank(1) <= 2 else None
 
 
-def _reduced(node: Node, index: int, axis: int) -> int | None:
+@single
+def reduced(node: Node, index: int, axis: int) -> int | None:
     known = node.known(1)
     axes = node.attribute("axes") if known is None else known.tolist()
     if index or not axes:
@@ -156,19 +152,3 @@ def _reduced(node: Node, index: int, axis: int) -> int | None:
     if axis in over:
         return None
     return axis if node.attribute("keepdims") else axis - sum(a < axis for a in over)
-
-
-_REDUCTIONS = ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-_SINGLE: dict[str, Callable[[Node, int, int], int | None]] = {
-    "ArgMax": _arg,
-    "ArgMin": _arg,
-    "Gather": _gathered,
-    "GatherND": _gathered_nd,
-    "LogSoftmax": _lines,
-    "MatMul": _multiplied,
-    "Slice": _sliced,
-    "Softmax": _lines,
-    "Split": _kept,
-    "Transpose": _transposed,
-    **{f"Reduce{name}": _reduced for name in _REDUCTIONS},
-}

@@ -10,8 +10,7 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.einsum import broadcast_shapes
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import TRANSLATORS, attribute_value
-from dml_jax.onnx.plain import plain_of
+from dml_jax.onnx.nodes import OP_TYPES, attribute_value, domain_of, record_of
 from dml_jax.onnx.tensors import Tensor, Type
 from dml_jax.onnx.translators.windows import same_sizes
 
@@ -21,9 +20,6 @@ _LISTS |= {"split", "starts", "steps"}
 _SCALAR_AXES = ("Squeeze", "SplitToSequence", "Unsqueeze")
 _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
-_POOLS_SINCE = 22  # inference before it counts a window that lies in the padding alone
-_GROUPS_SINCE = 21  # inference refuses the version before, which people's files have
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
 
@@ -36,7 +32,7 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     try:
         schema = defs.get_schema(op_type, version, domain)
     except (defs.SchemaError, TypeError):  # a name that is no text is none
-        if (domain, op_type) in TRANSLATORS or plain_of(domain, op_type, version):
+        if (domain, op_type) in OP_TYPES:
             return version, None
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
@@ -119,10 +115,9 @@ def output_types(
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     if proto.op_type == "STFT":
         proto = _with_default(proto, schema, "onesided")  # inference takes another default
-    if proto.op_type in _POOLS and not proto.domain and schema.since_version < _POOLS_SINCE:
-        schema = defs.get_schema(proto.op_type, _POOLS_SINCE)
-    if proto.op_type == "GroupNormalization" and schema.deprecated:
-        schema = defs.get_schema(proto.op_type, _GROUPS_SINCE)
+    since = record_of(domain_of(proto.domain), proto.op_type).inferred_since
+    if schema.since_version < since:
+        schema = defs.get_schema(proto.op_type, since, schema.domain)
     if proto.op_type == "RMSNormalization" and len(kinds) == 2:
         x, scale = (kinds[name].tensor_type for name in proto.input)
         x.elem_type = scale.elem_type  # that of the output, which inference takes from the input
@@ -211,4 +206,4 @@ def _with_same_sizes(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> 
 
 
 def _nearest_op_type(domain: str, op_type: str) -> str:
-    return nearest(op_type, [name for known, name in TRANSLATORS if known == domain])
+    return nearest(op_type, [name for known, name in OP_TYPES if known == domain])

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from onnx import TensorProto, TypeProto
+import onnx
+from onnx import TensorProto, TypeProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
+from dml_jax import beyond
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
@@ -43,6 +45,10 @@ _QUANTIZED = {
 ELEMENTS_MAX = 2**32 - 1
 """The elements that a tensor of DirectML has at most."""
 
+_SMALL = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
+)
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 
 
@@ -90,9 +96,11 @@ class Type(NamedTuple):
     def inner(self) -> TensorDataType:
         """Return DirectML's type of the elements: BOOL is UINT8, and 64 bits are 32 without x64.
 
-        Raises `DmlError` where there is none.
+        Raises `DmlError` where there is none; within `beyond.allowed`, where JAX has none either.
         """
         name = _TYPES.get(self.element)
+        if name is None and beyond.is_allowed():
+            return TensorDataType.of_dtype(self.array_dtype)
         if name is None:
             raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
         if name == "FLOAT64" and not has_x64():
@@ -123,9 +131,19 @@ class Type(NamedTuple):
         return self.name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
 
     @property
+    def real(self) -> str:
+        """Return DirectML's type of the real numbers in which integers are computed."""
+        return "FLOAT64" if self.dtype.itemsize == 8 and has_x64() else "FLOAT32"
+
+    @property
     def is_quantized(self) -> bool:
         """Return whether the elements have the types that quantized tensors have."""
         return self.element in _QUANTIZED
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether the elements are floats of 8 bits or less, or integers of less."""
+        return self.element not in _NO_ARRAYS and self.dtype.name in _SMALL
 
     @property
     def is_empty(self) -> bool:
@@ -149,6 +167,32 @@ def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
         rule = f"fit {kind.inner.suffix} while 64-bit types are off in JAX"
         rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
         raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
+    return array
+
+
+def dense(
+    sparse: onnx.SparseTensorProto,
+    array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+) -> np.ndarray:
+    """Return the elements of a sparse tensor, with zeros filled in.
+
+    Args:
+        sparse: the tensor.
+        array_of: returns the elements of its tensors.
+
+    Raises `DmlError` where an element lies outside.
+    """
+    values, places = (array_of(t) for t in (sparse.values, sparse.indices))
+    array = np.zeros(tuple(sparse.dims), values.dtype)
+    try:
+        at = np.unravel_index(places, array.shape) if places.ndim == 1 else tuple(places.T)
+        if places.ndim != 1 and bool((places < 0).any()):
+            raise IndexError
+        array[at] = values
+    except (IndexError, ValueError):
+        rule = f"lie within the sizes {list(sparse.dims)}"
+        where = f"the elements of '{sparse.values.name}'"
+        raise DmlError([Fault("", where, rule, places)]) from None
     return array
 
 

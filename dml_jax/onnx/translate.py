@@ -15,10 +15,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder
+from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
+from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
 from dml_jax.onnx.control import CONTROLS
 from dml_jax.onnx.functions import (
@@ -38,12 +40,13 @@ from dml_jax.onnx.nodes import (
     Translator,
     attribute_value,
     label_of,
-    translator_of,
+    listed,
+    of_version,
 )
 from dml_jax.onnx.older import renewed
 from dml_jax.onnx.order import needed
 from dml_jax.onnx.padded import passed
-from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_of, plain_types
+from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_types
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
@@ -55,6 +58,7 @@ from dml_jax.onnx.tensors import (
     Tensor,
     TensorList,
     Type,
+    dense,
     fitting,
 )
 from dml_jax.onnx.views import reshaped
@@ -71,7 +75,8 @@ class Translation:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
-        fallback: whether plain functions compute what DirectML has no operator for.
+        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by plain
+            functions of op types that it has no operator for.
         outer: the translation of the graph around this one.
 
     Attributes:
@@ -79,8 +84,10 @@ class Translation:
         faults: what cannot be had, each within its node.
         weights: the arrays that the program takes as arguments, by name.
         around: the tensors of the graph around this one that it reads, by their names here.
-        curable: the nodes among the faults that a plain function could compute.
+        curable: the nodes among the faults that `fallback` would compute.
         asked: the names of the model's inputs.
+        beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
+            by its identity.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
     """
 
@@ -97,6 +104,7 @@ class Translation:
         self.around: dict[str, Tensor] = {}
         self.curable: list[str] = []
         self.asked: set[str] = set()
+        self.beyond: dict[int, tuple[str, str]] = {}
         self.fixed: set[str] = set()
         self.fallback = fallback
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
@@ -108,7 +116,7 @@ class Translation:
     def inner(self) -> "Translation":
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
-        inner._calls, inner.asked = self._calls, self.asked
+        inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
         return inner
 
     def unique(self, name: str) -> str:
@@ -351,7 +359,7 @@ class Translation:
             check_lists(proto, schema, inputs)
         types = output_types(proto, schema, inputs, opsets, self._ir)
         node = Node(proto, version, schema, inputs, types, self.builder)
-        translator = translator_of(domain, proto.op_type, version)
+        translator = of_version(node.record.translators, version)
         if translator is None and schema is not None:
             body = body_of(schema, proto, inputs, opsets)
             if body is not None:
@@ -371,7 +379,7 @@ class Translation:
         made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
         arrays: list[Sequence[np.ndarray]] = []
         is_known = all(t is None or t.is_known for t in node.inputs)
-        is_known = is_known and proto.op_type not in (_RANDOM | _OF_SIZES)
+        is_known = is_known and not (node.record.is_random or node.record.reads_sizes)
 
         def fold() -> Sequence[np.ndarray]:
             if not arrays:
@@ -437,7 +445,7 @@ class Translation:
                 if translator is not None:
                     raise
                 refused = error
-            function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+            function = of_version(node.record.fallbacks, node.version)
             if function is None:
                 raise refused
         inner = self.inner()
@@ -445,8 +453,11 @@ class Translation:
         inputs = [t and inner.argument(t) for t in node.inputs]
         own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
         if translator is None:
-            return known_results(own, domain_of(proto.domain))
-        made = inner._translated(proto, own, translator, opsets, None)
+            return known_results(own)
+        with beyond.allowed():
+            made = inner._translated(proto, own, translator, opsets, None)
+        if inner.faults:
+            raise DmlError(inner.faults)
         asked = [tensor for tensor in made if tensor is not None]
         graph, kinds = inner.build([(t.name, t) for t in asked]), [t.type for t in asked]
         values = {name: fitting(name, t.array, t.type) for name, t in inner.around.items()}
@@ -470,33 +481,16 @@ class Translation:
         """
         faults: Sequence[Fault]
         try:
-            for name, kind in zip(proto.output, node.types, strict=True):
-                if name and kind is not None and not kind.is_empty:
-                    _ = kind.inner
-            has_nothing = all(kind is None or kind.is_empty for kind in node.types)
-            has_nothing = has_nothing and any(node.types)
-            if has_nothing and proto.op_type in _FITTING:  # but of an input without elements
-                has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
-            if has_nothing:
-                results: Sequence[Any] = [None] * len(node.types)
-            elif _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
+            if _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
                 reason = "Cast to BFLOAT16 rounds, and DirectML lacks the type"
-                return self._plain(proto, node, reason, opsets)
-            elif translator is None:
-                raise _no_operator(node)
-            else:
-                results = _listed(translator(node))
-                if results[0] is NotImplemented:
-                    return self._inlined(proto, node)
-            pairs = zip(proto.output, results, strict=False)
-            made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
-            return [*made, *[None] * (len(proto.output) - len(made))]
+                return self._plain(proto, node, reason)
+            return self._by_translator(proto, node, translator)
         except (DmlError, *_BROKEN) as error:
             faults = _refusal(error).faults
         kinds: Sequence[Type | None] = node.types
         if self.fallback:
             try:
-                results = self._plain(proto, node, str(faults[0]), opsets)
+                results = self._plain(proto, node, str(faults[0]))
                 if results:
                     return results
             except DmlError as error:
@@ -507,7 +501,10 @@ class Translation:
                 return self._constants(proto, node, fold())
             except DmlError as error:
                 faults = [*faults, *error.faults]
-        if not self.fallback and (found := curing_types(node, domain_of(proto.domain))) is not None:
+        if translator is not None and (found := self._cured(proto, node, translator)):
+            self.faults += DmlError(faults).within(label_of(proto)).faults
+            return found
+        if not self.fallback and (found := curing_types(node)) is not None:
             self.curable.append(label_of(proto))
             kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
         self.faults += DmlError(faults).within(label_of(proto)).faults
@@ -516,13 +513,66 @@ class Translation:
             for name, kind in zip(proto.output, kinds, strict=True)
         ]
 
-    def _plain(
-        self, proto: onnx.NodeProto, node: Node, reason: str, opsets: Opsets
+    def _by_translator(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
     ) -> list[Tensor | None]:
+        """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
+        for name, kind in zip(proto.output, node.types, strict=True):
+            if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
+                _ = kind.inner
+        has_nothing = all(kind is None or kind.is_empty for kind in node.types)
+        has_nothing = has_nothing and any(node.types)
+        if has_nothing and node.record.must_fit:  # but of an input without elements
+            has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
+        first = len(self.builder.nodes)
+        if has_nothing:
+            results: Sequence[Any] = [None] * len(node.types)
+        elif translator is None:
+            raise _no_operator(node)
+        else:
+            try:
+                results = listed(translator(node))
+            except (DmlError, *_BROKEN):
+                if node.schema is not None or not empty.has_empty_inputs(node):
+                    raise
+                results = empty.translated(proto, node, translator)
+            if results[0] is NotImplemented:
+                return self._inlined(proto, node)
+        pairs = zip(proto.output, results, strict=False)
+        made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
+        if beyond.is_allowed():
+            self._list_beyond(node, self.builder.nodes[first:])
+        return [*made, *[None] * (len(proto.output) - len(made))]
+
+    def _list_beyond(self, node: Node, made: Sequence[Any]) -> None:
+        """List the nodes beyond DirectML among those of an ONNX node.
+
+        Raises `DmlError` where it has no schema, by which ONNX would have checked its types.
+        """
+        for own in made:
+            if isinstance(own, OperatorNode) and own.operator.beyond_directml:
+                if node.schema is None:
+                    raise DmlError(own.operator.beyond_directml)
+                reason = str(own.operator.beyond_directml[0])
+                self.beyond.setdefault(id(own), (node.label, reason))
+
+    def _cured(
+        self, proto: onnx.NodeProto, node: Node, translator: Translator
+    ) -> list[Tensor | None]:
+        """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
+        with beyond.allowed():
+            try:
+                results = self._by_translator(proto, node, translator)
+            except (DmlError, *_BROKEN):
+                return []
+        self.curable.append(label_of(proto))
+        return results
+
+    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
         """Return the outputs of a node that a plain function computes; none where there is none."""
-        function = plain_of(domain_of(proto.domain), proto.op_type, node.version)
+        function = of_version(node.record.fallbacks, node.version)
         if function is None:
-            return self._by_body(proto, node, opsets)
+            return []
         kinds, axes = plain_types(node, function)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
         padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
@@ -541,20 +591,6 @@ class Translation:
             if tensor is not None and count is not None and axis is not None:
                 tensor.padding = Padding(axis, count, label_of(proto))
         return made[: len(kinds)]
-
-    def _by_body(self, proto: onnx.NodeProto, node: Node, opsets: Opsets) -> list[Tensor | None]:
-        """Return the outputs of the function that ONNX defines an op type by; none without one."""
-        body = node.schema and body_of(node.schema, proto, node.inputs, opsets)
-        if body is None:
-            return []
-        scope: Scope = {}
-        faults = len(self.faults)
-        self._call(body, proto, node.inputs, scope)
-        found = self.faults[faults:]
-        if found:
-            del self.faults[faults:]
-            raise DmlError(found)
-        return [scope.get(name) for name in proto.output]
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
         """Return the outputs of the function that ONNX defines an op type by."""
@@ -591,6 +627,8 @@ class Translation:
             return result.renamed(name)
         if isinstance(result, np.ndarray):
             return self.constant(name, result, kind.element if kind else None)
+        if result is None and kind is not None and kind.name == "STRING":
+            return None  # who reads it is refused
         if result is None:
             raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
         if kind is None or kind.shape is None:
@@ -608,23 +646,27 @@ class Translation:
     def _literal(self, proto: onnx.NodeProto, scope: Scope) -> None:
         """Give the elements of a Constant."""
         attribute, name = proto.attribute[0], proto.output[0]
-        if attribute.name in ("value_string", "value_strings", "sparse_value"):
-            rule = "be a tensor or numbers (sparse tensors and strings are not taken)"
-            raise DmlError([Fault("", attribute.name, rule, Unquoted("others"))])
-        value = attribute_value(attribute)
-        if attribute.name == "value":
-            element = attribute.t.data_type
+        if attribute.name in ("value_string", "value_strings"):
+            rule = "be a tensor or numbers (strings are not taken)"
+            raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])
+        is_sparse = attribute.name == "sparse_value"
+        value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
+        if attribute.name == "value" or is_sparse:
+            element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
             make = self.constant if self._calls or value.ndim == 0 else self.weight
             scope[name] = make(name, value, element)
         else:
             dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
             scope[name] = self.constant(name, np.asarray(value, dtype))
 
-    def initializers(self, proto: onnx.GraphProto, scope: Scope, folder: str = "") -> None:
+    def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:
         """Add the initializers of a graph to its scope."""
         for tensor in proto.initializer:
-            array = numpy_helper.to_array(tensor, folder)
+            array = numpy_helper.to_array(tensor)
             scope[tensor.name] = self.weight(tensor.name, array, tensor.data_type)
+        for sparse in proto.sparse_initializer:
+            array, values = dense(sparse), sparse.values
+            scope[values.name] = self.weight(values.name, array, values.data_type)
 
     def _call(
         self,
@@ -675,16 +717,6 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
-_OF_SIZES = {"Shape", "Size"}  # they read no elements
-_FITTING = {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}  # their windows must fit
-_RANDOM = {
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-}
 
 
 def _is_narrowed_to_bfloat16(node: Node) -> bool:
@@ -698,12 +730,6 @@ def _no_operator(node: Node) -> DmlError:
     """Return the error that DirectML has no operator for an op type."""
     text = f"{node.op_type} has no operator of DirectML"
     return node.refusal("op type", Sentence(text), node.op_type, "")
-
-
-def _listed(results: Any) -> Sequence[Any]:
-    if isinstance(results, Padded):
-        return [results]
-    return results if isinstance(results, (tuple, list)) else [results]
 
 
 def _refusal(error: Exception) -> DmlError:

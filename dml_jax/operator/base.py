@@ -159,7 +159,12 @@ class Operator(Inferred):
                     yield from itertools.islice(arrays, len(value) if f.is_array else 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return {"Type", "Desc"} as DxDispatch's JSON has them, count fields included."""
+        """Return {"Type", "Desc"} as DxDispatch's JSON has them, count fields included.
+
+        Raises `DmlError` for a node beyond DirectML, which has no JSON.
+        """
+        if self.beyond_directml:
+            raise DmlError(self.beyond_directml)
         return {"Type": self.c_name, "Desc": super().to_json()}
 
     @classmethod

@@ -1,5 +1,6 @@
 """Check the description of an operator, and ask feature levels about it."""
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -122,6 +123,14 @@ class Checked(Declared):
                 if size not in (None, got):
                     text = f"be {size} {self.because(field, d)}".rstrip()
                     expect(False, f"{path}.Sizes[{d}]", text, got)
+
+    @functools.cached_property
+    def beyond_directml(self) -> tuple[Fault, ...]:
+        """Return why no feature level accepts this descriptor; empty for all but nodes of networks.
+
+        `load_onnx(fallback=True)` makes nodes of types that DirectML lacks.
+        """
+        return self.refused_at(NEWEST)
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses this descriptor; nothing where it accepts it."""

@@ -103,6 +103,7 @@ class Declared(Descriptor, Bindable):
     formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
     typical_attributes: ClassVar[Sequence[Mapping[str, Any]]] = ({},)  # of each typical use
     _tensor_fields: ClassVar[tuple[str, ...]]
     _rules: ClassVar[tuple[Rule, ...]]

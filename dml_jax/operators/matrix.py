@@ -93,6 +93,7 @@ class Gemm(_Product, op="GEMM"):
             leaves the sum.
     """
 
+    sums_bfloat16 = True
     typical_attributes = tuple(
         {"trans_a": "NONE", "trans_b": trans_b, "alpha": 1, "beta": 1}
         for trans_b in ("NONE", "TRANSPOSE")

@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.activations import identity
 from dml_jax.lowering.meshes import alike
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.numbers import wide, wide_type
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 from dml_jax.tensor import TensorDesc
@@ -78,7 +77,7 @@ class Recurrent(Operator):
         """
         _, directions, rows, _ = weight.shape
         sizes = (directions, x.shape[2], rows // self.gate_count)
-        zeros = lax.full_like(x, 0, np.float32, sizes)
+        zeros = lax.full_like(x, 0, wide_type(x.dtype), sizes)
         first = tuple(zeros if s is None else wide(s)[0] for s in states)
         backward = {"FORWARD": [False], "BACKWARD": [True]}.get(
             self.direction.suffix, [False, True]
@@ -175,7 +174,7 @@ class Lstm(Recurrent, op="LSTM"):
 
     def lower(self, *arrays):
         x, weight, recurrence, bias, h, c, lengths, peephole = alike(arrays)
-        limit = np.float32(self.clip_threshold)
+        limit = self.clip_threshold
         step = recurrent.lstm(
             wide(recurrence)[0],
             None if peephole is None else wide(peephole)[0, 0],
@@ -224,7 +223,7 @@ class Gru(Recurrent, op="GRU"):
         added, hidden = _summed(bias), None
         if self.linear_before_reset:  # r multiplies the last of the biases too
             units = weight.shape[2] // 3
-            hidden = jnp.zeros((weight.shape[1], units), jnp.float32)
+            hidden = jnp.zeros((weight.shape[1], units), wide_type(weight.dtype))
             if bias is not None:
                 inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
                 hidden = recurrences[:, 2 * units :]

@@ -181,7 +181,7 @@ class Padding(_Padding, op="PADDING"):
         value = op.padding_value
         if op.padding_mode != PaddingMode.CONSTANT:
             value = 0
-        elif value == value and float(np.float32(value)) != value:
+        elif value == value and clamp.cast_bound(value, np.dtype(np.float32)) != value:
             return op
         tensor, start, end = op.input_tensor, op.start_padding, op.end_padding
         return cls.infer(

@@ -151,7 +151,7 @@ class Norm(Kind):
         return (scale * lax.sqrt(total),)
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
-        if platform not in ("cpu", "cuda"):
+        if platform not in ("cpu", "cuda") or x.dtype.itemsize == 8:  # no wider type
             return self.plain(x, axes)
         return (self._root(self._squares(platform, x, axes), x),)
 

@@ -13,13 +13,10 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.integers import checked
-from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Plain = Callable[..., Any]
-
-_PLAIN: dict[tuple[str, str], dict[int, Plain]] = {}
-"""The plain functions of each domain and op type, by the first version that each one knows."""
 
 
 def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
@@ -27,25 +24,18 @@ def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain],
 
     def register(function: Plain) -> Plain:
         for op_type in op_types:
-            _PLAIN.setdefault((domain, op_type), {})[since] = function
+            OP_TYPES[domain, op_type].fallbacks[since] = function
         return function
 
     return register
 
 
-def plain_of(domain: str, op_type: str, version: int) -> Plain | None:
-    """Return the plain function of a version of an op type; None where there is none."""
-    known = _PLAIN.get((domain, op_type), {})
-    first = max((since for since in known if since <= version), default=None)
-    return None if first is None else known[first]
-
-
-def curing_types(node: Node, domain: str) -> list[Type | None] | None:
+def curing_types(node: Node) -> list[Type | None] | None:
     """Return the types that a plain function gives of a node; None where it cannot compute it.
 
     64-bit integers must fit 32 bits while these are all that JAX computes with.
     """
-    function = plain_of(domain, node.op_type, node.version)
+    function = of_version(node.record.fallbacks, node.version)
     if function is None:
         return None
     try:
@@ -57,26 +47,19 @@ def curing_types(node: Node, domain: str) -> list[Type | None] | None:
     return kinds
 
 
-def listed(results: Any) -> Sequence[Any]:
-    """Return the results of a plain function as a sequence."""
-    if isinstance(results, Padded):
-        return [results]
-    return results if isinstance(results, (tuple, list)) else [results]
-
-
 def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
     """Return the results of a plain function, which broadcasts arrays of different ranks."""
     with jax.numpy_rank_promotion("allow"):
         return listed(function(node, *arrays))
 
 
-def known_results(node: Node, domain: str) -> list[np.ndarray]:
+def known_results(node: Node) -> list[np.ndarray]:
     """Return the results of the plain function of a node whose inputs are known, in ONNX's types.
 
     A result whose size depends on data has this size. Raises `DmlError` where there is no function,
     or where it cannot compute the results.
     """
-    function = plain_of(domain, node.op_type, node.version)
+    function = of_version(node.record.fallbacks, node.version)
     if function is None:
         raise node.refusal("op type", "have a plain function", node.op_type)
     kinds, axes = plain_types(node, function)

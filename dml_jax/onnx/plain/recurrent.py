@@ -1,4 +1,4 @@
-"""Recurrent networks of types, and with clipping, that DirectML's operators do not take."""
+"""Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
-from dml_jax.onnx.translators.microsoft import DOMAIN
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]
@@ -112,7 +112,7 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
 
 
-@plain("RNN", "GRU", "LSTM")
+@plain("RNN", "GRU")
 def _recurrent(node: Node, *inputs: Any) -> Any:
     return _turns(node, _product, *inputs)
 

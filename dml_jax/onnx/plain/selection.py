@@ -24,13 +24,6 @@ def _places(mask: jax.Array, most: int) -> tuple[jax.Array, jax.Array]:
     return places, _integers(jnp.minimum(jnp.sum(flat, dtype=np.int32), most))
 
 
-@plain("NonZero")
-def _non_zero(node: Node, x: jax.Array) -> Padded:
-    mask = x != 0
-    places = jnp.nonzero(mask, size=x.size, fill_value=0)
-    return Padded(_integers(jnp.stack(places)), 1, _integers(jnp.sum(mask, dtype=np.int32)))
-
-
 @plain("Compress")
 def _compress(node: Node, x: jax.Array, condition: jax.Array) -> Padded:
     axis = node.attribute("axis")

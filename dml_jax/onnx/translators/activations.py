@@ -3,8 +3,11 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis
 
@@ -23,6 +26,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its argu
     "Tanh": ("activation_tanh", {}),
     "ThresholdedRelu": ("activation_thresholded_relu", {"alpha": "alpha"}),
 }
+_SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
 ROWS = {
     "Hardmax": "activation_hardmax",
     "LogSoftmax": "activation_log_softmax",
@@ -30,7 +34,7 @@ ROWS = {
 }
 
 
-@translates(*ACTIVATIONS)
+@translates(*ACTIVATIONS, padded=padded.by_element)
 def _activation(node: Node) -> Expression:
     function, arguments = ACTIVATIONS[node.op_type]
     values = {argument: node.attribute(name) for argument, name in arguments.items()}
@@ -43,17 +47,18 @@ def _rows_of_the_rest(node: Node) -> Expression:
     return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
 
 
-@translates(*ROWS, since=13)
+@translates("Softmax", "LogSoftmax", since=13, padded=padded.lines)
+@translates("Hardmax", since=13)
 def _rows(node: Node) -> Expression:
     return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
 
 
-@translates("HardSwish")
+@translates("HardSwish", padded=padded.by_element)
 def _hard_swish(node: Node) -> Expression:
-    return dml.activation_hard_swish(node[0], 1 / 6, 0.5)
+    return dml.activation_hard_swish(node[0], _SIXTH, 0.5)
 
 
-@translates("Gelu")
+@translates("Gelu", padded=padded.by_element)
 def _gelu(node: Node) -> Expression:
     if node.attribute("approximate") == "tanh":
         return gelu_by_tanh(node[0])
@@ -66,7 +71,7 @@ def gelu_by_tanh(x: Expression) -> Expression:
     return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
 
 
-@translates("Mish")
+@translates("Mish", padded=padded.by_element)
 def _mish(node: Node) -> Expression:
     x = node[0]
     return x * dml.activation_tanh(dml.activation_softplus(x))

@@ -4,14 +4,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.tensors import Tensor
-from dml_jax.onnx.views import reshaped
+from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.views import packed, reshaped
 
 UNARY = {
     "Acos": "acos",
@@ -71,29 +74,34 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     return a, b
 
 
-@translates(*UNARY)
+@translates("Neg", range=ranges.negated)
+@translates(*UNARY, padded=padded.by_element)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
 
 
-@translates("Sign")
+@translates("Sign", padded=padded.by_element)
 def _sign(node: Node) -> Expression:
     sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates(*BINARY)
+@translates("Add", range=ranges.added)
+@translates("Sub", range=ranges.subtracted)
+@translates("Mul", range=ranges.multiplied)
+@translates(*BINARY, padded=padded.by_element)
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
 
 
-@translates(*CHAINED)
+@translates("Sum", range=ranges.added)
+@translates(*CHAINED, padded=padded.by_element)
 def _chained(node: Node) -> Expression:
     terms = [node[k] for k in range(len(node))]
     return functools.reduce(_function(CHAINED[node.op_type]), terms)
 
 
-@translates("Mean")
+@translates("Mean", padded=padded.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:
         return dml.mean(node[0], node[1])
@@ -104,19 +112,19 @@ def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
 
-@translates("Abs")
+@translates("Abs", padded=padded.by_element, range=ranges.magnitude)
 def _abs(node: Node) -> Expression | Tensor:
     return node.tensor(0) if node.type().dtype.kind == "u" else dml.abs(node[0])
 
 
-@translates("Erf")
+@translates("Erf", padded=padded.by_element)
 def _erf(node: Node) -> Expression:
     if node.type().is_floating:
         return dml.erf(node[0])
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow")
+@translates("Pow", padded=padded.by_element, range=ranges.power)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -128,7 +136,7 @@ def _pow(node: Node) -> Expression:
     return dml.pow(x, exponent)
 
 
-@translates("Mod")
+@translates("Mod", padded=padded.by_element)
 def _mod(node: Node) -> Expression:
     if node.attribute("fmod"):
         return dml.modulus_truncate(node[0], node[1])
@@ -166,12 +174,12 @@ def _shift(node: Node) -> Expression:
     return dml.cast(shifted ^ mask, node.output_type())
 
 
-@translates("Where")
+@translates("Where", padded=padded.by_element)
 def _where(node: Node) -> Expression:
     return dml.if_(node[0], node[1], node[2])
 
 
-@translates("IsInf")
+@translates("IsInf", padded=padded.by_element)
 def _is_inf(node: Node) -> Expression:
     is_positive, is_negative = node.attribute("detect_positive"), node.attribute("detect_negative")
     if not (is_positive or is_negative):
@@ -181,7 +189,7 @@ def _is_inf(node: Node) -> Expression:
     return dml.is_infinity(node[0], mode)
 
 
-@translates("Clip")
+@translates("Clip", padded=padded.by_element)
 def _clip_by_attributes(node: Node) -> Expression:
     limits = np.finfo(np.float32)
     low = node.attribute("min", float(limits.min))
@@ -206,7 +214,8 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", "CastLike")
+@translates("Cast", padded=padded.by_element)
+@translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
     if kind.name == "BOOL" and node.type().name != "BOOL":
@@ -214,8 +223,45 @@ def _cast(node: Node) -> Expression | Tensor:
     if kind.element == node.type().element:
         return node.tensor(0)
     x = node[0]
+    if kind.is_small:
+        return narrowed(node, x, kind)
     is_widened = node.type().name == "BFLOAT16" and kind.name == "FLOAT"
     return dml.cast(x, kind.inner) if is_widened or x.desc.data_type != kind.inner else x
+
+
+def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
+    """Return `x` as floats of 8 bits or less, or as integers of less than 8 bits.
+
+    A float is rounded to the nearest one; beyond the largest one it is that, where ONNX says so.
+    An integer is the low bits of the number, as ONNX's own implementation keeps them.
+    """
+    if not kind.is_floating:
+        is_real = jnp.issubdtype(x.dtype, jnp.floating)
+        return dml.cast(dml.cast(x, "INT32") if is_real else x, kind.inner)
+    if x.dtype.itemsize < 2 or not jnp.issubdtype(x.dtype, jnp.floating):
+        x = dml.cast(x, "FLOAT32")
+    if kind.name == "FLOAT8E8M0":
+        return _power_of_two(node, x)
+    if node.attribute("saturate", 1) or kind.name == "FLOAT4E2M1":
+        most = float(jnp.finfo(kind.dtype).max)
+        x = dml.clip(x, -most, most)
+    return dml.cast(x, kind.inner)
+
+
+def _power_of_two(node: Node, x: Expression) -> Expression:
+    """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
+    wide, x = x, x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
+    bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
+    if wide.dtype == np.float64:  # rounded to odd: toward 0, with the last bit set where digits go
+        back = dml.cast(x, "FLOAT64")
+        bits = bits - dml.cast(dml.greater_than(dml.abs(back), dml.abs(wide)), "UINT32")
+        bits = bits | dml.cast(dml.logical_not(dml.equals(back, wide)), "UINT32")
+    power, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    is_more = dml.cast(dml.greater_than_or_equal(fraction, 1 << least), "UINT32")
+    power = dml.if_(dml.less_than(power, 255), dml.min(power + is_more, 254), 255)
+    bytes_: Any = dml.cast(power, "UINT8")
+    return bytes_.reinterpret(x.sizes, data_type=node.made().inner)
 
 
 @translates("BitCast")
@@ -227,7 +273,8 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", "Dropout")
+@translates("Identity", padded=padded.by_element)
+@translates("Dropout")
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)
@@ -238,8 +285,7 @@ def _identity(node: Node) -> Any:
 
 @translates("Dropout", since=12)
 def _dropout(node: Node) -> Any:
-    is_training = node.constant(2)
-    ratio = node.constant(1, np.float32(0.5))
-    if is_training is not None and bool(np.any(is_training)) and float(np.ravel(ratio)[0]):
+    is_training = node.constant(2, False)
+    if np.any(is_training) and float(np.ravel(node.constant(1, 0.5))[0]):
         raise node.refusal("training_mode", "be False where ratio is not 0", True)
     return _identity(node)

@@ -9,12 +9,14 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Padded, has_x64
 from dml_jax.onnx.views import reshaped, spread, transposed
 
 
-@translates("Gather")
+@translates("Gather", padded=padded.gathered, range=ranges.first)
 def _gather(node: Node) -> Expression:
     axis, shape = node.axis(), node.shape()
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -23,7 +25,7 @@ def _gather(node: Node) -> Expression:
     return dml.gather(data, indices, 1, 1)
 
 
-@translates("GatherElements")
+@translates("GatherElements", range=ranges.first)
 def _gather_elements(node: Node) -> Expression:
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
@@ -36,8 +38,9 @@ def _to_rank(x: Expression, rank: int) -> Expression:
     return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
-@translates("GatherND")
-def _gather_nd(node: Node) -> Expression:
+@translates("GatherND", padded=padded.gathered_nd, range=ranges.first)
+def gather_nd(node: Node) -> Expression:
+    """Return the elements of the first input at the places that the second one has."""
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
@@ -84,7 +87,7 @@ def _scatter_nd(node: Node) -> Any:
     return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
 
 
-@translates("TopK")
+@translates("TopK", range=ranges.ranked)
 def _top_k(node: Node) -> Any:
     k = node.attribute("k") if node.version < 10 else int(node.constant(1).reshape(-1)[0])
     is_largest, axis, x = node.attribute("largest", 1), node.axis(), node[0]
@@ -120,12 +123,21 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", "CumProd")
+@translates("CumSum", range=ranges.total)
+@translates("CumProd", range=ranges.product)
 def _cumulative(node: Node) -> Expression:
     function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
-    axis = node.from_start(int(node.constant(1).reshape(-1)[0]), node.rank())
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
-    return function(node[0], axis, direction, bool(node.attribute("exclusive")))
+    is_exclusive, axis = bool(node.attribute("exclusive")), node.known(1)
+    if axis is not None:
+        along = node.from_start(int(axis.reshape(-1)[0]), node.rank())
+        return function(node[0], along, direction, is_exclusive)
+    given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
+    made = function(node[0], 0, direction, is_exclusive)
+    for d in range(1, node.rank()):
+        is_own = dml.logical_or(dml.equals(given, d), dml.equals(given, d - node.rank()))
+        made = dml.if_(is_own, function(node[0], d, direction, is_exclusive), made)
+    return made
 
 
 @translates("NonZero")

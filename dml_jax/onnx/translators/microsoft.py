@@ -9,17 +9,19 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.translators.activations import gelu_by_tanh
+from dml_jax.onnx.translators.indexing import gather_nd
 from dml_jax.onnx.translators.normalizations import aligned, as_type, of_one_type
 from dml_jax.onnx.translators.products import product
 from dml_jax.onnx.translators.windows import conv_transposed, planes, window_of, with_planes
-from dml_jax.onnx.views import on_axis, packed, reshaped, spread, transposed
-
-DOMAIN = "com.microsoft"
+from dml_jax.onnx.views import on_axis, packed, packed_strides, reshaped, spread, transposed
 
 
-@translates("Gelu", "BiasGelu", domain=DOMAIN)
+@translates("Gelu", "BiasGelu", domain=DOMAIN, padded=padded.by_element)
 def _gelu(node: Node) -> Expression:
     return dml.activation_gelu(node[0] + node[1] if node.has(1) else node[0])
 
@@ -175,6 +177,49 @@ def _rows_of(table: Expression, indices: Expression) -> Expression:
     count = indices.sizes[0] * indices.sizes[1]
     found = dml.gather(table, reshaped(indices, (1, count)), 0, 1)
     return reshaped(found, (*indices.sizes, table.sizes[1]))
+
+
+@translates("ExpandDims", domain=DOMAIN)
+def _expand_dims(node: Node) -> Expression:
+    rank = node.rank() + 1
+    axis = node.from_start(int(np.reshape(node.constant(1), -1)[0]), rank)
+    return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
+
+
+@translates("GatherND", domain=DOMAIN, padded=padded.gathered_nd, range=ranges.first)
+def _gather_nd(node: Node) -> Expression:
+    leading, rest = node.shape(1)[:-1], node.shape()[node.shape(1)[-1] :]
+    return reshaped(gather_nd(node), (*leading, *rest))
+
+
+@translates("CDist", domain=DOMAIN)
+def _distances(node: Node) -> Expression:
+    (m, size), (n, _) = node.shape(0), node.shape(1)
+    apart = reshaped(node[0], (m, 1, size)) - reshaped(node[1], (1, n, size))
+    is_square = node.attribute("metric", "sqeuclidean") == "sqeuclidean"
+    return reshaped(dml.reduce(apart, "SUM_SQUARE" if is_square else "L2", [2]), (m, n))
+
+
+@translates("UnfoldTensor", domain=DOMAIN)
+def _windows(node: Node) -> Expression:
+    x, step, size = packed(node[0]), node.attribute("step", 1), node.attribute("size")
+    axis = node.from_start(node.attribute("dim", -1), node.rank())
+    if not 1 <= size <= x.sizes[axis]:
+        raise node.refusal("size", f"be in [1, {x.sizes[axis]}]", size)
+    sizes, strides = list(x.sizes), list(packed_strides(x.sizes))
+    sizes[axis] = (sizes[axis] - size) // step + 1
+    own, strides[axis] = strides[axis], strides[axis] * step
+    return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
+
+
+@translates("NhwcMaxPool", domain=DOMAIN)
+def _max_pool_of_last_channels(node: Node) -> Expression:
+    rank = node.rank()
+    x = packed(transposed(node[0], (0, rank - 1, *range(1, rank - 1))))
+    window = with_planes(window_of(node, node.attribute("kernel_shape"), x.sizes[2:]))
+    made = dml.max_pooling(planes(x), window.sizes, **window.moves).values
+    made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if rank > 3 else 3 :]))
+    return packed(transposed(made, (0, *range(2, rank), 1)))
 
 
 # Op types that ONNX had before its version 1, and that ONNX Runtime keeps.

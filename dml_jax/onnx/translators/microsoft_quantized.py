@@ -7,11 +7,11 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.translators.microsoft import DOMAIN
 from dml_jax.onnx.translators.products import matrices
 from dml_jax.onnx.translators.windows import planes, window_of, with_planes
-from dml_jax.onnx.views import on_axis, packed, reshaped, spread, transposed
+from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
 
@@ -24,26 +24,6 @@ def _scalar(node: Node, index: int, rank: int) -> Any:
     if np.prod(x.sizes) != 1:
         raise node.refusal(node.input_name(index), "have one element", list(x.sizes))
     return reshaped(x, (1,) * max(rank, 1))
-
-
-def _along(node: Node, index: int) -> Any:
-    """Return a scale or a zero point: of all elements, or of those along an axis."""
-    rank = max(node.rank(), 1)
-    if not node.has(index) or node.shape(index) in ((), (1,)):
-        return _scalar(node, index, rank)
-    return on_axis(node[index], node.from_start(node.attribute("axis", 1), rank), rank)
-
-
-@translates("QuantizeLinear", domain=DOMAIN)
-def _quantize(node: Node) -> Expression:
-    zero_point = _along(node, 2)
-    kind = "UINT8" if zero_point is None else zero_point.desc.data_type
-    return dml.quantize_linear(node[0], _along(node, 1), zero_point, kind)
-
-
-@translates("DequantizeLinear", domain=DOMAIN)
-def _dequantize(node: Node) -> Expression:
-    return dml.dequantize_linear(node[0], _along(node, 1), _along(node, 2))
 
 
 @translates("QLinearAdd", domain=DOMAIN)

@@ -104,7 +104,7 @@ def _root_mean_square(node: Node) -> Expression:
     return as_type(made, node.output_type())
 
 
-@translates("GroupNormalization")
+@translates("GroupNormalization", inferred_since=21)
 def _group(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     groups = node.attribute("num_groups")

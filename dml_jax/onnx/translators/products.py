@@ -8,8 +8,11 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.einsum import labels_of
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.translators.elements import narrowed
 from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
 _RANK_MAX = 4  # of GEMM
@@ -42,7 +45,7 @@ def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
     return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
 
 
-@translates("MatMul")
+@translates("MatMul", padded=padded.multiplied, range=ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
@@ -87,7 +90,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
     return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
-@translates("Gemm")
+@translates("Gemm", range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
     c = None
     if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read
@@ -130,6 +133,8 @@ def _integers(node: Node) -> Expression:
 
 @translates("QLinearMatMul")
 def _quantized(node: Node) -> Expression:
+    if node.type(0).is_small or node.type(3).is_small or node.made().is_small:
+        return _of_small_floats(node)
     a, b, sizes = matrices(node[0], node[3])
     rank = len(a.sizes)
     scales = {1: _of_rows, 4: _of_columns, 6: _of_rows}
@@ -144,6 +149,25 @@ def _quantized(node: Node) -> Expression:
 
 def _in_float32(x: Expression) -> Expression:
     return x if x.desc.data_type.name == "FLOAT32" else dml.cast(x, "FLOAT32")
+
+
+def _of_small_floats(node: Node) -> Expression:
+    """Return QLinearMatMul of floats of 8 bits: the product of the real numbers, rounded once."""
+
+    def parameter(index: int, of: Any, rank: int) -> Expression:
+        return dml.cast(of(node, index, rank), "FLOAT32")
+
+    def real(index: int, of: Any) -> Expression:
+        x = dml.cast(node[index], "FLOAT32")
+        zero, scale = (parameter(index + k, of, len(x.sizes)) for k in (2, 1))
+        return (x - zero) * scale
+
+    whole = product(real(0, _of_rows), real(3, _of_columns))
+    scale, zero = (parameter(k, _of_rows, len(whole.sizes)) for k in (6, 7))
+    if not node.made().is_small:
+        zero = _of_rows(node, 7, len(whole.sizes))
+        return dml.quantize_linear(whole, scale, zero, node.output_type())
+    return narrowed(node, whole / scale + zero, node.made())
 
 
 @translates("AffineGrid")

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from onnx import TensorProto
+
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import on_axis, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.tensors import Type
+from dml_jax.onnx.translators.elements import narrowed
+from dml_jax.onnx.views import on_axis, reshaped, spread
 
 
 def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
@@ -48,10 +52,20 @@ def _uncut(node: Node, x: Expression, axis: int, size: int) -> Expression:
     return dml.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
 
 
+def _quantized_type(node: Node) -> Type:
+    """Return the type of a QuantizeLinear's output; ONNX Runtime's own has no schema."""
+    known = node.types[0] or (node.type(2) if node.has(2) else None)
+    return known or Type(TensorProto.UINT8, node.shape())
+
+
+@translates("QuantizeLinear", domain=MICROSOFT)
 @translates("QuantizeLinear")
 def _quantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
-    x, kind = node[0], node.output_type()
+    x, made = node[0], _quantized_type(node)
+    kind = made.inner
+    if (made.is_small and made.is_floating) or kind.bits == 16:
+        return _by_parts(node, x, scale, zero_point, is_blocked)
     if x.dtype != scale.dtype:
         x = dml.cast(x, scale.desc.data_type)
     if not is_blocked and kind.bits == 8:
@@ -63,6 +77,31 @@ def _quantize(node: Node) -> Expression:
     return _uncut(node, dml.quantize(x, parameters, form, kind), axis, size)
 
 
+def _by_parts(
+    node: Node, x: Expression, scale: Expression, zero_point: Expression | None, is_blocked: bool
+) -> Expression:
+    """Return what no operator of DirectML gives: floats of 8 bits or less, integers of 16 bits."""
+    made = _quantized_type(node)
+    parts = [dml.cast(p, "FLOAT32") for p in (x, scale, zero_point) if p is not None]
+    if is_blocked:
+        parts[1:] = [_of_blocks(node, part) for part in parts[1:]]
+    # XLA would multiply by the reciprocal of a broadcast divisor, which moves halves.
+    steps = parts[0] / dml.if_(dml.equals(parts[0], parts[0]), parts[1], 1.0)
+    steps = steps if made.is_floating else dml.round(steps)
+    steps = steps if zero_point is None else steps + parts[2]
+    return narrowed(node, steps, made) if made.is_floating else dml.cast(steps, made.inner)
+
+
+def _of_blocks(node: Node, x: Expression) -> Expression:
+    """Return a parameter of blocks along the axis with an element for each of the input."""
+    axis, block, sizes = node.axis(), node.attribute("block_size"), x.sizes
+    apart = (*sizes[: axis + 1], 1, *sizes[axis + 1 :])
+    each = (*sizes[: axis + 1], block, *sizes[axis + 1 :])
+    whole = (*sizes[:axis], sizes[axis] * block, *sizes[axis + 1 :])
+    return _uncut(node, reshaped(spread(reshaped(x, apart), each), whole), axis, node.shape()[axis])
+
+
+@translates("DequantizeLinear", domain=MICROSOFT)
 @translates("DequantizeLinear")
 def _dequantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
@@ -75,7 +114,7 @@ def _dequantize(node: Node) -> Expression:
             x, axis, size = _cut(node, x, scale)
         parameters, form = _in_blocks(scale, zero_point)
         result = _uncut(node, dml.dequantize(x, parameters, form), axis, size)
-    kind = node.output_type()
+    kind = scale.desc.data_type if node.types[0] is None else node.output_type()
     return result if result.desc.data_type == kind else dml.cast(result, kind)
 
 

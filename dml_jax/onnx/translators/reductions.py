@@ -6,6 +6,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded
 from dml_jax.onnx.nodes import Node, translates
 
 FUNCTIONS = {
@@ -31,9 +33,14 @@ def _reduce_by_input(node: Node) -> Any:
     return _reduced(node, node.constant(1))
 
 
+_RANGES = {
+    **{f"Reduce{name}": ranges.total for name in ("L1", "Sum")},
+    **{f"Reduce{name}": ranges.product for name in ("Prod", "SumSquare")},
+}
 for _op_type, _since in BY_INPUT.items():
     translates(_op_type)(_reduce_by_attribute)
-    translates(_op_type, since=_since)(_reduce_by_input)
+    _facts = {"padded": padded.reduced, "range": _RANGES.get(_op_type)}
+    translates(_op_type, since=_since, **_facts)(_reduce_by_input)
 
 
 def _reduced(node: Node, given: Any) -> Any:
@@ -43,7 +50,11 @@ def _reduced(node: Node, given: Any) -> Any:
         axes = [*range(node.rank())]
     if not axes:
         return _of_each(node)
-    return dml.reduce(node[0], FUNCTIONS[node.op_type], sorted(set(axes)))
+    x, axes = node[0], sorted(set(axes))
+    if node.op_type == "ReduceL2" and not node.type().is_floating:
+        total = dml.cast(dml.reduce(x, "SUM_SQUARE", axes), node.type().real)
+        return dml.cast(dml.sqrt(total), node.output_type())
+    return dml.reduce(x, FUNCTIONS[node.op_type], axes)
 
 
 def _of_each(node: Node) -> Any:
@@ -55,7 +66,7 @@ def _of_each(node: Node) -> Any:
     return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
 
 
-@translates("ArgMax", "ArgMin")
+@translates("ArgMax", "ArgMin", padded=padded.arg, range=ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"

@@ -195,6 +195,8 @@ def _resampled(
     node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
 ) -> Expression:
     """Return the input resampled by RESAMPLE, or by gathers where that reads other elements."""
+    if mode != "nearest" and node.type().dtype.kind == "c":
+        raise node.refusal("mode", "be 'nearest' of complex numbers", mode)
     merged = _merged(lines)
     if not merged:
         return x
@@ -285,7 +287,7 @@ def _gathered(node: Node, x: Expression, lines: Sequence[Line], nearest: str) ->
 def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Expression:
     """Return the input resampled by a matrix of weights for each dimension."""
     kind = x.desc.data_type
-    x = x if node.type().is_floating else dml.cast(x, "FLOAT32")
+    x = x if node.type().is_floating else dml.cast(x, node.type().real)
     sizes = [line.size for line in lines]
     for d, line in enumerate(lines):
         if line.is_kept:

@@ -7,6 +7,9 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import padded as padding
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.tensors import Shape, Tensor
 from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
@@ -15,7 +18,7 @@ MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap"
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape")
+@translates("Shape", reads_sizes=True)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
     part, padding = range(node.rank())[start:end], node.tensor(0).padding
@@ -29,7 +32,7 @@ def _shape(node: Node) -> np.ndarray | Expression:
     return dml.join(pieces, 0) if len(pieces) > 1 else pieces[0]
 
 
-@translates("Size")
+@translates("Size", reads_sizes=True)
 def _size(node: Node) -> np.ndarray | Expression:
     padding = node.tensor(0).padding
     if padding is None:
@@ -39,13 +42,13 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=padding.viewed)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
     return reshaped(node[0], node.output_shape())
 
 
-@translates("Transpose")
+@translates("Transpose", padded=padding.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     if not order:
@@ -53,20 +56,20 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand")
+@translates("Expand", range=ranges.first)
 def _expand(node: Node) -> Expression:
     node.constant(1)
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat")
+@translates("Concat", padded=padding.joined)
 def _concat(node: Node) -> Expression:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
     return dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
 
 
-@translates("Split")
+@translates("Split", padded=padding.kept)
 def _split(node: Node) -> Any:
     node.constant(1)
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
@@ -76,7 +79,7 @@ def _split(node: Node) -> Any:
     return [next(made) if piece else None for piece in pieces]
 
 
-@translates("Slice")
+@translates("Slice", padded=padding.sliced, range=ranges.first)
 def _slice(node: Node) -> Expression:
     return sliced(
         node,
@@ -112,18 +115,19 @@ def sliced(node: Node, starts: Any, ends: Any, axes: Any, steps: Any) -> Express
     return dml.slice(node[0], offsets, sizes, strides)
 
 
-@translates("Pad")
+@translates("Pad", range=ranges.first)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
 
 
+@translates("Pad", domain=DOMAIN, range=ranges.first)
 @translates("Pad", since=11)
 def _pad(node: Node) -> Expression:
     rank = node.rank()
     axes = node.constant(3)
     axes = [*range(rank)] if axes is None else [node.from_start(int(a), rank) for a in axes]
-    given, pads = node.constant(1), [0] * (2 * rank)
+    given, pads = node.constant(1).reshape(-1), [0] * (2 * rank)
     for k, axis in enumerate(axes):
         pads[axis], pads[axis + rank] = int(given[k]), int(given[k + len(axes)])
     value = node.known(2)
@@ -146,10 +150,10 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):
         return x
-    return dml.padding(x, MODES[node.attribute("mode")], value, low, high)
+    return dml.padding(x, MODES[node.attribute("mode", "constant")], value, low, high)
 
 
-@translates("Tile")
+@translates("Tile", range=ranges.first)
 def _tile_along_an_axis(node: Node) -> Expression:
     count, axis = (int(node.constant(k).reshape(-1)[0]) for k in (1, 2))
     return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
@@ -191,9 +195,12 @@ def _filled(node: Node, value: float) -> Expression:
 
 
 @translates("Range")
-def _range(node: Node) -> Expression:
-    start, _, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
-    sizes = node.output_shape()
+def _range(node: Node) -> Expression | np.ndarray:
+    start, limit, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
+    known = node.made().shape  # ONNX does not infer that of 16-bit floats
+    sizes = (max(0, math.ceil((limit - start) / delta)),) if known is None else known
+    if not sizes[0]:
+        return np.zeros(0, node.made().dtype)
     return dml.fill_value_sequence(sizes, node.output_type(), start, delta, graph=node.builder)
 
 
@@ -208,13 +215,26 @@ def _eye(node: Node) -> Expression:
 _INT32 = np.iinfo(np.int32)
 
 
+@translates("Trilu", domain=DOMAIN)
 @translates("Trilu")
 def _trilu(node: Node) -> Expression:
+    is_upper = node.attribute("upper", 1)
+    if node.has(1) and not node.tensor(1).is_known:
+        return _trilu_by_input(node, is_upper)
     k = int(np.clip(node.constant(1, np.int64(0)), -(2**30), 2**30).reshape(-1)[0])
-    is_upper = node.attribute("upper")
     begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
     *leading, rows, columns = node.shape()
     sizes = (int(np.prod(leading)), rows, columns)
     x = reshaped(node[0], sizes)
-    kind = node.output_type()
-    return dml.diagonal_matrix(sizes, kind, 0.0, begin, end, input=x)
+    made = dml.diagonal_matrix(sizes, x.desc.data_type, 0.0, begin, end, input=x)
+    return reshaped(made, node.shape())
+
+
+def _trilu_by_input(node: Node, is_upper: bool) -> Expression:
+    """Return Trilu whose diagonal is a tensor: each element by its distance from the main one."""
+    rows, columns = node.shape()[-2:]
+    places = np.arange(columns)[None] - np.arange(rows)[:, None]
+    distance = node.builder.constant(places.astype(node[1].dtype))
+    compare = dml.greater_than_or_equal if is_upper else dml.less_than_or_equal
+    is_kept = compare(distance, reshaped(node[1], (1, 1)))
+    return dml.if_(is_kept, node[0], 0)

@@ -8,10 +8,13 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import integers as ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.views import on_axis, reshaped
 
 Ints = list[int]
+
+_INFERRED = 22  # earlier inference counts a window of a pool that lies in the padding alone
 
 
 @dataclass
@@ -86,7 +89,7 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-@translates("Conv")
+@translates("Conv", must_fit=True)
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -124,7 +127,7 @@ def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
     return (size - 1) * stride + (window - 1) * dilation + 1
 
 
-@translates("ConvTranspose")
+@translates("ConvTranspose", must_fit=True)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
 
@@ -175,7 +178,7 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
     )
 
 
-@translates("ConvInteger")
+@translates("ConvInteger", must_fit=True)
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -189,7 +192,7 @@ def _conv_integer(node: Node) -> Expression:
     )
 
 
-@translates("QLinearConv")
+@translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
     x = planes(node[0])
     rank = len(x.sizes)
@@ -215,7 +218,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool")
+@translates("AveragePool", inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -237,7 +240,7 @@ def _average_pool(node: Node) -> Expression:
     )
 
 
-@translates("LpPool")
+@translates("LpPool", inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     return dml.lp_pooling(
@@ -251,7 +254,7 @@ def _lp_pool(node: Node) -> Expression:
     )
 
 
-@translates("MaxPool")
+@translates("MaxPool", inferred_since=_INFERRED, range=ranges.ranked)
 def _max_pool(node: Node) -> Any:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None

@@ -1,0 +1,69 @@
+"""Nodes of ONNX Runtime's own op types that read tensors without elements.
+
+These op types have no schema that says the sizes of their outputs. The translator says them: it
+translates the node with 2 and with 3 elements in place of each 0, in a graph that is thrown away,
+and the sizes of the outputs are continued to 0.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.helper import np_dtype_to_tensor_dtype
+
+from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.onnx.nodes import Node, Translator, listed
+from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.tensor import TensorDesc
+
+
+def has_empty_inputs(node: Node) -> bool:
+    """Return whether an input has no elements."""
+    return any(t is not None and t.type.is_empty for t in node.inputs)
+
+
+def translated(proto: onnx.NodeProto, node: Node, translator: Translator) -> Sequence[Any]:
+    """Return what a node without schema gives whose translator needs elements.
+
+    The types of the node are set. Outputs without elements are None; for the others an input
+    without elements counts as left out.
+    """
+    few, more = (_of_size(proto, node, translator, size) for size in (2, 3))
+    node.types = [_type(a, b) for a, b in zip(few, more, strict=True)]
+    if all(kind is None or kind.is_empty for kind in node.types):
+        return [None] * len(few)
+    kept = [None if t is not None and t.type.is_empty else t for t in node.inputs]
+    whole = Node(proto, node.version, None, kept, node.types, node.builder)
+    return listed(translator(whole))
+
+
+def _of_size(proto: onnx.NodeProto, node: Node, translator: Translator, size: int) -> Sequence[Any]:
+    """Return what the translator gives with `size` elements in place of 0."""
+    builder = GraphBuilder()
+    inputs = [t and _filled(t, str(k), size, builder) for k, t in enumerate(node.inputs)]
+    types = [None] * len(node.types)
+    return listed(translator(Node(proto, node.version, None, inputs, types, builder)))
+
+
+def _filled(tensor: Tensor, name: str, size: int, builder: GraphBuilder) -> Tensor:
+    """Return a tensor like another one, with `size` elements in place of 0, in another graph."""
+    kind = Type(tensor.type.element, tuple(n or size for n in tensor.shape))
+
+    def expression() -> Expression:
+        return builder.input_tensor(name, TensorDesc(kind.inner, kind.shape or (1,)))
+
+    def array() -> np.ndarray:
+        return np.zeros(kind.shape or (), kind.dtype) if tensor.type.is_empty else tensor.array
+
+    is_weight = tensor.is_weight
+    return Tensor(tensor.name, kind, expression, array if tensor.is_known else None, is_weight)
+
+
+def _type(few: Any, more: Any) -> Type | None:
+    """Return the type of an output, by its sizes with 2 and with 3 elements in place of 0."""
+    if few is None or more is None:
+        return None
+    element = few.type.element if isinstance(few, Tensor) else np_dtype_to_tensor_dtype(few.dtype)
+    pairs = zip(few.shape, more.shape, strict=True)
+    return Type(element, tuple(max(0, a - 2 * (b - a)) for a, b in pairs))

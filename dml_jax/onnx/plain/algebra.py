@@ -1,0 +1,18 @@
+"""Determinants and inverses of matrices."""
+
+import jax
+import jax.numpy as jnp
+
+from dml_jax.lowering.numbers import wide
+from dml_jax.onnx.nodes import MICROSOFT, Node
+from dml_jax.onnx.plain import plain
+
+
+@plain("Det")
+def _determinant(node: Node, x: jax.Array) -> jax.Array:
+    return jnp.linalg.det(wide(x)).astype(x.dtype)
+
+
+@plain("Inverse", domain=MICROSOFT)
+def _inverse(node: Node, x: jax.Array) -> jax.Array:
+    return jnp.linalg.inv(wide(x)).astype(x.dtype)

@@ -1,0 +1,16 @@
+"""Casts to BFLOAT16, whose tensors hold FLOAT32 in a graph and bfloat16 between graphs."""
+
+import jax
+
+from dml_jax.errors import Unquoted
+from dml_jax.lowering.rounding import as_float
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.plain import plain
+
+
+@plain("Cast", "CastLike")
+def _cast(node: Node, x: jax.Array, like: jax.Array | None = None) -> jax.Array:
+    kind = node.made()
+    if kind.name != "BFLOAT16":
+        raise node.refusal("to", "be a type that its operator or its code has", Unquoted(kind.name))
+    return as_float(x, kind.array_dtype)

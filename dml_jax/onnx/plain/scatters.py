@@ -1,0 +1,55 @@
+"""Scatters with reductions, and into caches."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.plain import plain
+
+
+def _places(indices: jax.Array, axis: int, shape: tuple[int, ...]) -> tuple[jax.Array, ...]:
+    """Return the index of each of `indices` along each dimension."""
+    found = []
+    for d, size in enumerate(indices.shape):
+        own = jnp.arange(size, dtype=indices.dtype)
+        own = own.reshape([size if k == d else 1 for k in range(indices.ndim)])
+        place = jnp.where(indices < 0, indices + shape[d], indices) if d == axis else own
+        found.append(jnp.broadcast_to(place, indices.shape))
+    return tuple(found)
+
+
+def _scattered(node: Node, x: jax.Array, places: Any, updates: jax.Array) -> jax.Array:
+    """Return `x` with updates at places, as the reduction says."""
+    at, reduction = x.at[places], node.attribute("reduction", "none")
+    functions = {"none": at.set, "add": at.add, "mul": at.mul, "max": at.max, "min": at.min}
+    return functions[reduction](updates)
+
+
+@plain("Scatter", "ScatterElements")
+def _scatter_elements(
+    node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array
+) -> jax.Array:
+    return _scattered(node, x, _places(indices, node.axis(), x.shape), updates)
+
+
+@plain("ScatterND")
+def _scatter_nd(node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    return _scattered(node, x, tuple(jnp.moveaxis(indices, -1, 0)), updates)
+
+
+@plain("TensorScatter")
+def _tensor_scatter(
+    node: Node, past: jax.Array, update: jax.Array, starts: Any = None
+) -> jax.Array:
+    axis = node.axis()
+    batch, length, most = past.shape[0], update.shape[axis], past.shape[axis]
+    begins = jnp.zeros(batch, np.int32) if starts is None else starts.astype(np.int32)
+    steps = begins[:, None] + jnp.arange(length, dtype=np.int32)[None]
+    if node.attribute("mode", "linear") == "circular":
+        steps = steps % most
+    rows = jnp.arange(batch, dtype=np.int32)[:, None]
+    moved, written = jnp.moveaxis(past, axis, 1), jnp.moveaxis(update, axis, 1)
+    return jnp.moveaxis(moved.at[rows, steps].set(written), 1, axis)

@@ -1,0 +1,71 @@
+"""Random numbers, of RANDOM_GENERATOR.
+
+A node's numbers follow from its attribute `seed`, or else from its name: each call of a network
+gives the same ones, and two nodes give different ones.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.views import reshaped
+
+_BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
+
+
+def _uniform(node: Node, sizes: Sequence[int], stream: int = 0) -> Expression:
+    """Return numbers in [0, 1), in FLOAT32; the numbers of two streams differ."""
+    seed = node.attribute("seed")
+    key = zlib.crc32(node.label.encode()) if seed is None else _word(seed)
+    state = np.array([0, 0, stream, 0, key, seed is not None], np.uint32)
+    given = node.builder.constant(state.reshape(1, 1, 1, 6))
+    words = dml.random_generator(given, tuple(sizes) or (1,)).values
+    return dml.cast(words >> (32 - _BITS), "FLOAT32") * 2.0**-_BITS
+
+
+def _word(seed: float) -> int:
+    """Return the bits of a FLOAT as an integer."""
+    return int.from_bytes(struct.pack("<f", seed), "little")
+
+
+def _typed(node: Node, x: Expression) -> Expression:
+    """Return numbers as the type of the node's output."""
+    return x if x.desc.data_type == node.output_type() else dml.cast(x, node.output_type())
+
+
+@translates("RandomUniform", "RandomUniformLike", is_random=True)
+def _random_uniform(node: Node) -> Expression:
+    low, high = node.attribute("low"), node.attribute("high")
+    return _typed(node, _uniform(node, node.output_shape()) * (high - low) + low)
+
+
+@translates("RandomNormal", "RandomNormalLike", is_random=True)
+def _random_normal(node: Node) -> Expression:
+    radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
+    radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller
+    made = radius * dml.cos(turn * (2 * math.pi))
+    return _typed(node, made * node.attribute("scale") + node.attribute("mean"))
+
+
+@translates("Bernoulli", is_random=True)
+def _bernoulli(node: Node) -> Expression:
+    chance = dml.cast(node[0], "FLOAT32")
+    return _typed(node, dml.less_than(_uniform(node, node.shape()), chance))
+
+
+@translates("Multinomial", is_random=True)
+def _multinomial(node: Node) -> Expression:
+    batch, classes = node.shape()
+    count = node.attribute("sample_size")
+    chances = dml.activation_softmax(dml.cast(node[0], "FLOAT32"), [1])
+    sums = reshaped(dml.cumulative_summation(chances, 1, "INCREASING", False), (batch, 1, classes))
+    total = dml.slice(sums, (0, 0, classes - 1), (batch, 1, 1), (1, 1, 1))
+    drawn = reshaped(_uniform(node, (batch, count)), (batch, count, 1)) * total
+    is_past = dml.cast(dml.less_than_or_equal(sums, drawn), "FLOAT32")
+    return _typed(node, reshaped(dml.reduce(is_past, "SUM", [2]), (batch, count)))
