@@ -388,13 +388,13 @@ def test_the_quotient_of_other_platforms_is_corrected():
     rng = np.random.default_rng(5)
     x = rng.uniform(-1000, 1000, 10**5).astype(np.float32)
     scale = rng.uniform(1e-3, 9, 10**5).astype(np.float32)
-    np.testing.assert_array_equal(jax.jit(quantization._corrected)(x, scale), x / scale)
+    np.testing.assert_array_equal(jax.jit(quantization.corrected)(x, scale), x / scale)
     # XLA multiplies by the reciprocal of a constant, which is as wrong as a quotient on a GPU.
-    by_constant = jax.jit(lambda x: quantization._corrected(x, jnp.float32(0.7)))
+    by_constant = jax.jit(lambda x: quantization.corrected(x, jnp.float32(0.7)))
     np.testing.assert_array_equal(by_constant(x), x / np.float32(0.7))
     ends = np.array([np.inf, -1, 0, np.nan, 3e38], np.float32)
     divisors = np.array([2, 0, 0, 1, 1e-3], np.float32)
     with np.errstate(all="ignore"):
         expected = ends / divisors
-    result = jax.jit(quantization._corrected)(ends, divisors)
+    result = jax.jit(quantization.corrected)(ends, divisors)
     np.testing.assert_array_equal(result, expected)
