@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from devices import SEVERAL
+from devices import SEVERAL, beside_no_gpu
 from forms import compiled_soon
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -122,6 +122,7 @@ def check(got: Any, expected: Any, op: Operator) -> None:
         np.testing.assert_allclose(*wide, rtol=least, atol=least, err_msg=str(op))
 
 
+@beside_no_gpu
 @pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)
 def test_an_input_is_sharded(op_class: type[Operator]):
     for op, arrays, cases in itertools.islice(uses(op_class), None if NIGHTLY else 1):
