@@ -9,8 +9,10 @@ from pathlib import Path
 
 # Read when the backend starts, so it has to stand before any array is made.
 # Trials of kernels on a GPU would take a part of the time.
-flags = " --xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0"
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + flags
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0"
+)
 # Processes of pytest-xdist share a GPU: none takes most of its memory at once.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
