@@ -13,6 +13,6 @@ by_default = pytest.mark.skipif(
 
 beside_no_gpu = pytest.mark.skipif(
     jax.default_backend() != "cpu" and SEVERAL[0].platform == "cpu",
-    reason="XLA does not know the sharding of a host's devices beside a GPU, on explicit axes",
+    reason="XLA for the host refuses calls of Sharding, which explicit axes leave with jax 0.11",
 )
 """Of tests that lay explicit axes over the host's devices."""
