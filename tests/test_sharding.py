@@ -15,7 +15,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from devices import SEVERAL, beside_no_gpu
+from devices import SEVERAL
 from forms import compiled_soon
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -149,7 +149,6 @@ def test_gradient_of_a_product_with_zeros(layout: str):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-37)
 
 
-@beside_no_gpu
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMIN", "MULTIPLY"])
 def test_explicit_meshes_and_shard_map(function: str):
     f, plain = reducer(function, (1,)), jnp.asarray(values())
@@ -167,7 +166,6 @@ def test_explicit_meshes_and_shard_map(function: str):
     np.testing.assert_allclose(jax.jit(some)(x), f(plain), rtol=2e-6)
 
 
-@beside_no_gpu
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "L2"])
 def test_derivatives_on_explicit_meshes(function: str):
     """The second ones too, along an axis that is sharded and along one that is not."""

@@ -13,7 +13,7 @@ from dml_jax.lowering import quantization
 from dml_jax.lowering.mapping import precision
 from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
 from dml_jax.lowering.placed import placed, reshaped
-from dml_jax.lowering.windows import FEW, Window, elements_of_windows, unfold
+from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
@@ -181,7 +181,7 @@ def by_planes(
     deep, flat = (Window(*(part[k] for part in window)) for k in (slice(1), slice(1, 3)))
     zeros = [(0, 0, 0)] * 5
     zeros[2] = (deep.start[0], deep.end[0], inside[0] - 1 if inside else 0)
-    padded = lax.pad(x, x.dtype.type(0), zeros)
+    padded = dilated(x, zeros)
     counts = deep.unpadded.counts(padded.shape[2:3])
     taps = [deep.at(padded, offset, counts)[:, :, :, None] for offset in deep.offsets]
     stacked = lax.concatenate(taps, 3).transpose(0, 2, 1, 3, 4, 5)
@@ -204,7 +204,7 @@ def by_shifts(
     """Return `plain` as one multiply-add for each channel and place of the window."""
     spread = inside or [1] * len(window.sizes)
     edges = [(a, b, s - 1) for (a, b), s in zip(window.padding, spread, strict=True)]
-    padded = lax.pad(x, x.dtype.type(0), [(0, 0, 0), (0, 0, 0), *edges])
+    padded = dilated(x, [(0, 0, 0), (0, 0, 0), *edges])
     counts = window.unpadded.counts(padded.shape[2:])
     batch, channels, outputs = x.shape[0], w.shape[1], w.shape[0] // groups
     taps = w.reshape(1, groups, outputs, channels, -1, *[1] * len(counts))

@@ -10,7 +10,13 @@ from typing import Any
 
 import jax
 from jax import lax
-from jax.sharding import NamedSharding, PartitionSpec, auto_axes
+from jax.sharding import (
+    AbstractMesh,
+    NamedSharding,
+    PartitionSpec,
+    auto_axes,
+    use_abstract_mesh,
+)
 
 
 def laid_out_by_xla(
@@ -49,6 +55,20 @@ def _spec(types: Sequence[Any], shape: Sequence[int]) -> PartitionSpec:
                 if own and fits and spec[place] is None and not own & used:
                     spec[place], used = names, used | own
     return PartitionSpec(*spec)
+
+
+def without_mesh(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, inside of which no mesh is set.
+
+    A program of one device's part of the arrays is traced where the caller's mesh is set. Its
+    arrays would be laid out over explicit axes of that mesh, which XLA has no call for there.
+    """
+
+    def call(*xs: Any) -> Any:
+        with use_abstract_mesh(AbstractMesh((), ())):
+            return function(*xs)
+
+    return call
 
 
 def alike(arrays: Any) -> Any:

@@ -161,3 +161,15 @@ def fold(x: jax.Array, window: Window, shape: Sequence[int]) -> jax.Array:
     whole = lax.full_like(x, 0, shape=shape)
     (y,) = jax.linear_transpose(lambda y: unfold(y, window), whole)(x)
     return y
+
+
+def dilated(x: jax.Array, edges: Sequence[tuple[int, int, int]]) -> jax.Array:
+    """Return `x` with zeros before, behind and between its elements, as `lax.pad` takes edges.
+
+    Negative edges are cut off last: XLA's partitioner ends the process where it would do both.
+    """
+    more = [(max(low, 0), max(high, 0), inside) for low, high, inside in edges]
+    padded = lax.pad(x, x.dtype.type(0), more)
+    starts = [max(-low, 0) for low, _, _ in edges]
+    ends = [n - max(-high, 0) for n, (_, high, _) in zip(padded.shape, edges, strict=True)]
+    return lax.slice(padded, starts, ends)

@@ -28,6 +28,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dml_jax.lowering.meshes import without_mesh
 from dml_jax.lowering.placed import (
     custom_partitioning_jaxpr,
     is_on_one_device,
@@ -167,7 +168,7 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
             # Devices without a mesh: JAX replicates over them what it does not shard.
             devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
             alike = NamedSharding(Mesh(devices, "d"), PartitionSpec())
-            return mesh, on_one, (alike,) * count, (alike,)
+            return mesh, without_mesh(on_one), (alike,) * count, (alike,)
         shape, spec = argument.shape, argument.sharding.spec
         names = [() if s is None else s if isinstance(s, tuple) else (s,) for s in spec]
         names += [()] * (len(shape) - len(names))
@@ -181,7 +182,8 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
         left = [() if a in axes else ns for a, ns in enumerate(names)]
         out = NamedSharding(mesh, PartitionSpec(*left))
         each = functools.partial(kind.each, axes=axes, layout=layout)
-        return mesh, each if layout.over(axes) else on_one, (out,) * count, (into,)
+        form = each if layout.over(axes) else on_one
+        return mesh, without_mesh(form), (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
         read = " ".join(f"d{a}" for a in range(rank))
