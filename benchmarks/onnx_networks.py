@@ -118,7 +118,7 @@ def _array(random: np.random.Generator, feed: Mapping[str, Any], dtype: np.dtype
         return np.ones(feed["shape"], dtype)
     if "ints" in feed or dtype.kind in "iu":
         return random.integers(feed.get("low", 0), feed.get("ints", 2), feed["shape"]).astype(dtype)
-    return (random.standard_normal(feed["shape"]) * feed.get("scale", 1)).astype(dtype)
+    return np.asarray(random.standard_normal(feed["shape"]) * feed.get("scale", 1), dtype)
 
 
 def milliseconds(*calls: Callable[[], Any]) -> list[float]:
