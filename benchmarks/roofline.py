@@ -18,9 +18,9 @@ from table import HIGH, LOW, Cell
 from dml_jax.bench import measure, memory
 from dml_jax.bench.memory import Programs, jax_contenders, programs, sets_moving, wide
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores
-from dml_jax.tensor import TensorDesc
 
 __all__ = ["Bench", "Data", "default_limit", "environment", "sets_of", "wide"]
 

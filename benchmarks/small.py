@@ -12,10 +12,10 @@ from roofline import Data, wide
 from table import Cell
 
 from dml_jax.bench.timing import Contender, interleaved, jax_contender, marks
-from dml_jax.bindable import Bindable
-from dml_jax.binding_table import Buffer, BufferBinding
-from dml_jax.compiled import compile
+from dml_jax.memory.binding_table import Buffer, BufferBinding
+from dml_jax.memory.compiled import compile
 from dml_jax.operator import Operator
+from dml_jax.operator.callable import Bindable
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import numpy as np
 from transformed import Backward, Mapped, Transformed
 
 from dml_jax import functional
-from dml_jax.bindable import Bindable
-from dml_jax.descriptor import ScaleBias
+from dml_jax.description.descriptor import ScaleBias
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction, TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.graph import GraphBuilder
 from dml_jax.operator import OPERATORS
+from dml_jax.operator.callable import Bindable
 from dml_jax.operators import (
     Argmax,
     Argmin,
@@ -33,7 +34,6 @@ from dml_jax.operators import (
     Split,
     Tile,
 )
-from dml_jax.tensor import TensorDesc
 
 Sizes = tuple[int, ...]
 

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.operator import Operator
-from dml_jax.tensor import TensorDesc
 
 Tensors = tuple[TensorDesc, ...]
 

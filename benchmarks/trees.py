@@ -246,7 +246,7 @@ def _turn(data: Sequence[Any], turn: int, sets: int) -> list[Any]:
 
 def compiler_options(function: Any) -> dict[str, Any]:
     """Return what older checkouts tell XLA of a program that is this function."""
-    for module in ("dml_jax.operator", "dml_jax.bindable"):
+    for module in ("dml_jax.operator", "dml_jax.operator.callable"):
         with contextlib.suppress(ImportError, AttributeError):
             return sys.modules[module].compiler_options(function)
     return {}

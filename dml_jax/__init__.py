@@ -8,9 +8,9 @@ __version__ = "0.2.0"
 # Where each public name is defined. The operators (`dml_jax.operators`) and the functions
 # (`dml_jax.functional`) are found there; everything is imported when it is asked for.
 _PLACES = {
-    "binding_table": ("BindingTable", "Buffer", "BufferBinding"),
-    "compiled": ("Compiled", "compile"),
-    "descriptor": ("ScaleBias", "Size2D"),
+    "memory.binding_table": ("BindingTable", "Buffer", "BufferBinding"),
+    "memory.compiled": ("Compiled", "compile"),
+    "description.descriptor": ("ScaleBias", "Size2D"),
     "dispatch.model": ("Model", "load_model"),
     "dispatch.run": ("run_model",),
     "enums": (
@@ -46,7 +46,7 @@ _PLACES = {
     ),
     "onnx": ("load_onnx",),
     "operator": ("OPERATORS", "FusedActivation", "Operator", "operator_from_json"),
-    "tensor": ("TensorDesc", "calc_buffer_tensor_size"),
+    "description.tensor": ("TensorDesc", "calc_buffer_tensor_size"),
 }
 _MODULES = ("enums", "functional", "operators")
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -55,6 +55,8 @@ _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names
 def __getattr__(name: str) -> Any:
     if name in _PLACE_OF:
         value = getattr(importlib.import_module(f"dml_jax.{_PLACE_OF[name]}"), name)
+        if name in ("Expression", "GraphBuilder"):
+            _of("functional")  # registers what the signs of expressions mean
     elif name == "__all__":
         return [*_PLACE_OF, *_of("operators").__all__, *_of("functional").__all__]
     elif name in _MODULES:
@@ -64,7 +66,7 @@ def __getattr__(name: str) -> Any:
     elif name in _of("facts").functions():
         value = getattr(_of("functional"), name)
     else:
-        hint = "" if name.startswith("_") else _of("names").attribute_hint(name)
+        hint = "" if name.startswith("_") else _of("show.names").attribute_hint(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value

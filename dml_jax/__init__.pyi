@@ -8,18 +8,13 @@ from dml_jax import (
     functional as functional,
     operators as operators,
 )
-from dml_jax.binding_table import (
-    BindingTable as BindingTable,
-    Buffer as Buffer,
-    BufferBinding as BufferBinding,
-)
-from dml_jax.compiled import (
-    Compiled as Compiled,
-    compile as compile,
-)
-from dml_jax.descriptor import (
+from dml_jax.description.descriptor import (
     ScaleBias as ScaleBias,
     Size2D as Size2D,
+)
+from dml_jax.description.tensor import (
+    TensorDesc as TensorDesc,
+    calc_buffer_tensor_size as calc_buffer_tensor_size,
 )
 from dml_jax.dispatch.model import (
     Model as Model,
@@ -215,6 +210,15 @@ from dml_jax.graph import (
     OutputEdge as OutputEdge,
     TensorPolicy as TensorPolicy,
 )
+from dml_jax.memory.binding_table import (
+    BindingTable as BindingTable,
+    Buffer as Buffer,
+    BufferBinding as BufferBinding,
+)
+from dml_jax.memory.compiled import (
+    Compiled as Compiled,
+    compile as compile,
+)
 from dml_jax.onnx import (
     load_onnx as load_onnx,
 )
@@ -402,10 +406,6 @@ from dml_jax.operators import (
     Unfold as Unfold,
     Upsample2d as Upsample2d,
     ValueScale2d as ValueScale2d,
-)
-from dml_jax.tensor import (
-    TensorDesc as TensorDesc,
-    calc_buffer_tensor_size as calc_buffer_tensor_size,
 )
 
 __version__: str

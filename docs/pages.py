@@ -19,16 +19,16 @@ import numpy as np
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Operator, TensorDesc
-from dml_jax.documentation import (
+from dml_jax.description.fields import Array, Choice, Field, Real, Scalar
+from dml_jax.description.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
+from dml_jax.operator.documentation import (
     Documentation,
     Matrix,
     matrices,
     shown_ranks,
     takes,
 )
-from dml_jax.fields import Array, Choice, Field, Real, Scalar
-from dml_jax.names import LIBRARIES, names
-from dml_jax.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
+from dml_jax.show.names import LIBRARIES, names
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
@@ -61,9 +61,9 @@ RESULTS = {
 }
 REFERENCE = {
     "Tensors and descriptors": [
-        "tensor.TensorDesc",
-        "tensor.calc_buffer_tensor_size",
-        "descriptor.ScaleBias",
+        "description.tensor.TensorDesc",
+        "description.tensor.calc_buffer_tensor_size",
+        "description.descriptor.ScaleBias",
         "operator.Operator",
         "operator.operator_from_json",
         "operator.OPERATORS",
@@ -81,12 +81,12 @@ REFERENCE = {
         "graph.OutputEdge",
     ],
     "Compiled operators and memory": [
-        "compiled.compile",
-        "compiled.Compiled",
-        "compiled.Cost",
-        "binding_table.Buffer",
-        "binding_table.BufferBinding",
-        "binding_table.BindingTable",
+        "memory.compiled.compile",
+        "memory.compiled.Compiled",
+        "memory.compiled.Cost",
+        "memory.binding_table.Buffer",
+        "memory.binding_table.BufferBinding",
+        "memory.binding_table.BindingTable",
     ],
     "DxDispatch models": [
         "dispatch.model.load_model",
@@ -109,11 +109,11 @@ MEMBERS = {  # members that users call, inherited ones too; other classes show t
     "input_tensors output_tensors save load",
     "graph.GraphBuilder": "input_tensor constant node apply build",
     "graph.Expression": "desc sizes shape dtype reinterpret",
-    "descriptor.ScaleBias": "scale bias replace to_json from_json",
-    "tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
+    "description.descriptor.ScaleBias": "scale bias replace to_json from_json",
+    "description.tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
     "has_distinct_addresses implied_size_in_bytes to_json from_json",
-    "compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
-    "binding_table.Buffer": "array of size_in_bytes block_until_ready",
+    "memory.compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
+    "memory.binding_table.Buffer": "array of size_in_bytes block_until_ready",
     "errors.DmlError": "faults operator field rule value",
 }
 

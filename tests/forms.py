@@ -7,8 +7,8 @@ from unittest import mock
 
 import jax
 
-from dml_jax.lowering import arrangement, cores, placed
-from dml_jax.lowering.reduce import cpu, gpu, kinds, primitive
+from dml_jax.lowering import arrangement, by_platform, parallel_cpu
+from dml_jax.lowering.reduce import cpu, gpu, primitive, reductions
 
 
 def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
@@ -24,7 +24,7 @@ def of_platform(platform: str | None) -> Iterator[None]:
     """Lower to the forms of a platform ("cuda") on this one; None is the plain form."""
     patched = [
         mock.patch.object(module, "platform_of", lambda _: platform)
-        for module in (placed, primitive)
+        for module in (by_platform, primitive)
     ]
     with nothing_traced(), patched[0], patched[1]:
         yield
@@ -34,7 +34,7 @@ def of_platform(platform: str | None) -> Iterator[None]:
 def of_few_elements() -> Iterator[None]:
     """Take the forms for many elements with few: constants are small."""
     with contextlib.ExitStack() as stack:
-        for module in (arrangement, kinds, gpu):
+        for module in (arrangement, reductions, gpu):
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
         small: dict[str, Any] = {
             "FEWEST": 3,
@@ -54,9 +54,9 @@ def of_few_elements() -> Iterator[None]:
 def by_many_cores(count: int = 16) -> Iterator[None]:
     """Take the forms for a CPU of so many cores, of a few elements as of millions."""
     with (
-        mock.patch.object(cores, "cores", lambda: count),
+        mock.patch.object(parallel_cpu, "cores", lambda: count),
         mock.patch.object(cpu, "cores", lambda: count),
-        mock.patch.object(cores, "MUCH", 0),
+        mock.patch.object(parallel_cpu, "MUCH", 0),
         nothing_traced(),
     ):
         yield

@@ -24,7 +24,7 @@ from dml_jax import (
     Tile,
 )
 from dml_jax.host import cores as host_cores
-from dml_jax.lowering import cores
+from dml_jax.lowering import parallel_cpu
 
 # XLA has as many threads as NPROC says. Of cores it knows those that are there, so that loops that
 # do little for each byte it gives to less than half of 16.
@@ -33,10 +33,10 @@ SIZES = [8, 16, 64, 256]
 PROGRAMS = f"""
 import json, sys, jax
 from dml_jax import Operator, TensorDesc
-from dml_jax.lowering import cores
+from dml_jax.lowering import parallel_cpu
 from dml_jax.lowering.reduce import cpu
 
-cores.cores = cpu.cores = lambda: {CORES}
+parallel_cpu.cores = cpu.cores = lambda: {CORES}
 texts = {{}}
 for text in json.load(sys.stdin):
     op = Operator.from_json(text)
@@ -97,12 +97,12 @@ def _alone(text: str) -> list[str]:
 @pytest.mark.parametrize("count, idle", [(1, False), (2, False), (3, True), (4, True), (64, True)])
 def test_cores_that_xla_leaves_idle(count: int, idle: bool):
     """Two share every loop, of three and more the square root, rounded up."""
-    x = jnp.ones((64, cores.MUCH // 64), jnp.float32)
-    with mock.patch.object(cores, "cores", lambda: count):
-        assert cores.leave_cores_idle() == idle
-        assert (cores.written_by_all_cores(x) is not x) == idle
+    x = jnp.ones((64, parallel_cpu.MUCH // 64), jnp.float32)
+    with mock.patch.object(parallel_cpu, "cores", lambda: count):
+        assert parallel_cpu.leave_cores_idle() == idle
+        assert (parallel_cpu.written_by_all_cores(x) is not x) == idle
         little = x[:1]
-        assert cores.written_by_all_cores(little) is little
+        assert parallel_cpu.written_by_all_cores(little) is little
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
@@ -112,9 +112,9 @@ def test_bits_stay_as_they_are(dtype: str, arrays: int):
     bits = np.random.default_rng(0).integers(0, 256, 2**12, np.uint8)
     x = bits.view(dtype).reshape(2, -1, 4)
     with by_many_cores():
-        operations = jax.make_jaxpr(lambda x: cores.written_by_all_cores(x, arrays))(x)
-        written = jax.jit(lambda x: cores.written_by_all_cores(x, arrays))(x)
-        read = jax.jit(lambda x: cores.read_by_all_cores(x, x.size))(x)
+        operations = jax.make_jaxpr(lambda x: parallel_cpu.written_by_all_cores(x, arrays))(x)
+        written = jax.jit(lambda x: parallel_cpu.written_by_all_cores(x, arrays))(x)
+        read = jax.jit(lambda x: parallel_cpu.read_by_all_cores(x, x.size))(x)
     for y in (written, read):
         assert y.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(y).view(np.uint8), x.view(np.uint8))

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import dml_jax as dml
 from dml_jax import Graph, GraphBuilder, OperatorNode, Tile, load_model, run_model
 from dml_jax.cli import cli
-from dml_jax.code import program
 from dml_jax.graph import OutputEdge
+from dml_jax.show.source import program
 
 T = dml.TensorDesc
 ROOT = Path(__file__).parent.parent

@@ -17,7 +17,7 @@ from facts import DOCUMENTED
 from snippets import run_page
 
 from dml_jax import OPERATORS, FeatureLevel
-from dml_jax.documentation import Documentation, matrices
+from dml_jax.operator.documentation import Documentation, matrices
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

@@ -1,10 +1,10 @@
 """What an operator says of itself: by its docstring, by those of its bases, and by its facts."""
 
 from dml_jax import OPERATORS
-from dml_jax.documentation import Documentation, described
-from dml_jax.fields import Float, Input, Output
+from dml_jax.description.fields import Float, Input, Output
+from dml_jax.description.support import FLOATS, rows
 from dml_jax.operator import Operator
-from dml_jax.support import FLOATS, rows
+from dml_jax.operator.documentation import Documentation, described
 
 
 class _Family(Operator):

@@ -154,7 +154,7 @@ def test_equal_tensors_cost_nothing():
 
 
 def test_a_reading_of_bytes_is_drawn():
-    from dml_jax.diagrams import graph_picture
+    from dml_jax.show.diagrams import graph_picture
 
     builder = GraphBuilder()
     row = builder.input_tensor("row", TensorDesc.of(ROW))

@@ -32,10 +32,9 @@ from dml_jax import (
     functional,
 )
 from dml_jax.cli import cli
-from dml_jax.code import program
-from dml_jax.diagrams import graph_picture
+from dml_jax.description.fields import Input, Output
+from dml_jax.description.support import ALL_TYPES, rows
 from dml_jax.errors import install_command
-from dml_jax.fields import Input, Output
 from dml_jax.graph import (
     ConstantNode,
     Expression,
@@ -47,7 +46,8 @@ from dml_jax.graph import (
     OutputEdge,
     TensorPolicy,
 )
-from dml_jax.support import ALL_TYPES, rows
+from dml_jax.show.diagrams import graph_picture
+from dml_jax.show.source import program
 
 Json = dict[str, Any]
 
@@ -1414,7 +1414,7 @@ def test_pictures_have_no_overlaps(mixed: tuple[Graph, dict[str, np.ndarray]]):
 
 
 def assert_no_overlaps(g: Graph) -> None:
-    from dml_jax.diagrams import _HEIGHT, _Layout, graph_picture
+    from dml_jax.show.diagrams import _HEIGHT, _Layout, graph_picture
 
     layout = _Layout(graph_picture(g))
     assert len(layout.boxes) >= len(g.nodes)
@@ -1432,7 +1432,7 @@ def assert_no_overlaps(g: Graph) -> None:
 
 def test_a_tall_picture_stands_in_columns():
     """A picture of 500 nodes, among them lines over many layers, is about as wide as high."""
-    from dml_jax.diagrams import _HEIGHT, _Layout, graph_picture
+    from dml_jax.show.diagrams import _HEIGHT, _Layout, graph_picture
 
     builder = GraphBuilder()
     x = y = builder.input_tensor("x", HALF)
@@ -1478,7 +1478,7 @@ def test_show_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path):
-    from dml_jax.diagrams import draw, graph_picture
+    from dml_jax.show.diagrams import draw, graph_picture
 
     builder = GraphBuilder()
     x = builder.input_tensor("$x^2$", HALF)

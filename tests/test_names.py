@@ -9,7 +9,7 @@ import pytest
 import dml_jax
 from dml_jax import OPERATORS, facts, functional
 from dml_jax.graph import OperatorNode
-from dml_jax.names import in_jax, names, search
+from dml_jax.show.names import in_jax, names, search
 
 
 def found(path: str) -> Any:

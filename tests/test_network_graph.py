@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, parser  # noqa: E402
 
 import dml_jax  # noqa: E402
 from dml_jax import Buffer, DmlError, GraphBuilder, TensorDesc, load_onnx  # noqa: E402
-from dml_jax.code import program  # noqa: E402
-from dml_jax.diagrams import draw, graph_picture  # noqa: E402
 from dml_jax.graph import FunctionNode, cut  # noqa: E402
+from dml_jax.show.diagrams import draw, graph_picture  # noqa: E402
+from dml_jax.show.source import program  # noqa: E402
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 DECIDED = f"""{HEAD}

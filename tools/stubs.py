@@ -14,8 +14,18 @@ from typing import Any
 
 import dml_jax
 from dml_jax import OPERATORS, facts, functional
+from dml_jax.description.fields import (
+    Array,
+    Boolean,
+    Choice,
+    Field,
+    Fused,
+    Integer,
+    Kind,
+    Structure,
+    Tensor,
+)
 from dml_jax.enums import Enumeration
-from dml_jax.fields import Array, Boolean, Choice, Field, Fused, Integer, Kind, Structure, Tensor
 from dml_jax.operator import Operator
 
 ROOT = Path(__file__).parents[1]
@@ -138,10 +148,10 @@ from typing import Any, Self, overload
 import jax
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import {used(text, "ScaleBias", "Size2D")}
+from dml_jax.description.descriptor import {used(text, "ScaleBias", "Size2D")}
 {block("from dml_jax.enums import (", enumerations, ")")}
 from dml_jax.operator import {used(text, "FusedActivation", "Operator")}
-from dml_jax.tensor import Integers, Placeholder, TensorDesc
+from dml_jax.description.tensor import Integers, Placeholder, TensorDesc
 
 '''
     head = head.replace("Mapping, Sequence\n", "Mapping\n") if "Sequence[" not in text else head
@@ -268,10 +278,10 @@ import jax
 from jax.typing import ArrayLike
 from typing_extensions import TypeVar
 
-from dml_jax.descriptor import {structures}
+from dml_jax.description.descriptor import {structures}
 {block("from dml_jax.enums import (", used_enumerations(text), ")")}
 from dml_jax.graph import {graph}
-{fused}from dml_jax.tensor import Integers
+{fused}from dml_jax.description.tensor import Integers
 
 Value = TypeVar("Value", jax.Array, Expression, default=jax.Array)
 Given = Value | ArrayLike

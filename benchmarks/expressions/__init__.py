@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from transformed import Transformed
 
-from dml_jax.bindable import Bindable
 from dml_jax.enums import AxisDirection, ReduceFunction
 from dml_jax.graph import Graph
+from dml_jax.operator.callable import Bindable
 
 Expression = Callable[..., Any]
 

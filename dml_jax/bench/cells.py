@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dml_jax.bindable import Bindable
+from dml_jax.description.fields import Choice, Field
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
-from dml_jax.fields import Choice, Field
 from dml_jax.operator import Operator, operator_type
-from dml_jax.tensor import TensorDesc
+from dml_jax.operator.callable import Bindable
 
 # The table where the user names no operator: one or two operators of each family.
 # fmt: off

@@ -18,9 +18,9 @@ from dml_jax.bench.arithmetic import operations, product
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.memory import WAYS, Data, jax_contenders, programs, sets_moving, wide
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.host import cores, last_cache_bytes
-from dml_jax.tensor import TensorDesc
 
 COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
 MULTIPLIED, MULTIPLIED_QUEUED = 2048, 8192  # rows of the matrices of a product

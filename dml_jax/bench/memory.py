@@ -11,10 +11,10 @@ import numpy as np
 from jax import lax
 
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
-from dml_jax.bindable import Bindable
-from dml_jax.free_memory import host_bytes
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.host import last_cache_bytes
-from dml_jax.tensor import TensorDesc
+from dml_jax.memory.available import host_bytes
+from dml_jax.operator.callable import Bindable
 
 Arrays = tuple[jax.Array, ...]
 Bounds = tuple[float, float]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dml_jax.bench.cells import MIB
 from dml_jax.bench.measure import Measured
-from dml_jax.pictures import check_picture, save_picture
+from dml_jax.show.figures import check_picture, save_picture
 
 COLUMNS = 100
 SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call

@@ -7,7 +7,7 @@ from pathlib import Path
 from dml_jax.bench.cells import REPRESENTATIVES
 from dml_jax.bench.measure import Measured
 from dml_jax.bench.report import COLOURS, copies, shown
-from dml_jax.pictures import check_picture, save_picture
+from dml_jax.show.figures import check_picture, save_picture
 
 OPERATORS = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "LSTM", *REPRESENTATIVES)
 TYPES, MEBIBYTES = ("FLOAT32", "FLOAT16"), (8.0,)

@@ -27,8 +27,8 @@ from dml_jax.cli.terminal import (
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, nearest, printable, refused
 from dml_jax.facts import catalogue
-from dml_jax.names import search
 from dml_jax.operator import OPERATORS, operator_type
+from dml_jax.show.names import search
 
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
 
@@ -113,7 +113,7 @@ def bench(
     from dml_jax.bench.measure import Bench, environment
     from dml_jax.bench.memory import WAYS
     from dml_jax.files import check_writable, write_whole
-    from dml_jax.pictures import check_picture
+    from dml_jax.show.figures import check_picture
 
     if model is not None and (operators or types or sizes):
         raise click.UsageError("--model stands without --operator, --dtype and --mb.")

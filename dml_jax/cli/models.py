@@ -87,7 +87,7 @@ def _check_kind(path: Path) -> None:
 
 def show_model(model: "Model", as_json: bool, name: str = "") -> None:
     """Print the operators of `model`; `name` tells it from other models."""
-    from dml_jax.diagrams import kind_of
+    from dml_jax.show.diagrams import kind_of
 
     ops = ((key, d.operator) for key, d in model.dispatchables.items())
     rows = ((key, kind_of(op), op) for key, op in ops)
@@ -102,8 +102,8 @@ def show_model(model: "Model", as_json: bool, name: str = "") -> None:
 
 def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
     """Yield (name, kind, operator, tensor or function) of each node, those within nodes too."""
-    from dml_jax.diagrams import kind_of
     from dml_jax.graph import ConstantNode, OperatorNode
+    from dml_jax.show.diagrams import kind_of
 
     for index, node in graph.all_nodes:
         name = node.name or str(index)

@@ -15,21 +15,21 @@ import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
 from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import FunctionNode, Graph
 from dml_jax.graph.parts import ArrayType
-from dml_jax.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from dml_jax.bindable import BindPoint
-    from dml_jax.compiled import Compiled
     from dml_jax.dispatch.resources import Values
     from dml_jax.dispatch.timing import Timing, Track
-    from dml_jax.free_memory import Device
+    from dml_jax.memory.available import Device
+    from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
     from dml_jax.onnx.options import NetworkOptions
+    from dml_jax.operator.callable import BindPoint
 
 
 def is_network(path: Path) -> bool:

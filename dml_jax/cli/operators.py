@@ -35,8 +35,8 @@ def operators(name: str | None, as_json: bool) -> None:
     dml-jax operators REDUCE                   one: choices, gradient, fields, ranks and types
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
-    from dml_jax.documentation import described
-    from dml_jax.names import in_jax, names, plain, search
+    from dml_jax.operator.documentation import described
+    from dml_jax.show.names import in_jax, names, plain, search
 
     by_name = {plain(op.short_name): op for op in OPERATORS.values()}
     by_name |= {
@@ -97,7 +97,7 @@ def operators(name: str | None, as_json: bool) -> None:
 
 def names_of(op: type[Operator]) -> dict[str, list[str]]:
     """Return the names of an operator elsewhere, by library."""
-    from dml_jax.names import names
+    from dml_jax.show.names import names
 
     return {library: list(own) for library, own in names().get(op.short_name, {}).items() if own}
 
@@ -114,8 +114,8 @@ def _list(found: Mapping[type[Operator], Sequence[str]], with_calls: bool = True
         found: the operators, with the names elsewhere that were searched for.
         with_calls: whether to show the functions that make them.
     """
-    from dml_jax.documentation import Documentation
-    from dml_jax.names import call_of
+    from dml_jax.operator.documentation import Documentation
+    from dml_jax.show.names import call_of
 
     families: dict[str, list[type[Operator]]] = {}
     for op in sorted(found, key=lambda op: op.short_name):
@@ -139,8 +139,8 @@ def _describe(op: type[Operator]) -> None:
     """Print the whole declaration of an operator, its support tables last."""
     from rich.text import Text
 
-    from dml_jax.documentation import Documentation, matrices, shown_ranks, takes
-    from dml_jax.names import call_of
+    from dml_jax.operator.documentation import Documentation, matrices, shown_ranks, takes
+    from dml_jax.show.names import call_of
 
     out = console()
     text = Documentation.of(op)

@@ -37,10 +37,10 @@ from dml_jax.cli.terminal import (
     reporting,
     say_json,
 )
+from dml_jax.description.tensor import UINT_MAX
 from dml_jax.dispatch.timing import Timing
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
-from dml_jax.tensor import UINT_MAX
 
 if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions

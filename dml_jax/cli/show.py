@@ -67,7 +67,7 @@ def show(
     with reporting(as_json):
         new = "" if output is None else new_folder(output)
         if output is not None:
-            from dml_jax.diagrams import check_diagram
+            from dml_jax.show.diagrams import check_diagram
 
             check_diagram(output)
         loaded = load_network(file, options) if is_network(file) else load_model_or_graph(file)
@@ -81,8 +81,8 @@ def show(
         else:
             show_network(loaded, as_json)
         if output is not None:
-            from dml_jax.diagrams import draw, graph_picture
-            from dml_jax.dispatch.pictures import model_picture
+            from dml_jax.dispatch.diagrams import model_picture
+            from dml_jax.show.diagrams import draw, graph_picture
 
             if isinstance(loaded, Graph):
                 picture = graph_picture(loaded)
@@ -96,11 +96,11 @@ def show(
 
 def _program(loaded: "Model | Graph | Network", file: Path) -> str:
     """Return the program that makes what was loaded. Raises `DmlError` where there is none."""
-    from dml_jax.code import program
-    from dml_jax.dispatch.code import model_program
     from dml_jax.dispatch.model import Model
+    from dml_jax.dispatch.source import model_program
     from dml_jax.graph import Graph
     from dml_jax.operator import Operator
+    from dml_jax.show.source import program
 
     if isinstance(loaded, Graph):
         return program(loaded)

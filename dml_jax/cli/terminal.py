@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import jax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
 from dml_jax.files import parse_text
-from dml_jax.pictures import check_name
-from dml_jax.tensor import TensorDesc
+from dml_jax.show.figures import check_name
 
 if TYPE_CHECKING:
-    from dml_jax.bindable import Bindable
-    from dml_jax.free_memory import Device
     from dml_jax.graph import FunctionNode
+    from dml_jax.memory.available import Device
+    from dml_jax.operator.callable import Bindable
 
 STATUS = (
     "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted, "
@@ -186,7 +186,7 @@ def show_table(
     title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
 ) -> None:
     """Print (name, kind, operator, tensor or function) of each row; `title` heads the names."""
-    from dml_jax.bindable import Bindable
+    from dml_jax.operator.callable import Bindable
 
     cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
@@ -198,7 +198,7 @@ def show_table(
 
 def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
     """Return the tensors that an operator or a function reads and writes; one is written."""
-    from dml_jax.bindable import Bindable
+    from dml_jax.operator.callable import Bindable
 
     if isinstance(item, TensorDesc):
         return [], [item]
@@ -283,7 +283,7 @@ def usage_errors() -> Iterator[None]:
 
 def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
     """Return a row of `show_table` for JSON."""
-    from dml_jax.bindable import Bindable
+    from dml_jax.operator.callable import Bindable
 
     inputs, outputs = (
         [t.to_json() if isinstance(t, TensorDesc) else t.shown() for t in some]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from dml_jax.descriptor import Size2D
+from dml_jax.description.descriptor import Size2D
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import Enumeration
-from dml_jax.tensor import TensorDesc
 
 # A field, and "DataType", "DimensionCount" or "Sizes" of a tensor, "" of an attribute.
 Aspect = tuple[str, str]

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bindable import Bindable
+from dml_jax.description.fields import Integer, list_of
+from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dispatch import serialized
 from dml_jax.dispatch.networks import NetworkFile
 from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.dispatch.resources import UINT64_MAX, Resource, reading, values_of_file
 from dml_jax.errors import NOTHING, DmlError, Fault, refused
-from dml_jax.fields import Integer, list_of
 from dml_jax.graph import Graph
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator import operator_from_json
-from dml_jax.tensor import UINT_MAX, round_up
+from dml_jax.operator.callable import Bindable
 
 _EXECUTION_FLAGS = (
     "NONE",

@@ -10,18 +10,18 @@ from typing import IO, Any
 import jax
 import numpy as np
 
-from dml_jax import free_memory
-from dml_jax.bindable import Bindable
-from dml_jax.binding import TensorInMemory
-from dml_jax.binding_table import BindingTable, Buffer
+from dml_jax.description.tensor import X64_RULE, needs_x64
 from dml_jax.dispatch.model import Command, Dispatch, Model, Print, Result, WriteFile
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.dispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, printable
 from dml_jax.files import check_writable, write_npy, write_whole
-from dml_jax.free_memory import Device
-from dml_jax.tensor import X64_RULE, needs_x64
+from dml_jax.memory import available
+from dml_jax.memory.available import Device
+from dml_jax.memory.binding import TensorInMemory
+from dml_jax.memory.binding_table import BindingTable, Buffer
+from dml_jax.operator.callable import Bindable
 
 Sizes = tuple[int, ...]
 Record = Callable[[str, dict[str, Any]], None]
@@ -270,8 +270,8 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
     # The host holds one array at a time on its way to the device.
     host = sizes.get(largest, 0) + (total if device.platform == "cpu" else 0)
     for needed, free in (
-        (total, free_memory.device_bytes(device)),
-        (host, free_memory.host_bytes()),
+        (total, available.device_bytes(device)),
+        (host, available.host_bytes()),
     ):
         if free is not None and needed > free:
             rule = f"fit, with the other resources, into the {free} bytes that are free"
@@ -281,9 +281,7 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
 
 def check_temporary(function: Bindable, needed: int, device: Device, where: str) -> None:
     """Refuse a dispatch of a function whose temporary memory, of `needed` bytes, does not fit."""
-    free = (
-        free_memory.host_bytes() if device.platform == "cpu" else free_memory.device_bytes(device)
-    )
+    free = available.host_bytes() if device.platform == "cpu" else available.device_bytes(device)
     if free is not None and needed > free:
         rule = f"fit into the {free} bytes that are free"
         value = Unquoted(f"{needed} bytes")

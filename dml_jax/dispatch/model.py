@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dml_jax.binding import TensorInMemory, check_overlaps, check_range
+from dml_jax.description.fields import Integer, list_of
+from dml_jax.description.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 from dml_jax.dispatch.dispatchables import (
     Binding,
     Bindings,
@@ -54,10 +55,9 @@ from dml_jax.errors import (
     refused,
     suggested,
 )
-from dml_jax.fields import Integer, list_of
 from dml_jax.files import absolute, as_path
+from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
-from dml_jax.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
 
 PRINT_MAX = 2**22
 """The number of elements that a command may print: seconds of text, less than a gigabyte."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dml_jax.bindable import Bindable
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.tensor import TensorDesc
+from dml_jax.operator.callable import Bindable
 
 if TYPE_CHECKING:
     from dml_jax.onnx.network import Network

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.description.fields import Integer, float_of_word, list_of
+from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dispatch.reading import (
     Reader,
     find_file,
@@ -26,9 +28,7 @@ from dml_jax.errors import (
     missing_extra,
     refused,
 )
-from dml_jax.fields import Integer, float_of_word, list_of
 from dml_jax.files import read_npy
-from dml_jax.tensor import UINT_MAX, round_up
 
 UINT64_MAX = 2**64 - 1
 IMAGE_TYPES = (".png", ".jpg", ".jpeg")

@@ -8,16 +8,16 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from dml_jax.arrays import check_there
-from dml_jax.binding import TensorInMemory
-from dml_jax.binding_table import IS_DEVICE, checked_type
+from dml_jax.description.arrays import check_there
+from dml_jax.description.tensor import shown_array
 from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.files import as_path
-from dml_jax.free_memory import Device
-from dml_jax.tensor import shown_array
+from dml_jax.memory.available import Device
+from dml_jax.memory.binding import TensorInMemory
+from dml_jax.memory.binding_table import IS_DEVICE, checked_type
 
 Array = jax.Array | np.ndarray | np.generic
 

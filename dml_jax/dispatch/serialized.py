@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.description.fields import Array, Choice, Field, Fused, Scalar
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.fields import Array, Choice, Field, Fused, Scalar
 from dml_jax.files import similar_file
 from dml_jax.graph import (
     ConstantNode,
@@ -27,7 +28,6 @@ from dml_jax.graph import (
     Source,
 )
 from dml_jax.operator import Operator, operator_type
-from dml_jax.tensor import TensorDesc
 
 _WHAT = "a serialized graph of DirectML"
 _OPERATOR, _CONSTANT = 1, 2  # NodeDesc

@@ -19,8 +19,8 @@ from dml_jax import facts
 from dml_jax.beyond import is_allowed
 from dml_jax.errors import DmlError, Fault
 from dml_jax.functional.calls import Call
-from dml_jax.functional.versions import Family
-from dml_jax.graph import GraphBuilder
+from dml_jax.functional.overloads import Family
+from dml_jax.graph import Expression, GraphBuilder
 
 _KEPT_MAX = 4096  # calls of one function
 
@@ -78,6 +78,9 @@ def _make(name: str) -> Callable[..., Any]:
     call.__signature__ = family.signature  # pyright: ignore[reportFunctionMemberAccess]
     call.family = family  # pyright: ignore[reportFunctionMemberAccess]
     return call
+
+
+Expression.function_of = staticmethod(_function)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import jax
 from jax.typing import ArrayLike
 from typing_extensions import TypeVar
 
-from dml_jax.descriptor import ScaleBias, Size2D
+from dml_jax.description.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
     ConvolutionDirection,
@@ -27,7 +27,7 @@ from dml_jax.enums import (
 )
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.operator import FusedActivation, Operator
-from dml_jax.tensor import Integers
+from dml_jax.description.tensor import Integers
 
 Value = TypeVar("Value", jax.Array, Expression, default=jax.Array)
 Given = Value | ArrayLike

@@ -8,13 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.description.fields import Array, Field
+from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, items_of
-from dml_jax.fields import Array, Field
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.operator import Fitted, Operator
-from dml_jax.tensor import is_array, shown_array
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 

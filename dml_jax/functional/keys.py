@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.descriptor import Descriptor
+from dml_jax.description.descriptor import Descriptor
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression
 from dml_jax.operator import FusedActivation
-from dml_jax.tensor import TensorDesc
 
 NUMBERS = (bool, int, float, complex)
 _VALUES = (enum.Enum, Descriptor, FusedActivation, TensorDesc, type, np.dtype)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph.parts import AnyNode, OperatorNode
-from dml_jax.tensor import TensorDesc
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 

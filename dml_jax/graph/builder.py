@@ -1,13 +1,13 @@
 """Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
 import enum
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph.graph import Graph
@@ -29,7 +29,6 @@ from dml_jax.graph.parts import (
 )
 from dml_jax.lowering import memory
 from dml_jax.operator import Operator
-from dml_jax.tensor import Integers, Placeholder, TensorDesc, shown_array
 
 
 def _calls(name: str, is_swapped: bool = False) -> Callable[..., Any]:
@@ -38,14 +37,10 @@ def _calls(name: str, is_swapped: bool = False) -> Callable[..., Any]:
     def method(self: "Expression", *others: Any) -> Any:
         if not all(type(other) in (Expression, bool, int, float) for other in others):
             return NotImplemented  # Python says which types do not go together
-        return _function(name)(*others, self) if is_swapped else _function(name)(self, *others)
+        function = self.function_of(name)
+        return function(*others, self) if is_swapped else function(self, *others)
 
     return method
-
-
-def _function(name: str) -> Callable[..., Any]:
-    """Return a function of `dml_jax.functional`, a layer above, when it is needed."""
-    return getattr(importlib.import_module("dml_jax.functional"), name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +59,8 @@ class Expression(Placeholder):
     desc: TensorDesc
     builder: "GraphBuilder" = field(repr=False)
     source: Source = field(repr=False)
+    # The functions behind the signs: `dml_jax.functional`, a layer above, registers its own here.
+    function_of: ClassVar[Callable[[str], Callable[..., Any]]]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -147,7 +144,7 @@ class Expression(Placeholder):
 
     def __ne__(self, other: object) -> Any:
         equal = self.__eq__(other)
-        return equal if equal is NotImplemented else _function("logical_not")(equal)
+        return equal if equal is NotImplemented else self.function_of("logical_not")(equal)
 
 
 class TensorPolicy(enum.Enum):

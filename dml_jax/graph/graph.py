@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.bindable import Bindable, BindPoint
+from dml_jax.description.fields import Array, Count, Structure, UInt
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.fields import Array, Count, Structure, UInt
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
@@ -40,9 +40,9 @@ from dml_jax.graph.parts import (
     reinterpreted,
 )
 from dml_jax.graph.wiring import Wiring
-from dml_jax.lowering.placed import stored
+from dml_jax.lowering.by_platform import stored
 from dml_jax.operator import Operator
-from dml_jax.tensor import TensorDesc
+from dml_jax.operator.callable import Bindable, BindPoint
 
 
 @jax.tree_util.register_static

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.arrays import IS_PLAIN, check_there, is_plain
-from dml_jax.descriptor import Descriptor
+from dml_jax.description.arrays import IS_PLAIN, check_there, is_plain
+from dml_jax.description.descriptor import Descriptor
+from dml_jax.description.fields import UINT, Kind, Tensor, UInt
+from dml_jax.description.tensor import TensorDesc, is_array, round_up, shown_array
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
-from dml_jax.fields import UINT, Kind, Tensor, UInt
 from dml_jax.files import read_npy, similar_file
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.tensor import TensorDesc, is_array, round_up, shown_array
 
 
 class ArrayType(NamedTuple):

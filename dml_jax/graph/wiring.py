@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import NOTHING, Expect, Unquoted, nearest
 from dml_jax.graph.parts import (
@@ -21,7 +22,6 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc
 
 
 class Wiring(Expect):

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import clamp, elements
+from dml_jax.lowering import clamp, element_wise
 from dml_jax.lowering.differentiable import Differentiable
-from dml_jax.lowering.numbers import is_float
+from dml_jax.lowering.dtypes import is_float
 from dml_jax.lowering.quantization import divide
 
 
@@ -74,7 +74,7 @@ def _expm1(x: jax.Array) -> jax.Array:
     return jnp.where(is_small, small + small * small * series, lax.exp(x) - 1)
 
 
-_expm1.derive_by(lambda dx, x: dx * elements.exp(x))
+_expm1.derive_by(lambda dx, x: dx * element_wise.exp(x))
 
 
 def elu(x: jax.Array, alpha: float) -> jax.Array:
@@ -101,7 +101,7 @@ def softplus(x: jax.Array, steepness: float) -> jax.Array:
     return ramp + _softplus_of_minus_abs(steepness * x) / steepness
 
 
-softplus.derive_by(lambda dx, x, steepness: dx * elements.logistic(steepness * x))
+softplus.derive_by(lambda dx, x, steepness: dx * element_wise.logistic(steepness * x))
 
 
 @Differentiable
@@ -115,7 +115,7 @@ def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
 
 
 parametric_softplus.derive_by(
-    lambda dx, x, alpha, beta: dx * (alpha * beta) * elements.logistic(beta * x)
+    lambda dx, x, alpha, beta: dx * (alpha * beta) * element_wise.logistic(beta * x)
 )
 
 
@@ -126,7 +126,7 @@ def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
 
 def scaled_tanh(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * tanh(beta * x)`."""
-    return alpha * elements.tanh(beta * x)
+    return alpha * element_wise.tanh(beta * x)
 
 
 @Differentiable
@@ -135,7 +135,7 @@ def softsign(x: jax.Array) -> jax.Array:
     return x / (1 + jnp.abs(x))
 
 
-softsign.derive_by(lambda dx, x: elements.divide(dx, 1 + jnp.abs(x), 2))
+softsign.derive_by(lambda dx, x: element_wise.divide(dx, 1 + jnp.abs(x), 2))
 
 
 def hard_sigmoid(x: jax.Array, alpha: float, beta: float) -> jax.Array:
@@ -159,7 +159,7 @@ hard_swish.derive_by(_of_hard_swish)
 
 def _of_swish_slope(dy: jax.Array, y: jax.Array) -> jax.Array:
     y = lax.clamp(y.dtype.type(-2048), y, y.dtype.type(2048))  # beyond, the derivative is 0
-    return dy * elements.sech_squared(y / 2, (2 - y * elements.tanh(y / 2)) / 4)
+    return dy * element_wise.sech_squared(y / 2, (2 - y * element_wise.tanh(y / 2)) / 4)
 
 
 @Differentiable
@@ -185,13 +185,14 @@ def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     scaled = sigmoid_input_scale * x
     if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
         return x * lax.logistic(scaled)
-    n, c, s = elements.exponential_parts(lax.clamp(np.float32(-300), -scaled, np.float32(300)))
+    n, c, s = element_wise.exponential_parts(lax.clamp(np.float32(-300), -scaled, np.float32(300)))
     k = jnp.maximum(n, 0)
-    least = elements.power_of_two(-jnp.abs(n))
-    rest = elements.power_of_two(n - k) * (c + s)
+    least = element_wise.power_of_two(-jnp.abs(n))
+    rest = element_wise.power_of_two(n - k) * (c + s)
     divisor = jnp.where(least > 2**-12, 1 + least + rest, 1 + (least + rest))
     half = k >> 1
-    return divide(x * elements.power_of_two(-half), divisor) * elements.power_of_two(half - k)
+    halved = divide(x * element_wise.power_of_two(-half), divisor)
+    return halved * element_wise.power_of_two(half - k)
 
 
 swish.derive_by(lambda dx, x, scale: dx * _swish_slope(scale * x))
@@ -226,14 +227,14 @@ def _tail(a: jax.Array) -> jax.Array:
 
 def _of_gelu_slope(dx: jax.Array, x: jax.Array) -> jax.Array:
     x = lax.clamp(x.dtype.type(-64), x, x.dtype.type(64))  # beyond, the derivative is 0
-    return dx * (2 - x * x) * (_HEIGHT * elements.bell(x, 0.5, 0))
+    return dx * (2 - x * x) * (_HEIGHT * element_wise.bell(x, 0.5, 0))
 
 
 @Differentiable
 def _gelu_slope(x: jax.Array) -> jax.Array:
     """Return the derivative of `gelu`; of x and -x they are 1 together."""
     a = lax.min(jnp.abs(x), x.dtype.type(16))
-    slope = (_tail(a) - _HEIGHT * a) * elements.bell(a, 0.5, 0)
+    slope = (_tail(a) - _HEIGHT * a) * element_wise.bell(a, 0.5, 0)
     return jnp.where(x < 0, slope, 1 - slope)
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import elements
+from dml_jax.lowering import element_wise
 from dml_jax.lowering.differentiable import Differentiable
-from dml_jax.lowering.mapping import Linear, mapped, saturate, scaled_integers
-from dml_jax.lowering.numbers import finite, is_float, wide
+from dml_jax.lowering.dtypes import finite, is_float, wide
+from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
 
 
 def rounded(function: Callable[..., jax.Array], a: jax.Array, b: jax.Array) -> jax.Array:
@@ -32,7 +32,7 @@ def _divisor(b: jax.Array) -> jax.Array:
 def divide(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a / b; of integers toward zero, with all bits set where `b` is 0."""
     if is_float(a):
-        return elements.divide(a, b, 1)
+        return element_wise.divide(a, b, 1)
     quotient = lax.div(a, _divisor(b))
     if _is_signed(b):
         quotient = jnp.where(b == -1, -a, quotient)

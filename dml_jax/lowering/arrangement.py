@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.cores import written_by_all_cores
-from dml_jax.lowering.numbers import bits_of
-from dml_jax.lowering.placed import placed, reshaped
-from dml_jax.lowering.reduce.kinds import Repeat
+from dml_jax.lowering.axes import LITTLE
+from dml_jax.lowering.by_platform import placed, reshaped
+from dml_jax.lowering.dtypes import bits_of
+from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.reduce.primitive import bind_reduction
-from dml_jax.lowering.shapes import LITTLE
+from dml_jax.lowering.reduce.reductions import Repeat
 
 
 def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import wide
-from dml_jax.lowering.placed import placed
+from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.scale_bias import precision
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]

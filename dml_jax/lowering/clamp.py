@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import is_float, where
+from dml_jax.lowering.dtypes import is_float, where
 
 
 def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:

@@ -10,9 +10,9 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.mapping import precision
-from dml_jax.lowering.numbers import EXACT_PRODUCTS, wide
-from dml_jax.lowering.placed import placed, reshaped
+from dml_jax.lowering.by_platform import placed, reshaped
+from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
+from dml_jax.lowering.scale_bias import precision
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import is_float
+from dml_jax.lowering.dtypes import is_float
 from dml_jax.lowering.rounding import as_float
 
 # Philox4x32 with 10 rounds: its multipliers, and what is added to its key from round to round.

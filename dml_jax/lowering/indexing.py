@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.scans import cumulative_sum
 
 UINT32 = np.dtype(np.uint32)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import IsInfinityMode
-from dml_jax.lowering.numbers import bits_of, wide
+from dml_jax.lowering.dtypes import bits_of, wide
 
 
 def is_true(x: jax.Array) -> jax.Array:

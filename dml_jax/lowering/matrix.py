@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import precision, saturate, wide_real
-from dml_jax.lowering.numbers import EXACT_PRODUCTS, is_float, wide, wide_type
+from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
+from dml_jax.lowering.scale_bias import precision, saturate, wide_real
 
 Activation = Callable[[jax.Array], jax.Array]
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.shapes import ranks
+from dml_jax.lowering.axes import ranks
 
 Sizes = tuple[int, ...]
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.shapes import averaged, beside, summed
+from dml_jax.lowering.axes import averaged, beside, summed
 
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]

@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
+from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.meshes import alike
-from dml_jax.lowering.numbers import is_float, wide
 from dml_jax.lowering.windows import Window
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.mapping import saturate
-from dml_jax.lowering.numbers import is_float, wide
+from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.rounding import as_float
+from dml_jax.lowering.scale_bias import saturate
 
 
 def cast(x: jax.Array, dtype: Any) -> jax.Array:

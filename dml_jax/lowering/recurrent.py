@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.mapping import precision
+from dml_jax.lowering.scale_bias import precision
 
 Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import where, wide
-from dml_jax.lowering.reduce import slopes  # noqa: F401  (registers the derivatives)
-from dml_jax.lowering.reduce.kinds import Arg, Extreme, LogSumExp, Norm, Product, Sum
+from dml_jax.lowering.axes import Axes
+from dml_jax.lowering.dtypes import where, wide
+from dml_jax.lowering.reduce import derivatives  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction
-from dml_jax.lowering.shapes import Axes
+from dml_jax.lowering.reduce.reductions import Arg, Extreme, LogSumExp, Norm, Product, Sum
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.by_platform import stored
+from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.meshes import alike
-from dml_jax.lowering.numbers import wide
-from dml_jax.lowering.placed import stored
 from dml_jax.lowering.resampling import nearest
 
 # A loop of up to so many steps goes on past the samples, and has every derivative; a longer one

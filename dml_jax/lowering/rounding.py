@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import bits_of, is_float, unsigned_type, where
+from dml_jax.lowering.dtypes import bits_of, is_float, unsigned_type, where
 
 _FRACTION = 23  # the bits of FLOAT32's fraction
 _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149  # of FLOAT32

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.placed import stored
-from dml_jax.lowering.shapes import beside, summed
+from dml_jax.lowering.axes import beside, summed
+from dml_jax.lowering.by_platform import stored
 
 LAST = (-1,)
 

@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
 from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.graph.parts import ArrayType, Edge
 from dml_jax.onnx.tensors import Type
-from dml_jax.tensor import TensorDesc
 
 Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""

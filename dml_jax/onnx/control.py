@@ -21,9 +21,9 @@ from dml_jax.graph import Graph
 from dml_jax.onnx.arrays import Function, computed
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import attribute_value
-from dml_jax.onnx.order import read_by_graph
+from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList, Type, has_x64
-from dml_jax.onnx.views import reshaped
+from dml_jax.onnx.topology import read_by_graph
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation

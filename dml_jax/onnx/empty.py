@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 from onnx.helper import np_dtype_to_tensor_dtype
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.nodes import Node, Translator, listed
 from dml_jax.onnx.tensors import Tensor, Type
-from dml_jax.tensor import TensorDesc
 
 
 def has_empty_inputs(node: Node) -> bool:

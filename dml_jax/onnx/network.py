@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.bindable import Bindable, BindPoint
+from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
@@ -24,8 +24,8 @@ from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
+from dml_jax.operator.callable import Bindable, BindPoint
 from dml_jax.rewrite import Rewrite, rewritten
-from dml_jax.tensor import X64_RULE, TensorDesc, shown_array
 
 Arrays = Mapping[str, Any]
 

@@ -42,8 +42,8 @@ class OpType:
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
             version as the translators (`dml_jax.onnx.plain`).
         padded: returns the dimension of the outputs that is padded where these inputs are
-            (`dml_jax.onnx.padded`); None, or no rule, where the padding would matter.
-        range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.integers`); without
+            (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
+        range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.ranges`); without
             a rule an output only has elements of the inputs.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
         reads_sizes: whether it reads the sizes of its input, and no elements.

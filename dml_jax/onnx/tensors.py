@@ -13,10 +13,10 @@ from onnx import TensorProto, TypeProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from dml_jax import beyond
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
-from dml_jax.tensor import TensorDesc
 
 Shape = tuple[int, ...]
 

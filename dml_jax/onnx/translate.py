@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 from dml_jax import beyond
 from dml_jax import functional as dml
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
@@ -34,7 +35,6 @@ from dml_jax.onnx.functions import (
     key_of,
     without,
 )
-from dml_jax.onnx.integers import Bounds, checked
 from dml_jax.onnx.nodes import (
     Node,
     Translator,
@@ -44,9 +44,10 @@ from dml_jax.onnx.nodes import (
     of_version,
 )
 from dml_jax.onnx.older import renewed
-from dml_jax.onnx.order import needed
-from dml_jax.onnx.padded import passed
 from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_types
+from dml_jax.onnx.ragged import passed
+from dml_jax.onnx.ranges import Bounds, checked
+from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
@@ -61,8 +62,7 @@ from dml_jax.onnx.tensors import (
     dense,
     fitting,
 )
-from dml_jax.onnx.views import reshaped
-from dml_jax.tensor import TensorDesc
+from dml_jax.onnx.topology import needed
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
 _CALLS_MAX = 64  # functions and branches within each other

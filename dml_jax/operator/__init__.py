@@ -9,7 +9,7 @@ from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, opera
 from dml_jax.operator.declaration import Rule, rule
 from dml_jax.operator.fused import FusedActivation
 from dml_jax.operator.inference import Fitted, with_rank
-from dml_jax.operator.typical import typical_sizes
+from dml_jax.operator.samples import typical_sizes
 
 __all__ = [
     "OPERATORS",

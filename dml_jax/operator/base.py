@@ -11,13 +11,13 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from dml_jax import facts
-from dml_jax.arrays import are_described, array_of
+from dml_jax.description.arrays import are_described, array_of
+from dml_jax.description.fields import Fused
+from dml_jax.description.tensor import Placeholder, TensorDesc, shown_array
 from dml_jax.errors import NOTHING, DmlError, Fault
-from dml_jax.fields import Fused
 from dml_jax.operator.inference import Inferred
 from dml_jax.operator.registry import Registry
-from dml_jax.operator.typical import smallest, typical_sizes
-from dml_jax.tensor import Placeholder, TensorDesc, shown_array
+from dml_jax.operator.samples import smallest, typical_sizes
 
 if TYPE_CHECKING:
     from dml_jax.operator.fused import FusedActivation
@@ -54,8 +54,8 @@ class Operator(Inferred):
       out is dropped).
 
     The docstring says, a paragraph each, a summary, the formula, "Choices:" where the documentation
-    is silent, "Gradient:" and "Fields:" (`dml_jax.documentation` reads them, those of the bases
-    too).
+    is silent, "Gradient:" and "Fields:". `dml_jax.operator.documentation` reads them, also those of
+    the bases.
     """
 
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from dml_jax import constraints
 from dml_jax.constraints import Aspect, View, aspect_of, is_wrong
-from dml_jax.descriptor import UnknownFieldError
+from dml_jax.description.descriptor import UnknownFieldError
+from dml_jax.description.fields import Fused
+from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import FeatureLevel, TensorFlags
 from dml_jax.errors import NOTHING, Expect, Fault, Unquoted
-from dml_jax.fields import Fused
 from dml_jax.operator.declaration import Declared, tensors_of
-from dml_jax.tensor import DISTINCT_ADDRESSES, TensorDesc
 
 NEWEST = max(FeatureLevel)
 

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dml_jax import enums, facts, support
-from dml_jax.bindable import Bindable, BindPoint
+from dml_jax import enums, facts
 from dml_jax.constraints import Record, records_of
-from dml_jax.descriptor import Descriptor, ScaleBias, Size2D, snake_case
-from dml_jax.enums import TensorDataType
-from dml_jax.errors import Expect, nearest
-from dml_jax.fields import (
+from dml_jax.description import support
+from dml_jax.description.descriptor import Descriptor, ScaleBias, Size2D, snake_case
+from dml_jax.description.fields import (
     INT,
     UINT,
     Array,
@@ -27,8 +25,11 @@ from dml_jax.fields import (
     Structure,
     Tensor,
 )
-from dml_jax.support import Support
-from dml_jax.tensor import TensorDesc
+from dml_jax.description.support import Support
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import TensorDataType
+from dml_jax.errors import Expect, nearest
+from dml_jax.operator.callable import Bindable, BindPoint
 
 Rule = Callable[[Any, Expect], None]
 

@@ -7,9 +7,9 @@ import jax
 
 from dml_jax import constraints
 from dml_jax.constraints import View
+from dml_jax.description.fields import Fused
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.fields import Fused
 from dml_jax.operator.base import OPERATORS, Operator, named
 from dml_jax.operator.checks import NEWEST
 

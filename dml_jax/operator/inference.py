@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dml_jax.constraints import View, solve_sizes, solve_types
-from dml_jax.descriptor import snake_case
+from dml_jax.description.descriptor import snake_case
+from dml_jax.description.fields import Choice, Field
+from dml_jax.description.tensor import Integers, TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, nearest
-from dml_jax.fields import Choice, Field
 from dml_jax.operator.checks import NEWEST, Checked
-from dml_jax.tensor import Integers, TensorDesc
 
 
 def _are_sizes(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Self, overload
 import jax
 from jax.typing import ArrayLike
 
-from dml_jax.descriptor import ScaleBias, Size2D
+from dml_jax.description.descriptor import ScaleBias, Size2D
 from dml_jax.enums import (
     AxisDirection,
     ConvolutionDirection,
@@ -25,7 +25,7 @@ from dml_jax.enums import (
     TensorDataType,
 )
 from dml_jax.operator import FusedActivation, Operator
-from dml_jax.tensor import Integers, Placeholder, TensorDesc
+from dml_jax.description.tensor import Integers, Placeholder, TensorDesc
 
 __all__ = [
     "ActivationCelu",

@@ -5,8 +5,8 @@ import math
 from jax import lax
 
 from dml_jax.errors import Expect
-from dml_jax.lowering import activations, elements
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering import activations, element_wise
+from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.element_wise import Unary
 
@@ -143,7 +143,7 @@ class ActivationSigmoid(Activation, op="ACTIVATION_SIGMOID"):
     Gradient: `dy * y * (1 - y)`.
     """
 
-    function = staticmethod(elements.logistic)
+    function = staticmethod(element_wise.logistic)
 
 
 class ActivationSoftplus(Activation, op="ACTIVATION_SOFTPLUS"):
@@ -175,7 +175,7 @@ class ActivationTanh(Activation, op="ACTIVATION_TANH"):
     Gradient: `dy * (1 - y^2)`.
     """
 
-    function = staticmethod(elements.tanh)
+    function = staticmethod(element_wise.tanh)
 
 
 class ActivationThresholdedRelu(Activation, op="ACTIVATION_THRESHOLDED_RELU"):

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Fitted, Operator, with_rank
-from dml_jax.tensor import TensorDesc
 
 
 class Binary(Operator):

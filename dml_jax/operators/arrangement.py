@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from dml_jax.description.fields import Integer
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.errors import DmlError, Expect, items_of
-from dml_jax.fields import Integer
 from dml_jax.lowering import arrangement
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 def _typical_pieces(elements: int, data_type: str) -> list[tuple[int, list[TensorDesc]]]:

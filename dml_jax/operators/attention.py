@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator, rule
-from dml_jax.tensor import TensorDesc
 
 
 class _Attention(Operator):

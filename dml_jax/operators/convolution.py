@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import convolution
 from dml_jax.operator import Fitted, Operator, rule, typical_sizes
 from dml_jax.operators.windowed import Windowed, least_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class _Convolving(Windowed):

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import Expect
-from dml_jax.lowering import clamp, elements
-from dml_jax.lowering.mapping import mapped
+from dml_jax.lowering import clamp, element_wise
+from dml_jax.lowering.scale_bias import mapped
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class Unary(Operator):
@@ -53,7 +53,7 @@ class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY"):
     Gradient: `dy`, times scale.
     """
 
-    function = staticmethod(elements.identity)
+    function = staticmethod(element_wise.identity)
 
     def lower(self, x):
         return x if self.scale_bias is None else super().lower(x)
@@ -74,7 +74,7 @@ class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS"):
     Gradient: `-dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(elements.acos)
+    function = staticmethod(element_wise.acos)
 
 
 class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
@@ -83,7 +83,7 @@ class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
     Gradient: `dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(elements.asin)
+    function = staticmethod(element_wise.asin)
 
 
 class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN"):
@@ -92,7 +92,7 @@ class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN"):
     Gradient: `dy / (1 + g(x)^2)`, times scale.
     """
 
-    function = staticmethod(elements.atan)
+    function = staticmethod(element_wise.atan)
 
 
 class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL"):
@@ -119,7 +119,7 @@ class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
     Gradient: `dy * exp(g(x))`, times scale.
     """
 
-    function = staticmethod(elements.exp)
+    function = staticmethod(element_wise.exp)
 
 
 class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
@@ -137,7 +137,7 @@ class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG"):
     Gradient: `dy / g(x)`, times scale.
     """
 
-    function = staticmethod(elements.log)
+    function = staticmethod(element_wise.log)
 
 
 class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
@@ -146,7 +146,7 @@ class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
     Gradient: `-dy / g(x)^2`, times scale.
     """
 
-    function = staticmethod(elements.reciprocal)
+    function = staticmethod(element_wise.reciprocal)
 
 
 class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN"):
@@ -173,7 +173,7 @@ class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH"):
     Gradient: `dy * cosh(g(x))`, times scale.
     """
 
-    function = staticmethod(elements.sinh)
+    function = staticmethod(element_wise.sinh)
 
 
 class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH"):
@@ -182,7 +182,7 @@ class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH"):
     Gradient: `dy * sinh(g(x))`, times scale.
     """
 
-    function = staticmethod(elements.cosh)
+    function = staticmethod(element_wise.cosh)
 
 
 class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
@@ -191,7 +191,7 @@ class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
     Gradient: `dy * (1 - tanh(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(elements.tanh)
+    function = staticmethod(element_wise.tanh)
 
 
 class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
@@ -200,7 +200,7 @@ class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
     Gradient: `dy / sqrt(g(x)^2 + 1)`, times scale.
     """
 
-    function = staticmethod(elements.asinh)
+    function = staticmethod(element_wise.asinh)
 
 
 class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
@@ -209,7 +209,7 @@ class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
     Gradient: `dy / sqrt(g(x)^2 - 1)`, times scale.
     """
 
-    function = staticmethod(elements.acosh)
+    function = staticmethod(element_wise.acosh)
 
 
 class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
@@ -218,7 +218,7 @@ class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
     Gradient: `dy / (1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(elements.atanh)
+    function = staticmethod(element_wise.atanh)
 
 
 class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
@@ -227,7 +227,7 @@ class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
     Gradient: `dy * 2 / sqrt(pi) * exp(-g(x)^2)`, times scale.
     """
 
-    function = staticmethod(elements.erf)
+    function = staticmethod(element_wise.erf)
 
 
 class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
@@ -236,7 +236,7 @@ class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
     Gradient: 0.
     """
 
-    function = staticmethod(elements.sign)
+    function = staticmethod(element_wise.sign)
 
 
 class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE"):
@@ -261,7 +261,7 @@ class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
             the one away from zero.
     """
 
-    function = staticmethod(elements.rounded)
+    function = staticmethod(element_wise.rounded)
 
 
 class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
@@ -274,7 +274,7 @@ class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
             saturate; NaN is refused for integers.
     """
 
-    function = staticmethod(elements.threshold)
+    function = staticmethod(element_wise.threshold)
 
     @rule("min", "input_tensor")
     def min_is_a_number(self, expect: Expect) -> None:
@@ -294,7 +294,7 @@ class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
         exponent: FLOAT whatever the tensor's type, and not rounded to it.
     """
 
-    function = staticmethod(elements.constant_pow)
+    function = staticmethod(element_wise.constant_pow)
 
 
 class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
@@ -320,7 +320,7 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         return cls._uses(tensor, bias=[0.1, 0.2, 0.3])
 
     def lower(self, x):
-        return mapped(elements.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
+        return mapped(element_wise.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
 
 class _Clipping(Operator):
@@ -408,7 +408,7 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
 
     def lower(self, x):
-        return clamp.clip(mapped(elements.identity, x, self.scale_bias), *self.bounds())
+        return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
 
 
 class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.description.fields import INT, Scalar
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.fields import INT, Scalar
 from dml_jax.lowering import clamp, generators
 from dml_jax.operator import Operator, Rule, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 def fitting(name: str, type_field: str = "value_data_type") -> Rule:

@@ -6,10 +6,10 @@ from typing import Any
 
 import jax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import indexing
 from dml_jax.operator import Fitted, Operator, with_rank
-from dml_jax.tensor import TensorDesc
 
 
 def _of_rank(sizes: Sequence[int], rank: int) -> list[int]:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import MatrixTransform
 from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator, rule, with_rank
-from dml_jax.tensor import TensorDesc
 
 _TRANSPOSE = (MatrixTransform.TRANSPOSE, "TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE")
 

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 _WHOLE = ("input_tensor", "input_gradient_tensor")
 

@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import pooling, windows
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.windows import Window
 from dml_jax.operator import Operator, typical_sizes
 from dml_jax.operators.windowed import Windowed, least_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class _Counted(Windowed):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import quantization
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class Cast(Operator, op="CAST"):

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import jax
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import reduction
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 F = ReduceFunction
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from dml_jax.descriptor import Size2D
+from dml_jax.description.descriptor import Size2D
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import InterpolationMode, ReduceFunction
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import regions
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 def _typical_regions(sizes: Sequence[int]) -> int:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.descriptor import Size2D, snake_case
+from dml_jax.description.descriptor import Size2D, snake_case
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, InterpolationMode
 from dml_jax.errors import DmlError, Expect, Fault, items_of
 from dml_jax.lowering import resampling
 from dml_jax.lowering.resampling import Axis, Taps
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class _Interpolating(Operator):

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import scans
 from dml_jax.operator import Operator, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class _Cumulative(Operator):

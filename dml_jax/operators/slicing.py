@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import PaddingMode
 from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, slicing
 from dml_jax.operator import Operator, rule, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class Slice(Operator, op="SLICE"):

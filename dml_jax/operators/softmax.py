@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import softmax
-from dml_jax.lowering.mapping import mapped
+from dml_jax.lowering.scale_bias import mapped
 from dml_jax.operator import Operator
-from dml_jax.tensor import TensorDesc
 
 
 class OverLast(Operator):

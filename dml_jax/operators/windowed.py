@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.lowering.windows import Window
 from dml_jax.operator import Operator, typical_sizes
-from dml_jax.tensor import TensorDesc
 
 
 class Windowed(Operator):

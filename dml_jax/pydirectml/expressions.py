@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dml_jax import graph
-from dml_jax.descriptor import ScaleBias
+from dml_jax.description.descriptor import ScaleBias
 from dml_jax.errors import Unquoted
 from dml_jax.operator import FusedActivation as Fused
 from dml_jax.operator import operator_type

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.descriptor import Size2D as _Size2D
+from dml_jax.description.descriptor import Size2D as _Size2D
 from dml_jax.pydirectml.arguments import checked, guarded, refuse
 from dml_jax.pydirectml.enumerations import (
     ConvolutionDirection,

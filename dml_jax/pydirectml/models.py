@@ -6,8 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from dml_jax import compiled, graph, tensor
+from dml_jax import graph
+from dml_jax.description import tensor
 from dml_jax.errors import Unquoted
+from dml_jax.memory import compiled
 from dml_jax.pydirectml.arguments import checked, refuse
 from dml_jax.pydirectml.enumerations import ExecutionFlags
 from dml_jax.pydirectml.expressions import Expression

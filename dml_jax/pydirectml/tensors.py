@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import graph, tensor
+from dml_jax import graph
+from dml_jax.description import tensor
 from dml_jax.pydirectml.arguments import checked
 from dml_jax.pydirectml.enumerations import TensorDataType, TensorFlags
 

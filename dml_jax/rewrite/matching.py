@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dml_jax import functional as dml
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode, Source
 from dml_jax.graph.parts import AnyNode, same_layout
 from dml_jax.operator import Operator
-from dml_jax.tensor import TensorDesc
 
 _PASSES_MAX = 8  # a replacement may hold its own pattern; else a pass or two are enough
 

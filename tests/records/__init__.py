@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from dml_jax import TensorDesc, facts
+from dml_jax.description.fields import Array, Boolean, Choice, Fused, Integer, Real, Structure
 from dml_jax.enums import TensorDataType
-from dml_jax.fields import Array, Boolean, Choice, Fused, Integer, Real, Structure
 from dml_jax.operator import OPERATORS, Operator
 
 Rng = np.random.Generator

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import wide, wide_type
-from dml_jax.lowering.shapes import (
+from dml_jax.lowering.axes import (
     LITTLE,
     Axes,
     Parts,
@@ -33,6 +32,7 @@ from dml_jax.lowering.shapes import (
     shaped,
     taken,
 )
+from dml_jax.lowering.dtypes import wide, wide_type
 
 Combine = Callable[[Sequence[Parts]], Parts]
 

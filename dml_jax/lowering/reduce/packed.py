@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import is_float, signed_type, where
-from dml_jax.lowering.shapes import Axes
+from dml_jax.lowering.axes import Axes
+from dml_jax.lowering.dtypes import is_float, signed_type, where
 
 
 def fits(dtype: np.dtype) -> bool:

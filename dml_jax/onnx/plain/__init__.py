@@ -12,8 +12,8 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.integers import checked
 from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
+from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Plain = Callable[..., Any]

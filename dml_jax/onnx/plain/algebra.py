@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dml_jax.lowering.numbers import wide
+from dml_jax.lowering.dtypes import wide
 from dml_jax.onnx.nodes import MICROSOFT, Node
 from dml_jax.onnx.plain import plain
 

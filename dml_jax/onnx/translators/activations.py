@@ -7,9 +7,9 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import on_axis
+from dml_jax.onnx.reshapes import on_axis
 
 ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its arguments' attributes
     "Celu": ("activation_celu", {"alpha": "alpha"}),
@@ -34,7 +34,7 @@ ROWS = {
 }
 
 
-@translates(*ACTIVATIONS, padded=padded.by_element)
+@translates(*ACTIVATIONS, padded=ragged.by_element)
 def _activation(node: Node) -> Expression:
     function, arguments = ACTIVATIONS[node.op_type]
     values = {argument: node.attribute(name) for argument, name in arguments.items()}
@@ -47,18 +47,18 @@ def _rows_of_the_rest(node: Node) -> Expression:
     return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
 
 
-@translates("Softmax", "LogSoftmax", since=13, padded=padded.lines)
+@translates("Softmax", "LogSoftmax", since=13, padded=ragged.lines)
 @translates("Hardmax", since=13)
 def _rows(node: Node) -> Expression:
     return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
 
 
-@translates("HardSwish", padded=padded.by_element)
+@translates("HardSwish", padded=ragged.by_element)
 def _hard_swish(node: Node) -> Expression:
     return dml.activation_hard_swish(node[0], _SIXTH, 0.5)
 
 
-@translates("Gelu", padded=padded.by_element)
+@translates("Gelu", padded=ragged.by_element)
 def _gelu(node: Node) -> Expression:
     if node.attribute("approximate") == "tanh":
         return gelu_by_tanh(node[0])
@@ -71,7 +71,7 @@ def gelu_by_tanh(x: Expression) -> Expression:
     return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
 
 
-@translates("Mish", padded=padded.by_element)
+@translates("Mish", padded=ragged.by_element)
 def _mish(node: Node) -> Expression:
     x = node[0]
     return x * dml.activation_tanh(dml.activation_softplus(x))

@@ -10,11 +10,10 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
-from dml_jax.onnx.views import packed, reshaped
 
 UNARY = {
     "Acos": "acos",
@@ -75,12 +74,12 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 
 
 @translates("Neg", range=ranges.negated)
-@translates(*UNARY, padded=padded.by_element)
+@translates(*UNARY, padded=ragged.by_element)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
 
 
-@translates("Sign", padded=padded.by_element)
+@translates("Sign", padded=ragged.by_element)
 def _sign(node: Node) -> Expression:
     sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
@@ -89,19 +88,19 @@ def _sign(node: Node) -> Expression:
 @translates("Add", range=ranges.added)
 @translates("Sub", range=ranges.subtracted)
 @translates("Mul", range=ranges.multiplied)
-@translates(*BINARY, padded=padded.by_element)
+@translates(*BINARY, padded=ragged.by_element)
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
 
 
 @translates("Sum", range=ranges.added)
-@translates(*CHAINED, padded=padded.by_element)
+@translates(*CHAINED, padded=ragged.by_element)
 def _chained(node: Node) -> Expression:
     terms = [node[k] for k in range(len(node))]
     return functools.reduce(_function(CHAINED[node.op_type]), terms)
 
 
-@translates("Mean", padded=padded.by_element)
+@translates("Mean", padded=ragged.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:
         return dml.mean(node[0], node[1])
@@ -112,19 +111,19 @@ def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
 
-@translates("Abs", padded=padded.by_element, range=ranges.magnitude)
+@translates("Abs", padded=ragged.by_element, range=ranges.magnitude)
 def _abs(node: Node) -> Expression | Tensor:
     return node.tensor(0) if node.type().dtype.kind == "u" else dml.abs(node[0])
 
 
-@translates("Erf", padded=padded.by_element)
+@translates("Erf", padded=ragged.by_element)
 def _erf(node: Node) -> Expression:
     if node.type().is_floating:
         return dml.erf(node[0])
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow", padded=padded.by_element, range=ranges.power)
+@translates("Pow", padded=ragged.by_element, range=ranges.power)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -136,7 +135,7 @@ def _pow(node: Node) -> Expression:
     return dml.pow(x, exponent)
 
 
-@translates("Mod", padded=padded.by_element)
+@translates("Mod", padded=ragged.by_element)
 def _mod(node: Node) -> Expression:
     if node.attribute("fmod"):
         return dml.modulus_truncate(node[0], node[1])
@@ -174,12 +173,12 @@ def _shift(node: Node) -> Expression:
     return dml.cast(shifted ^ mask, node.output_type())
 
 
-@translates("Where", padded=padded.by_element)
+@translates("Where", padded=ragged.by_element)
 def _where(node: Node) -> Expression:
     return dml.if_(node[0], node[1], node[2])
 
 
-@translates("IsInf", padded=padded.by_element)
+@translates("IsInf", padded=ragged.by_element)
 def _is_inf(node: Node) -> Expression:
     is_positive, is_negative = node.attribute("detect_positive"), node.attribute("detect_negative")
     if not (is_positive or is_negative):
@@ -189,7 +188,7 @@ def _is_inf(node: Node) -> Expression:
     return dml.is_infinity(node[0], mode)
 
 
-@translates("Clip", padded=padded.by_element)
+@translates("Clip", padded=ragged.by_element)
 def _clip_by_attributes(node: Node) -> Expression:
     limits = np.finfo(np.float32)
     low = node.attribute("min", float(limits.min))
@@ -214,7 +213,7 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", padded=padded.by_element)
+@translates("Cast", padded=ragged.by_element)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
@@ -273,7 +272,7 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", padded=padded.by_element)
+@translates("Identity", padded=ragged.by_element)
 @translates("Dropout")
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:

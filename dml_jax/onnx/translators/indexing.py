@@ -9,14 +9,13 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import reshaped, spread, transposed
 from dml_jax.onnx.tensors import Padded, has_x64
-from dml_jax.onnx.views import reshaped, spread, transposed
 
 
-@translates("Gather", padded=padded.gathered, range=ranges.first)
+@translates("Gather", padded=ragged.gathered, range=ranges.first)
 def _gather(node: Node) -> Expression:
     axis, shape = node.axis(), node.shape()
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -38,7 +37,7 @@ def _to_rank(x: Expression, rank: int) -> Expression:
     return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
-@translates("GatherND", padded=padded.gathered_nd, range=ranges.first)
+@translates("GatherND", padded=ragged.gathered_nd, range=ranges.first)
 def gather_nd(node: Node) -> Expression:
     """Return the elements of the first input at the places that the second one has."""
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))

@@ -9,19 +9,18 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import on_axis, packed, packed_strides, reshaped, spread, transposed
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.indexing import gather_nd
 from dml_jax.onnx.translators.normalizations import aligned, as_type, of_one_type
 from dml_jax.onnx.translators.products import product
 from dml_jax.onnx.translators.windows import conv_transposed, planes, window_of, with_planes
-from dml_jax.onnx.views import on_axis, packed, packed_strides, reshaped, spread, transposed
 
 
-@translates("Gelu", "BiasGelu", domain=DOMAIN, padded=padded.by_element)
+@translates("Gelu", "BiasGelu", domain=DOMAIN, padded=ragged.by_element)
 def _gelu(node: Node) -> Expression:
     return dml.activation_gelu(node[0] + node[1] if node.has(1) else node[0])
 
@@ -186,7 +185,7 @@ def _expand_dims(node: Node) -> Expression:
     return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
 
 
-@translates("GatherND", domain=DOMAIN, padded=padded.gathered_nd, range=ranges.first)
+@translates("GatherND", domain=DOMAIN, padded=ragged.gathered_nd, range=ranges.first)
 def _gather_nd(node: Node) -> Expression:
     leading, rest = node.shape(1)[:-1], node.shape()[node.shape(1)[-1] :]
     return reshaped(gather_nd(node), (*leading, *rest))

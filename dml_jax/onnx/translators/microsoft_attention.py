@@ -11,9 +11,9 @@ from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.attention import places
 from dml_jax.onnx.translators.products import product
-from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
 _HIDDEN = -10000.0  # what a mask adds
 

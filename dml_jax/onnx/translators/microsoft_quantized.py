@@ -9,9 +9,9 @@ from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.products import matrices
 from dml_jax.onnx.translators.windows import planes, window_of, with_planes
-from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
 

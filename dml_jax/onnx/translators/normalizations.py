@@ -10,7 +10,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import on_axis, reshaped
+from dml_jax.onnx.reshapes import on_axis, reshaped
 
 
 @translates("BatchNormalization")

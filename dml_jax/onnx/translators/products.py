@@ -8,12 +8,11 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.einsum import labels_of
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.elements import narrowed
-from dml_jax.onnx.views import packed, reshaped, spread, transposed
 
 _RANK_MAX = 4  # of GEMM
 
@@ -45,7 +44,7 @@ def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
     return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
 
 
-@translates("MatMul", padded=padded.multiplied, range=ranges.contracted)
+@translates("MatMul", padded=ragged.multiplied, range=ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:

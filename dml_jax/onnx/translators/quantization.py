@@ -7,9 +7,9 @@ from onnx import TensorProto
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import on_axis, reshaped, spread
 from dml_jax.onnx.tensors import Type
 from dml_jax.onnx.translators.elements import narrowed
-from dml_jax.onnx.views import on_axis, reshaped, spread
 
 
 def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:

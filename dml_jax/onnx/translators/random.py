@@ -14,7 +14,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import reshaped
+from dml_jax.onnx.reshapes import reshaped
 
 _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
 

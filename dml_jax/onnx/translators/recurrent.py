@@ -6,7 +6,7 @@ from dml_jax import functional as dml
 from dml_jax import operators
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import packed, reshaped, transposed, unowned
+from dml_jax.onnx.reshapes import packed, reshaped, transposed, unowned
 
 # The operator of each activation, and its parameters: field, attribute's list, default.
 ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {

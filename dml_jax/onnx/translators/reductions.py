@@ -6,8 +6,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 
 FUNCTIONS = {
@@ -39,7 +38,7 @@ _RANGES = {
 }
 for _op_type, _since in BY_INPUT.items():
     translates(_op_type)(_reduce_by_attribute)
-    _facts = {"padded": padded.reduced, "range": _RANGES.get(_op_type)}
+    _facts = {"padded": ragged.reduced, "range": _RANGES.get(_op_type)}
     translates(_op_type, since=_since, **_facts)(_reduce_by_input)
 
 
@@ -66,7 +65,7 @@ def _of_each(node: Node) -> Any:
     return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
 
 
-@translates("ArgMax", "ArgMin", padded=padded.arg, range=ranges.along)
+@translates("ArgMax", "ArgMin", padded=ragged.arg, range=ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"

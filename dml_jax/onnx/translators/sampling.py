@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.descriptor import Size2D
+from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, transposed
 from dml_jax.onnx.translators.normalizations import as_type
-from dml_jax.onnx.views import packed, reshaped, transposed
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
 _HALF = Fraction(1, 2)

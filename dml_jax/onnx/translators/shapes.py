@@ -7,12 +7,12 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
-from dml_jax.onnx import padded as padding
+from dml_jax.onnx import ragged as padding
+from dml_jax.onnx import ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import on_axis, reshaped, spread, transposed
 from dml_jax.onnx.tensors import Shape, Tensor
-from dml_jax.onnx.views import on_axis, reshaped, spread, transposed
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}

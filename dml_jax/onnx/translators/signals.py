@@ -10,7 +10,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import packed, reshaped, transposed
+from dml_jax.onnx.reshapes import packed, reshaped, transposed
 
 _LENGTH_MAX = 1024  # a matrix of a longer transform would be large
 

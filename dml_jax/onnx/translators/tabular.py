@@ -9,7 +9,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import reshaped
+from dml_jax.onnx.reshapes import reshaped
 
 DOMAIN = "ai.onnx.ml"
 

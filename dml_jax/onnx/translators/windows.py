@@ -8,9 +8,9 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import integers as ranges
+from dml_jax.onnx import ranges
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.views import on_axis, reshaped
+from dml_jax.onnx.reshapes import on_axis, reshaped
 
 Ints = list[int]
 

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from dml_jax import facts, functional
-from dml_jax.code.text import array_code, folded, head, reserved, variable_of
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Graph, GraphBuilder, OperatorNode, Source
 from dml_jax.graph.parts import same_layout
 from dml_jax.operator import Operator
-from dml_jax.tensor import TensorDesc
+from dml_jax.show.text import array_code, folded, head, reserved, variable_of
 
 
 def program(graph: Graph) -> str:

@@ -8,12 +8,14 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dml_jax import beyond, facts, remedies
-from dml_jax.documentation import Documentation
+from dml_jax import beyond, facts
+from dml_jax.description.fields import Field
+from dml_jax.description.tensor import is_array
 from dml_jax.enums import is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.fields import Field
+from dml_jax.functional import remedies
 from dml_jax.functional.calls import Call, Place
+from dml_jax.functional.describe import Arguments, in_float32, operator_of
 from dml_jax.functional.inputs import (
     BFLOAT16,
     arrays_of,
@@ -26,10 +28,9 @@ from dml_jax.functional.inputs import (
     types_of_numbers,
 )
 from dml_jax.functional.keys import NUMBERS, either_key, tensor_key, value_key
-from dml_jax.functional.making import Arguments, in_float32, operator_of
 from dml_jax.graph import Expression
 from dml_jax.operator import OPERATORS, Operator
-from dml_jax.tensor import is_array
+from dml_jax.operator.documentation import Documentation
 
 _BITS = "ELEMENT_WISE_BIT_"
 _SAID = {  # arguments that give no field

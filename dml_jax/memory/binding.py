@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax import lax
 
-from dml_jax.descriptor import snake_case
+from dml_jax.description.descriptor import snake_case
+from dml_jax.description.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import Expect, Unquoted
 from dml_jax.lowering import memory
-from dml_jax.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 
 
 @dataclass(frozen=True)

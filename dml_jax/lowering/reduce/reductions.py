@@ -16,22 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.numbers import (
-    finite,
-    is_float,
-    is_infinite,
-    lowest,
-    ordered_bits,
-    signed_type,
-    where,
-    wide,
-    wide_type,
-)
-from dml_jax.lowering.placed import in_memory
-from dml_jax.lowering.reduce import cpu, gpu, packed
-from dml_jax.lowering.reduce.exponential import exp_of_negative
-from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
-from dml_jax.lowering.shapes import (
+from dml_jax.lowering.axes import (
     LITTLE,
     Axes,
     Parts,
@@ -42,6 +27,21 @@ from dml_jax.lowering.shapes import (
     runs_of,
     summed,
 )
+from dml_jax.lowering.by_platform import in_memory
+from dml_jax.lowering.dtypes import (
+    finite,
+    is_float,
+    is_infinite,
+    lowest,
+    ordered_bits,
+    signed_type,
+    where,
+    wide,
+    wide_type,
+)
+from dml_jax.lowering.reduce import cpu, gpu, packed
+from dml_jax.lowering.reduce.exponential import exp_of_negative
+from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
 
 
 def _zero(dtype: np.dtype) -> Any:

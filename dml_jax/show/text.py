@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 import dml_jax
-from dml_jax.tensor import TensorDesc
+from dml_jax.description.tensor import TensorDesc
 
 _WIDTH = 96
 _OTHERS = {

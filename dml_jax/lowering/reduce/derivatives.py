@@ -18,11 +18,13 @@ import numpy as np
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from dml_jax.lowering.cores import written_by_all_cores
-from dml_jax.lowering.numbers import finite, is_infinite, where, wide
-from dml_jax.lowering.placed import placed, stored
+from dml_jax.lowering.axes import Axes, Parts, are_known, last_row
+from dml_jax.lowering.by_platform import placed, stored
+from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
+from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.reduce.exponential import exp_of_negative
-from dml_jax.lowering.reduce.kinds import (
+from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
+from dml_jax.lowering.reduce.reductions import (
     Arg,
     Counted,
     ExpSum,
@@ -32,8 +34,6 @@ from dml_jax.lowering.reduce.kinds import (
     Product,
     Sum,
 )
-from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
-from dml_jax.lowering.shapes import Axes, Parts, are_known, last_row
 
 LONGEST = 2**13  # elements of a row that a GPU's kernel holds
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from dml_jax.description.fields import Array, Choice, Integer, Kind, Tensor
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
-from dml_jax.fields import Array, Choice, Integer, Kind, Tensor
-from dml_jax.tensor import TensorDesc
 
 
 def typical_sizes(elements: int) -> tuple[int, int, int, int]:

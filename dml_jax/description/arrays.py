@@ -8,9 +8,9 @@ import numpy as np
 from jax.core import Tracer
 from numpy.ma import MaskedArray
 
+from dml_jax.description.tensor import Placeholder, TensorDesc, shown_array
 from dml_jax.enums import NO_BFLOAT16
 from dml_jax.errors import DmlError, Fault, Unquoted, with_article
-from dml_jax.tensor import Placeholder, TensorDesc, shown_array
 
 IS_PLAIN = "be one of JAX or NumPy"
 

@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from dml_jax import beyond
+from dml_jax.description.tensor import UINT_MAX, TensorDesc
 from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.errors import FAULTS_MAX, DmlError, Fault, items_of, refused, with_article
-from dml_jax.tensor import UINT_MAX, TensorDesc
 
 
 def float_of_word(value: Any) -> Any:

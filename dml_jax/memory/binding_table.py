@@ -11,12 +11,8 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from dml_jax.arrays import IS_PLAIN, check_untraced, deleted, is_plain
-from dml_jax.bindable import Bindable
-from dml_jax.binding import TensorInMemory, check_overlaps, check_range
-from dml_jax.enums import TensorDataType, TensorFlags
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
-from dml_jax.tensor import (
+from dml_jax.description.arrays import IS_PLAIN, check_untraced, deleted, is_plain
+from dml_jax.description.tensor import (
     X64_RULE,
     TensorDesc,
     is_array,
@@ -24,6 +20,10 @@ from dml_jax.tensor import (
     needs_x64,
     shown_array,
 )
+from dml_jax.enums import TensorDataType, TensorFlags
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
+from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
+from dml_jax.operator.callable import Bindable
 
 IS_DEVICE = "be a jax.Device"
 IS_LOST = (

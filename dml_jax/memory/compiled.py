@@ -9,9 +9,10 @@ import jax
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from dml_jax.arrays import are_described, array_faults, unusable
-from dml_jax.bindable import Bindable, described
-from dml_jax.binding_table import (
+from dml_jax.description.arrays import are_described, array_faults, unusable
+from dml_jax.description.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
+from dml_jax.memory.binding_table import (
     IS_DEVICE,
     BindingTable,
     Buffer,
@@ -21,8 +22,7 @@ from dml_jax.binding_table import (
     ran,
     text_of,
 )
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
-from dml_jax.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
+from dml_jax.operator.callable import Bindable, described
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

@@ -17,9 +17,19 @@ from typing import (
     get_origin,
 )
 
+from dml_jax.description.fields import (
+    Array,
+    Choice,
+    Count,
+    Field,
+    Float,
+    Kind,
+    Scalar,
+    Structure,
+    UInt,
+)
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, DmlError, Fault, field_of, nearest_name, suggested
-from dml_jax.fields import Array, Choice, Count, Field, Float, Kind, Scalar, Structure, UInt
 from dml_jax.files import is_note
 
 

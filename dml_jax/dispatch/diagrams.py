@@ -1,8 +1,8 @@
 """Pictures of models: the commands, and the data that flows between them."""
 
-from dml_jax.diagrams import Picture, kind_of, label
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.model import Dispatch, Model, Print
-from dml_jax.tensor import TensorDesc
+from dml_jax.show.diagrams import Picture, kind_of, label
 
 _Writer = tuple[int, TensorDesc]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dml_jax import beyond
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import Fault, Unquoted
-from dml_jax.tensor import TensorDesc
 
 # The sets of types that most rows of the pages use, in the pages' order.
 FLOATS = "FLOAT32 FLOAT16"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bindable import Bindable
+from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.operator import Operator
-from dml_jax.pictures import check_picture, save_picture
-from dml_jax.tensor import TensorDesc
+from dml_jax.operator.callable import Bindable
+from dml_jax.show.figures import check_picture, save_picture
 
 _COLOURS = {  # the inside and the edge of a box
     "input": ("#e3f4e1", "#5a9e57"),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dml_jax.description.fields import Field
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.fields import Field
 from dml_jax.operator import OPERATORS, Operator
 
 _LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")

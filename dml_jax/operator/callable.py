@@ -9,11 +9,11 @@ import jax
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from dml_jax.arrays import are_described, array_faults, unusable
+from dml_jax.description.arrays import are_described, array_faults, unusable
+from dml_jax.description.tensor import X64_RULE, TensorDesc, needs_x64
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering.meshes import laid_out_by_xla
-from dml_jax.tensor import X64_RULE, TensorDesc, needs_x64
 
 PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from jax.core import Tracer
 
-from dml_jax.arrays import is_plain
+from dml_jax.description.arrays import is_plain
+from dml_jax.description.tensor import X64_RULE, needs_x64, shown_array
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.operator import Operator
-from dml_jax.tensor import X64_RULE, needs_x64, shown_array
 
 _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
 _SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"

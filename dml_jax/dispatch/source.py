@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.code import statements
-from dml_jax.code.text import array_code, folded, head, reserved, variable_of
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.graph import Graph
+from dml_jax.show.source import statements
+from dml_jax.show.text import array_code, folded, head, reserved, variable_of
 
 _HELPERS = {
     "padded": '''

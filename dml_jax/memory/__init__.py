@@ -1,0 +1,1 @@
+"""Memory: bindings, buffers, binding tables, compiled operators, available bytes."""
