@@ -110,8 +110,8 @@ MEMBERS = {  # members that users call, inherited ones too; other classes show t
     "graph.GraphBuilder": "input_tensor constant node apply build",
     "graph.Expression": "desc sizes shape dtype reinterpret",
     "description.descriptor.ScaleBias": "scale bias replace to_json from_json",
-    "description.tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count dtype "
-    "has_distinct_addresses implied_size_in_bytes to_json from_json",
+    "description.tensor.TensorDesc": "of read write span is_packed packed_strides dimension_count "
+    "dtype has_distinct_addresses implied_size_in_bytes to_json from_json",
     "memory.compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
     "memory.binding_table.Buffer": "array of size_in_bytes block_until_ready",
     "errors.DmlError": "faults operator field rule value",
