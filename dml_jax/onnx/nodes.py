@@ -40,7 +40,7 @@ class OpType:
     Attributes:
         translators: its translators, by the first version that each one knows.
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
-            version as the translators (`dml_jax.onnx.plain`).
+            version as the translators (`dml_jax.onnx.fallbacks`).
         padded: returns the dimension of the outputs that is padded where these inputs are
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
         range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.ranges`); without
@@ -85,7 +85,7 @@ def translates(
 
 
 def listed(results: Any) -> Sequence[Any]:
-    """Return what a translator or a plain function returns as a sequence of outputs."""
+    """Return what a translator or a fallback returns as a sequence of outputs."""
     if isinstance(results, Padded):
         return [results]
     return results if isinstance(results, (tuple, list)) else [results]

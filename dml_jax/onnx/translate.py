@@ -44,7 +44,7 @@ from dml_jax.onnx.nodes import (
     of_version,
 )
 from dml_jax.onnx.older import renewed
-from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_types
+from dml_jax.onnx.fallbacks import curing_types, in_order, known_results, fallback_types
 from dml_jax.onnx.ragged import passed
 from dml_jax.onnx.ranges import Bounds, checked
 from dml_jax.onnx.reshapes import reshaped
@@ -75,8 +75,8 @@ class Translation:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
-        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by plain
-            functions of op types that it has no operator for.
+        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by
+            functions of JAX of op types that it has no operator for.
         outer: the translation of the graph around this one.
 
     Attributes:
@@ -483,14 +483,14 @@ class Translation:
         try:
             if _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
                 reason = "Cast to BFLOAT16 rounds, and DirectML lacks the type"
-                return self._plain(proto, node, reason)
+                return self._by_fallback(proto, node, reason)
             return self._by_translator(proto, node, translator)
         except (DmlError, *_BROKEN) as error:
             faults = _refusal(error).faults
         kinds: Sequence[Type | None] = node.types
         if self.fallback:
             try:
-                results = self._plain(proto, node, str(faults[0]))
+                results = self._by_fallback(proto, node, str(faults[0]))
                 if results:
                     return results
             except DmlError as error:
@@ -568,12 +568,12 @@ class Translation:
         self.curable.append(label_of(proto))
         return results
 
-    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
-        """Return the outputs of a node that a plain function computes; none where there is none."""
+    def _by_fallback(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
+        """Return the outputs of a node that a fallback computes; none where there is none."""
         function = of_version(node.record.fallbacks, node.version)
         if function is None:
             return []
-        kinds, axes = plain_types(node, function)
+        kinds, axes = fallback_types(node, function)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
         padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
         names = [*proto.output, *(f"{proto.output[k]}.count" for k in padded)]

@@ -1,6 +1,6 @@
 """Fourier transforms: products with matrices of cosines and sines.
 
-An operator of DirectML has no transform of its own. Long ones are left to a plain function.
+An operator of DirectML has no transform of its own. Long ones are left to a fallback.
 """
 
 from typing import Any

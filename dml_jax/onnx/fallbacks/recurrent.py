@@ -10,7 +10,7 @@ from jax import lax
 
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.fallbacks import fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]
@@ -100,7 +100,7 @@ def _lstm(node: Node, functions: Sequence[Activation], clip: Activation, product
 _TURNS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
-@plain("DynamicQuantizeLSTM", domain=DOMAIN)
+@fallback("DynamicQuantizeLSTM", domain=DOMAIN)
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
 
@@ -112,7 +112,7 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
 
 
-@plain("RNN", "GRU")
+@fallback("RNN", "GRU")
 def _recurrent(node: Node, *inputs: Any) -> Any:
     return _turns(node, _product, *inputs)
 

@@ -1,6 +1,6 @@
-"""Plain functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
+"""Functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
 
-A plain function takes its `Node`, for attributes, and an array for each input, None for one that is
+A fallback takes its `Node`, for attributes, and an array for each input, None for one that is
 left out. It returns an array for each output. Arrays are as ONNX has them.
 """
 
@@ -16,13 +16,13 @@ from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
 from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
-Plain = Callable[..., Any]
+Fallback = Callable[..., Any]
 
 
-def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
-    """Register the plain function of `op_types`, from version `since` of these on."""
+def fallback(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Fallback], Fallback]:
+    """Register the fallback of `op_types`, from version `since` of these on."""
 
-    def register(function: Plain) -> Plain:
+    def register(function: Fallback) -> Fallback:
         for op_type in op_types:
             OP_TYPES[domain, op_type].fallbacks[since] = function
         return function
@@ -31,7 +31,7 @@ def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain],
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
-    """Return the types that a plain function gives of a node; None where it cannot compute it.
+    """Return the types that a fallback gives of a node; None where it cannot compute it.
 
     64-bit integers must fit 32 bits while these are all that JAX computes with.
     """
@@ -39,7 +39,7 @@ def curing_types(node: Node) -> list[Type | None] | None:
     if function is None:
         return None
     try:
-        kinds, _ = plain_types(node, function)
+        kinds, _ = fallback_types(node, function)
         for index, kind in enumerate(kinds):
             _ = kind and checked(node, index, kind)
     except DmlError:
@@ -47,22 +47,22 @@ def curing_types(node: Node) -> list[Type | None] | None:
     return kinds
 
 
-def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a plain function, which broadcasts arrays of different ranks."""
+def computed(node: Node, function: Fallback, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of a fallback, which broadcasts arrays of different ranks."""
     with jax.numpy_rank_promotion("allow"):
         return listed(function(node, *arrays))
 
 
 def known_results(node: Node) -> list[np.ndarray]:
-    """Return the results of the plain function of a node whose inputs are known, in ONNX's types.
+    """Return the results of the fallback of a node whose inputs are known, in ONNX's types.
 
     A result whose size depends on data has this size. Raises `DmlError` where there is no function,
     or where it cannot compute the results.
     """
     function = of_version(node.record.fallbacks, node.version)
     if function is None:
-        raise node.refusal("op type", "have a plain function", node.op_type)
-    kinds, axes = plain_types(node, function)
+        raise node.refusal("op type", "have a fallback", node.op_type)
+    kinds, axes = fallback_types(node, function)
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
 
     def run(*arrays: Any) -> list[tuple[Any, Any]]:
@@ -77,7 +77,7 @@ def known_results(node: Node) -> list[np.ndarray]:
     return found
 
 
-def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:
+def in_order(node: Node, function: Fallback, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
     results = computed(node, function, arrays)
     asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
@@ -85,8 +85,8 @@ def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:
     return [r.value if isinstance(r, Padded) else r for r in asked] + counts
 
 
-def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[int | None]]:
-    """Return the types of the outputs of a plain function; None for one that is not asked for.
+def fallback_types(node: Node, function: Fallback) -> tuple[list[Type | None], list[int | None]]:
+    """Return the types of the outputs of a fallback; None for one that is not asked for.
 
     The second list has the dimension that is padded, for an output whose size depends on data.
 

@@ -5,10 +5,10 @@ import jax
 from dml_jax.errors import Unquoted
 from dml_jax.lowering.rounding import as_float
 from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.fallbacks import fallback
 
 
-@plain("Cast", "CastLike")
+@fallback("Cast", "CastLike")
 def _cast(node: Node, x: jax.Array, like: jax.Array | None = None) -> jax.Array:
     kind = node.made()
     if kind.name != "BFLOAT16":
