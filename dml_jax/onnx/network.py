@@ -18,8 +18,8 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.onnx import model as models
 from dml_jax.onnx import fallbacks, translators
+from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64

@@ -4,10 +4,11 @@ A translator is a function of a `Node`, registered with `translates`. It returns
 gives: expressions, or arrays where the elements are known at load.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -22,6 +23,7 @@ MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
 
 Translator = Callable[["Node"], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 Bounds = tuple[int, int]
 
 
@@ -41,8 +43,12 @@ class OpType:
         translators: its translators, by the first version that each one knows.
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
             version as the translators (`dml_jax.onnx.fallbacks`).
-        padded: returns the dimension of the outputs that is padded where these inputs are
+        padded: returns what a node does with inputs whose size depends on data
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
+        terms: returns the elements of the first output as sums of integers that are not known at
+            load (`dml_jax.onnx.affine`).
+        counted: the input whose elements other than 0 are counted: what is padded by one tensor has
+            one count.
         range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.ranges`); without
             a rule an output only has elements of the inputs.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
@@ -53,7 +59,9 @@ class OpType:
 
     translators: dict[int, Translator] = field(default_factory=dict)
     fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
-    padded: "Callable[[Node, Sequence[Place]], int | None] | None" = None
+    padded: "Callable[[Node, Sequence[Place]], Any] | None" = None
+    terms: "Callable[[Node], Any] | None" = None
+    counted: int | None = None
     range: "Callable[[Node, int], Bounds | None] | None" = None
     is_random: bool = False
     reads_sizes: bool = False
@@ -66,22 +74,26 @@ OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
 
 
 def translates(
-    *op_types: str, since: int = 1, domain: str = "", **facts: Any
-) -> Callable[[Translator], Translator]:
+    *op_types: str, since: int = 1, domain: str = "", to: str = "translators", **facts: Any
+) -> Callable[[Function], Function]:
     """Register the translator of `op_types`, from version `since` of these on.
 
     `facts` are further attributes of their records (`OpType`), of all versions.
     """
 
-    def register(translator: Translator) -> Translator:
+    def register(function: Function) -> Function:
         for op_type in op_types:
             record = OP_TYPES[domain, op_type]
-            record.translators[since] = translator
+            getattr(record, to)[since] = function
             for name, value in facts.items():
                 setattr(record, name, value)
-        return translator
+        return function
 
     return register
+
+
+fallback = functools.partial(translates, to="fallbacks")
+"""Register the fallback of op types, as `translates` registers a translator."""
 
 
 def listed(results: Any) -> Sequence[Any]:

@@ -57,6 +57,11 @@ def has_x64() -> bool:
     return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def index_type() -> TensorDataType:
+    """Return DirectML's type of ONNX's INT64, in which places and sizes are computed."""
+    return TensorDataType.of("INT64" if has_x64() else "INT32")
+
+
 def _without_x64(kind: "Type") -> DmlError:
     rule = "have another type while 64-bit types are off in JAX"
     rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'

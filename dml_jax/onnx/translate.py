@@ -24,6 +24,7 @@ from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Operato
 from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
 from dml_jax.onnx.control import CONTROLS
+from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import (
     FunctionKey,
     Opsets,
@@ -44,8 +45,7 @@ from dml_jax.onnx.nodes import (
     of_version,
 )
 from dml_jax.onnx.older import renewed
-from dml_jax.onnx.fallbacks import curing_types, in_order, known_results, fallback_types
-from dml_jax.onnx.ragged import passed
+from dml_jax.onnx.ragged import passed, refusal
 from dml_jax.onnx.ranges import Bounds, checked
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
@@ -109,6 +109,7 @@ class Translation:
         self.fallback = fallback
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
+        self._counts: dict[Tensor, Tensor] = {}  # by what is counted
         self._taken: set[str] = set()
         self._made: dict[str, Tensor] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
@@ -368,6 +369,8 @@ class Translation:
         results = self._outputs(proto, node, translator, opsets)
         for result in filter(None, results):
             result.made_by = node
+            if padding and result.padding:
+                raise refusal(node, node.tensor(0), padding)
             result.padding = padding or result.padding
         scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
         return None
@@ -589,7 +592,7 @@ class Translation:
         for k, count in zip(padded, made[len(kinds) :], strict=True):
             tensor, axis = made[k], axes[k]
             if tensor is not None and count is not None and axis is not None:
-                tensor.padding = Padding(axis, count, label_of(proto))
+                tensor.padding = self._padding(axis, count, node)
         return made[: len(kinds)]
 
     def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
@@ -621,7 +624,7 @@ class Translation:
             number = Type(onnx.TensorProto.INT64, ())
             if tensor is not None:
                 count = Tensor(f"{name}.count", number, lambda: result.count, bounds=(0, 2**31 - 1))
-                tensor.padding = Padding(result.axis, count, node.label)
+                tensor.padding = self._padding(result.axis, count, node)
             return tensor
         if isinstance(result, Tensor):
             return result.renamed(name)
@@ -642,6 +645,12 @@ class Translation:
             raise node.refusal(f"output {index}", f"be {kind.inner.suffix}", shown)
         expression, bounds = reshaped(result, kind.shape or ()), checked(node, index, kind)
         return Tensor(name, kind, lambda: expression, bounds=bounds)
+
+    def _padding(self, axis: int, count: Tensor, node: Node) -> Padding:
+        """Return how an output of a node is padded; what counts the same tensor has one count."""
+        if node.record.counted is not None:
+            count = self._counts.setdefault(node.tensor(node.record.counted), count)
+        return Padding(axis, count, node.label)
 
     def _literal(self, proto: onnx.NodeProto, scope: Scope) -> None:
         """Give the elements of a Constant."""

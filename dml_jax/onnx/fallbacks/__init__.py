@@ -12,22 +12,11 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
+from dml_jax.onnx.nodes import Node, listed, of_version
 from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
 
 Fallback = Callable[..., Any]
-
-
-def fallback(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Fallback], Fallback]:
-    """Register the fallback of `op_types`, from version `since` of these on."""
-
-    def register(function: Fallback) -> Fallback:
-        for op_type in op_types:
-            OP_TYPES[domain, op_type].fallbacks[since] = function
-        return function
-
-    return register
 
 
 def curing_types(node: Node) -> list[Type | None] | None:

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.lowering.dtypes import wide
-from dml_jax.onnx.nodes import MICROSOFT, Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
 
 
 @fallback("Det")

@@ -4,8 +4,7 @@ import jax
 
 from dml_jax.errors import Unquoted
 from dml_jax.lowering.rounding import as_float
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import Node, fallback
 
 
 @fallback("Cast", "CastLike")

@@ -9,8 +9,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import Node, fallback
 
 _CUBIC = -0.75  # a, of Keys' cubic
 

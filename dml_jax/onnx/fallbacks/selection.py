@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx import ragged
+from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.tensors import Padded, has_x64
 
 _BLOCK = 256  # boxes that are compared at once
@@ -26,7 +26,7 @@ def _places(mask: jax.Array, most: int) -> tuple[jax.Array, jax.Array]:
     return places, _integers(jnp.minimum(jnp.sum(flat, dtype=np.int32), most))
 
 
-@fallback("Compress")
+@fallback("Compress", padded=ragged.compressed, counted=1)
 def _compress(node: Node, x: jax.Array, condition: jax.Array) -> Padded:
     axis = node.attribute("axis")
     x = x.reshape(-1) if axis is None else x
@@ -63,7 +63,7 @@ def _unique(node: Node, x: jax.Array) -> Any:
     )
 
 
-@fallback("NonMaxSuppression")
+@fallback("NonMaxSuppression", padded=ragged.boxes)
 def _suppress(
     node: Node,
     boxes: jax.Array,
@@ -83,7 +83,7 @@ def _suppress(
 
     def of_class(corners: jax.Array, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the chosen boxes of a class, the best first, and how many these are."""
-        allowed = jnp.ones(scores.shape, bool) if least is None else scores > least
+        allowed = ~jnp.isnan(scores) if least is None else scores > least  # NaN is no score
         order = jnp.argsort(jnp.where(allowed, -scores, jnp.inf), stable=True)
         kept = _survivors(corners[order], allowed[order], overlap, limit)
         places, count = _places(kept, limit)
@@ -105,9 +105,7 @@ def _suppress(
     return Padded(jnp.where(is_there[:, None], rows, 0), 0, count)
 
 
-def _survivors(
-    boxes: jax.Array, allowed: jax.Array, most: jax.Array, limit: int
-) -> jax.Array:
+def _survivors(boxes: jax.Array, allowed: jax.Array, most: jax.Array, limit: int) -> jax.Array:
     """Return which boxes no better one suppresses, up to about `limit` of them.
 
     Blocks of boxes are compared with the blocks before them, then each with itself. The work ends

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.translators.signals import transform
 
 

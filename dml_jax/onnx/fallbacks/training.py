@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.fallbacks import fallback
+from dml_jax.onnx.nodes import Node, fallback
 
 DOMAIN = "ai.onnx.preview.training"
 

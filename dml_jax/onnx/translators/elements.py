@@ -10,7 +10,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
+from dml_jax.onnx import affine, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
@@ -73,7 +73,7 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     return a, b
 
 
-@translates("Neg", range=ranges.negated)
+@translates("Neg", range=ranges.negated, terms=affine.negated)
 @translates(*UNARY, padded=ragged.by_element)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
@@ -85,9 +85,9 @@ def _sign(node: Node) -> Expression:
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates("Add", range=ranges.added)
-@translates("Sub", range=ranges.subtracted)
-@translates("Mul", range=ranges.multiplied)
+@translates("Add", range=ranges.added, terms=affine.summed(1))
+@translates("Sub", range=ranges.subtracted, terms=affine.summed(-1))
+@translates("Mul", range=ranges.multiplied, terms=affine.scaled)
 @translates(*BINARY, padded=ragged.by_element)
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
@@ -213,7 +213,7 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", padded=ragged.by_element)
+@translates("Cast", padded=ragged.by_element, terms=affine.cast)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
@@ -272,8 +272,8 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", padded=ragged.by_element)
-@translates("Dropout")
+@translates("Identity", padded=ragged.by_element, terms=affine.same)
+@translates("Dropout", padded=ragged.by_element)
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)

@@ -89,7 +89,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
     return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
-@translates("Gemm", range=ranges.contracted)
+@translates("Gemm", padded=ragged.affine, range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
     c = None
     if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read

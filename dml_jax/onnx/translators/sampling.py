@@ -20,6 +20,7 @@ from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, transposed
 from dml_jax.onnx.translators.normalizations import as_type
@@ -345,7 +346,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-@translates("RoiAlign")
+@translates("RoiAlign", padded=ragged.regions)
 def _roi_align(node: Node) -> Expression:
     if node.attribute("mode") != "avg":
         rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"

@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import ranges
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped
 
@@ -89,7 +89,7 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-@translates("Conv", must_fit=True)
+@translates("Conv", padded=ragged.batch, must_fit=True)
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -127,7 +127,7 @@ def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
     return (size - 1) * stride + (window - 1) * dilation + 1
 
 
-@translates("ConvTranspose", must_fit=True)
+@translates("ConvTranspose", padded=ragged.batch, must_fit=True)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
 
@@ -218,7 +218,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", inferred_since=_INFERRED)
+@translates("AveragePool", padded=ragged.batch, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -240,7 +240,7 @@ def _average_pool(node: Node) -> Expression:
     )
 
 
-@translates("LpPool", inferred_since=_INFERRED)
+@translates("LpPool", padded=ragged.batch, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     return dml.lp_pooling(
@@ -254,7 +254,7 @@ def _lp_pool(node: Node) -> Expression:
     )
 
 
-@translates("MaxPool", inferred_since=_INFERRED, range=ranges.ranked)
+@translates("MaxPool", padded=ragged.batch, inferred_since=_INFERRED, range=ranges.ranked)
 def _max_pool(node: Node) -> Any:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None
@@ -284,7 +284,7 @@ def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
     return result
 
 
-@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=ragged.batch)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)
