@@ -103,9 +103,11 @@ def _filled(tensor: Tensor, fill: Fill) -> Tensor:
 
 def from_the_start(node: Node, axis: int) -> Expression:
     """Return the second input, indices of a dimension of the first: negative ones count back."""
-    padding, known, index = node.tensor(0).padding, node.known(1), node[1]
-    is_positive = known is not None and bool((known >= 0).all())
-    if padding is None or padding.axis != axis or is_positive:
+    padding, index = node.tensor(0).padding, node[1]
+    if padding is None or padding.axis != axis:
+        return index
+    known = node.known(1)
+    if known is not None and bool((known >= 0).all()):
         return index
     count = dml.cast(padding.count.expression, index.desc.data_type)
     back = index + reshaped(count, (1,) * len(index.sizes))
