@@ -6,97 +6,40 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from dml_jax.lowering import recurrent
+from dml_jax.lowering.activations import identity
+from dml_jax.lowering.dtypes import wide
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, fallback
-from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
+from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
 
-Activation = Callable[[jax.Array], jax.Array]
-Product = Callable[[jax.Array, jax.Array], jax.Array]
-
-_QUANTIZED = "DynamicQuantize"
-_STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
-_SIMPLE: dict[str, Activation] = {
-    "relu": lambda x: jnp.maximum(x, 0),
-    "sigmoid": jax.nn.sigmoid,
-    "softplus": jax.nn.softplus,
-    "softsign": jax.nn.soft_sign,
-    "tanh": jnp.tanh,
-}
+_BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}
 
 
-def _kind(node: Node) -> str:
-    return node.op_type.removeprefix(_QUANTIZED)
-
-
-def _activations(node: Node, directions: int) -> list[Activation]:
-    default = DEFAULTS[_kind(node)]
-    names = (node.attribute("activations") or default * directions)[: len(default) * directions]
-    for name in names:
-        if name.lower() not in _SIMPLE:
-            raise node.refusal("activations", f"be of {', '.join(_SIMPLE)}", name)
-    return [_SIMPLE[name.lower()] for name in names]
-
-
-def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
-
-
-def _quantized_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return `_product` of `a` as DynamicQuantizeLinear rounds it."""
-    least, most = jnp.minimum(a.min(), 0), jnp.maximum(a.max(), 0)
-    scale = jnp.where(most > least, (most - least) / 255, 1)
-    zero = jnp.round(-least / scale)
-    return _product((jnp.clip(jnp.round(a / scale) + zero, 0, 255) - zero) * scale, b)
-
-
-def _rnn(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
-        (h,) = states
-        return (functions[0](clip(x + product(h, r) + bias[1])),)
-
-    return turn
-
-
-def _gru(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
-    is_before = bool(node.attribute("linear_before_reset", 0))
-    f, g = functions
-
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
-        (h,) = states
-        xz, xr, xh = jnp.split(x, 3, 1)
-        rz, rr, rh = jnp.split(r, 3)
-        bz, br, bh = jnp.split(bias[1], 3)
-        update = f(clip(xz + product(h, rz) + bz))
-        reset = f(clip(xr + product(h, rr) + br))
-        if is_before:
-            hidden = xh + reset * (product(h, rh) + bh)
-        else:
-            hidden = xh + product(reset * h, rh) + bh
-        return ((1 - update) * g(clip(hidden)) + update * h,)
-
-    return turn
-
-
-def _lstm(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
-    f, g, h = functions
-    is_coupled = bool(node.attribute("input_forget", 0))
-
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
-        hidden, cell = states
-        gates = jnp.split(x + product(hidden, r) + bias[1], 4, 1)
-        pi, po, pf = jnp.split(peephole, 3)
-        add = f(clip(gates[0] + pi * cell))
-        keep = 1 - add if is_coupled else f(clip(gates[2] + pf * cell))
-        cell = keep * cell + add * g(clip(gates[3]))
-        out = f(clip(gates[1] + po * cell))
-        return out * h(cell), cell
-
-    return turn
-
-
-_TURNS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+@fallback("RNN", "GRU")
+def _recurrent(
+    node: Node,
+    x: jax.Array,
+    w: jax.Array,
+    r: jax.Array,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+) -> Any:
+    clip, functions = _clip(node), _functions(node, DEFAULTS[node.op_type], len(w))
+    clipped = [lambda value, f=f: f(clip(value)) for f in functions]
+    ends = jnp.zeros((len(w), 2 * w.shape[1]), x.dtype) if b is None else b
+    of_inputs, of_states = jnp.split(wide(ends), 2, 1)
+    if node.op_type == "RNN":
+        step = recurrent.rnn(wide(r), clipped[0])
+    else:
+        hidden = None
+        if node.attribute("linear_before_reset", 0):
+            hidden = of_states[:, -r.shape[2] :]
+            of_states = of_states.at[:, -r.shape[2] :].set(0)
+        step = recurrent.gru(wide(r), hidden, clipped)
+    return _run(node, step, x, wide(w), of_inputs + of_states, lengths, [h], r.shape[2])
 
 
 @fallback("DynamicQuantizeLSTM", domain=DOMAIN)
@@ -107,80 +50,64 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
         scale, zero = (v.reshape(len(weights), 1, -1) for v in (scale, zero))
         return jnp.swapaxes((weights.astype(x.dtype) - zero.astype(x.dtype)) * scale, 1, 2)
 
-    weights = real(w, w_scale, w_zero), real(r, r_scale, r_zero)
-    return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
+    functions, recurrence = _functions(node, DEFAULTS["LSTM"], len(w)), real(r, r_scale, r_zero)
+    is_coupled = bool(node.attribute("input_forget", 0))
+    cell = recurrent.lstm(recurrence, peephole, functions, _clip(node), is_coupled)
+    bias = None if b is None else jnp.sum(b.reshape(len(b), 2, -1), 1)
+    if lengths is not None:  # what no step reads has no part in the rounding
+        steps = jnp.arange(len(x), dtype=lengths.dtype)
+        x = jnp.where((steps < lengths.max())[:, None, None], x, 0)
+    return _run(
+        node,
+        lambda part, h, c: cell(part, _rounded(h, (1, 2)), c),
+        _rounded(x, (0, 1, 2)),
+        real(w, w_scale, w_zero),
+        bias,
+        lengths,
+        [h, c],
+        recurrence.shape[2],
+    )
 
 
-@fallback("RNN", "GRU")
-def _recurrent(node: Node, *inputs: Any) -> Any:
-    return _turns(node, _product, *inputs)
+def _rounded(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """Return `x` as DynamicQuantizeLinear rounds it, over `axes` together."""
+    low = jnp.minimum(x.min(axes, keepdims=True), 0)
+    high = jnp.maximum(x.max(axes, keepdims=True), 0)
+    scale = jnp.where(high > low, (high - low) / 255, 1)
+    zero = jnp.round(-low / scale)
+    return (jnp.clip(jnp.round(x / scale) + zero, 0, 255) - zero) * scale
 
 
-def _turns(
+def _clip(node: Node) -> recurrent.Function:
+    most = node.attribute("clip")
+    return identity if most is None else lambda value: jnp.clip(value, -most, most)
+
+
+def _functions(node: Node, default: list[str], directions: int) -> list[recurrent.Function]:
+    """Return the activations of the gates, each as a function of all directions."""
+    found = activations(node, directions, default)
+    return [recurrent.by_direction(found[k :: len(default)]) for k in range(len(default))]
+
+
+def _run(
     node: Node,
-    product: Product,
+    step: Callable[..., recurrent.States],
     x: jax.Array,
     w: jax.Array,
-    r: jax.Array,
-    b: Any = None,
-    lengths: Any = None,
-    *rest: Any,
+    bias: jax.Array | None,
+    lengths: jax.Array | None,
+    states: Sequence[jax.Array | None],
+    units: int,
 ) -> Any:
-    kind = _kind(node)
-    count, is_batch_first = _STATES[kind], bool(node.attribute("layout", 0))
-    x = jnp.moveaxis(x, 1, 0) if is_batch_first else x
-    steps, batch, _ = x.shape
-    directions, hidden = r.shape[0], r.shape[2]
-    way, most = DIRECTIONS[node.attribute("direction", "forward")], node.attribute("clip")
-    functions = _activations(node, directions)
-    states = [*rest, *[None] * 3][:count]
-    peepholes = rest[2] if len(rest) > 2 and rest[2] is not None else None
-    zeros = jnp.zeros((directions, batch, hidden), x.dtype)
+    """Return the outputs of a cell over time: of each step, then the last states."""
+    is_batch_first = bool(node.attribute("layout", 0))
     if is_batch_first:
-        states = [None if s is None else jnp.moveaxis(s, 1, 0) for s in states]
-    states = [zeros if s is None else s for s in states]
-    ends = jnp.full(batch, steps, np.int32) if lengths is None else lengths.astype(np.int32)
-
-    def clip(value: jax.Array) -> jax.Array:
-        return value if most is None else jnp.clip(value, -most, most)
-
-    outputs, finals = [], []
-    for d in range(directions):
-        bias = jnp.zeros(2 * w.shape[1], x.dtype) if b is None else b[d]
-        halves = jnp.split(bias, 2)
-        peephole = jnp.zeros(3 * hidden, x.dtype) if peepholes is None else peepholes[d]
-        own = functions[d * len(DEFAULTS[kind]) :][: len(DEFAULTS[kind])]
-        turn = _TURNS[kind](node, own, clip, product)
-        is_backward = way == "BACKWARD" or d == 1
-        places = jnp.arange(steps, dtype=np.int32)[:, None]
-        order = jnp.where(is_backward, jnp.maximum(ends[None] - 1 - places, 0), places)
-        rows = jnp.take_along_axis(x, order[:, :, None], 0)
-        rows = jnp.where(places[:, :, None] < ends.max(), rows, 0)  # `product` may look at all
-        fed = product(rows, w[d]) + halves[0]
-
-        def advance(
-            state: Any,
-            step: Any,
-            turn: Any = turn,
-            d: int = d,
-            halves: Any = halves,
-            peephole: Any = peephole,
-        ) -> Any:
-            number, row = step
-            made = turn(row, state, r[d], halves, peephole)
-            is_there = (number < ends)[:, None]
-            state = tuple(jnp.where(is_there, a, s) for a, s in zip(made, state, strict=True))
-            return state, jnp.where(is_there, made[0], 0)
-
-        numbers = jnp.arange(steps, dtype=np.int32)
-        final, made = lax.scan(advance, tuple(s[d] for s in states), (numbers, fed))
-        if is_backward:
-            is_there = (places < ends[None])[:, :, None]
-            made = jnp.where(is_there, jnp.take_along_axis(made, order[:, :, None], 0), 0)
-        outputs.append(made)
-        finals.append(final)
-    y = jnp.stack(outputs, 1)
-    last = [jnp.stack(state) for state in zip(*finals, strict=True)]
+        x, states = jnp.swapaxes(x, 0, 1), [s if s is None else s.swapaxes(0, 1) for s in states]
+    zeros = jnp.zeros((len(w), x.shape[1], units), w.dtype)
+    first = tuple(zeros if s is None else wide(s) for s in states)
+    ends = None if lengths is None else lengths.astype(np.uint32)
+    backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]
+    y, last = recurrent.passes(step, wide(x), w, bias, first, ends, backward)
     if is_batch_first:
-        y, last = jnp.transpose(y, (2, 0, 1, 3)), [jnp.moveaxis(s, 0, 1) for s in last]
-    return y, *last
+        y, last = y.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in last]
+    return [result.astype(x.dtype) for result in (y, *last)]

@@ -31,9 +31,8 @@ DIRECTIONS = {
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
-def activations(node: Node, directions: int) -> list[Any]:
+def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     """Return the activations of the gates, forward first."""
-    default = DEFAULTS[node.op_type]
     count = len(default) * directions
     names = (node.attribute("activations") or default * directions)[:count]
     if len(names) != count:
@@ -64,7 +63,8 @@ class _Parts:
         if node.attribute("clip") and node.op_type != "LSTM":
             raise node.refusal("clip", "be left out (DirectML has it in LSTM)", "a number")
         self.direction = DIRECTIONS[node.attribute("direction")]
-        self.activations = activations(node, 2 if self.direction == "BIDIRECTIONAL" else 1)
+        directions = 2 if self.direction == "BIDIRECTIONAL" else 1
+        self.activations = activations(node, directions, DEFAULTS[node.op_type])
 
     def tensor(self, index: int) -> Any:
         """Return an input with ones in front, up to four dimensions."""
