@@ -34,15 +34,16 @@ class Term(NamedTuple):
         added = other.times(sign)
         keys = {*self.factors, *added.factors}
         factors = {k: self.factors.get(k, 0) + added.factors.get(k, 0) for k in keys}
-        ends = self.bounds and added.bounds and zip(self.bounds, added.bounds, strict=True)
-        low_high = tuple(a + b for a, b in ends) if ends else None
+        a, b = self.bounds, added.bounds
+        bounds = (a[0] + b[0], a[1] + b[1]) if a and b else None
         factors = {k: n for k, n in factors.items() if n}
         rest = self.rest + added.rest
-        return Term(factors, rest, (rest, rest) if not factors else low_high)
+        return Term(factors, rest, (rest, rest) if not factors else bounds)
 
     def times(self, factor: int) -> "Term":
         """Return the number `factor` times."""
-        bounds = self.bounds and tuple(sorted(end * factor for end in self.bounds))
+        ends = sorted(end * factor for end in self.bounds or ())
+        bounds = (ends[0], ends[1]) if ends else None
         factors = {k: n * factor for k, n in self.factors.items() if factor}
         return Term(factors, self.rest * factor, bounds)
 

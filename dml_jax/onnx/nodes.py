@@ -4,6 +4,7 @@ A translator is a function of a `Node`, registered with `translates`. It returns
 gives: expressions, or arrays where the elements are known at load.
 """
 
+import copy
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,8 @@ class OpType:
         translators: its translators, by the first version that each one knows.
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
             version as the translators (`dml_jax.onnx.fallbacks`).
+        inlined: what translates a node of graphs or sequences in the graph around it, of the
+            translation, the node, its inputs, the scope and the opsets; returns the outputs.
         padded: returns what a node does with inputs whose size depends on data
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
         terms: returns the elements of the first output as sums of integers that are not known at
@@ -55,10 +58,19 @@ class OpType:
         reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
         inferred_since: the version by which ONNX infers the sizes of earlier versions too.
+        inferred_as: changes a copy of the node, and the types of its inputs by name, so that ONNX's
+            inference gives the sizes of ONNX's text; takes the inputs too.
+        written_as: the version that earlier ones are written as (`dml_jax.onnx.older`).
+        misread_before: the version before which ONNX's reference implementation computes something
+            else than its text, so that nothing of it is computed at load by this.
+        takes_scalars: whether an input that is a list of numbers may be one number.
+        kept_from_operator: returns why the fallback computes a node though DirectML has an
+            operator, "" where it does not.
     """
 
     translators: dict[int, Translator] = field(default_factory=dict)
     fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    inlined: dict[int, Callable[..., Any]] = field(default_factory=dict)
     padded: "Callable[[Node, Sequence[Place]], Any] | None" = None
     terms: "Callable[[Node], Any] | None" = None
     counted: int | None = None
@@ -67,7 +79,15 @@ class OpType:
     reads_sizes: bool = False
     must_fit: bool = False
     inferred_since: int = 1
+    inferred_as: Callable[..., Any] | None = None
+    written_as: Any = None
+    misread_before: int = 0
+    takes_scalars: bool = False
+    kept_from_operator: "Callable[[Node], str] | None" = None
 
+
+MISREAD = 1 << 30
+"""The version before which ONNX's reference implementation is wrong in all versions."""
 
 OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
 """The record of each op type, by its domain and name."""
@@ -91,6 +111,9 @@ def translates(
 
     return register
 
+
+inlines = functools.partial(translates, to="inlined")
+"""Register what translates op types in place, as `translates` registers a translator."""
 
 fallback = functools.partial(translates, to="fallbacks")
 """Register the fallback of op types, as `translates` registers a translator."""
@@ -133,6 +156,7 @@ class Node:
         inputs: the inputs; None for one that is left out.
         types: the type of each output, as far as it is known; None for one that is not asked for.
         builder: makes the graph.
+        opsets: the version of each domain.
 
     Attributes:
         record: what is known of its op type.
@@ -146,12 +170,36 @@ class Node:
         inputs: Sequence[Tensor | None],
         types: Sequence[Type | None],
         builder: GraphBuilder,
+        opsets: Mapping[str, int],
     ):
+        self.proto, self.opsets = proto, opsets
         self.op_type, self.version, self.schema = proto.op_type, version, schema
         self.record = record_of(domain_of(proto.domain), proto.op_type)
         self.inputs, self.types, self.builder = inputs, types, builder
         self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
+
+    @property
+    def translator(self) -> "Translator | None":
+        """Return the translator of the node's version."""
+        return of_version(self.record.translators, self.version)
+
+    @property
+    def fallback(self) -> Callable[..., Any] | None:
+        """Return the function of arrays that computes the node's version."""
+        return of_version(self.record.fallbacks, self.version)
+
+    def over(
+        self,
+        inputs: Sequence[Tensor | None],
+        builder: GraphBuilder,
+        types: Sequence[Type | None] | None = None,
+    ) -> "Node":
+        """Return the node with other inputs."""
+        node = copy.copy(self)
+        node.inputs, node.builder = inputs, builder
+        node.types = self.types if types is None else types
+        return node
 
     def __len__(self) -> int:
         return len(self.inputs)

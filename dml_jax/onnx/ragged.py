@@ -57,10 +57,10 @@ def passed(node: Node) -> Padding | None:
     places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
     if not places or node.record.reads_sizes:
         return None
-    found = node.record.padded and node.record.padded(node, places)
-    found = Passing(found) if isinstance(found, int) else found
-    is_of_all = isinstance(found, Passing) and found.place is None
-    if is_of_all and (found.axis is not None or found.fill is not None):
+    given = node.record.padded and node.record.padded(node, places)
+    found: Passing | None = Passing(given) if isinstance(given, int) else given
+    is_own = found is None or found.place or (found.axis is None and found.fill is None)
+    if not is_own:
         first = places[0].padding
         found = found if all(same_count(p.padding, first) for p in places) else None
     if found is None:

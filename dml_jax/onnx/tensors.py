@@ -166,6 +166,10 @@ class Type(NamedTuple):
         return self.element_count * self.dtype.itemsize
 
 
+COUNT = Type(TensorProto.INT64, ())
+"""The type of the count of a padded tensor."""
+
+
 def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
     """Return the elements of a constant. Raises `DmlError` where 32 bits would cut integers."""
     if array.dtype.kind in "iu" and not np.array_equal(array.astype(kind.array_dtype), array):

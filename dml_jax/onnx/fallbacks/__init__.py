@@ -4,7 +4,7 @@ A fallback takes its `Node`, for attributes, and an array for each input, None f
 left out. It returns an array for each output. Arrays are as ONNX has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,11 +12,9 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import Node, listed, of_version
+from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
-
-Fallback = Callable[..., Any]
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
@@ -24,11 +22,10 @@ def curing_types(node: Node) -> list[Type | None] | None:
 
     64-bit integers must fit 32 bits while these are all that JAX computes with.
     """
-    function = of_version(node.record.fallbacks, node.version)
-    if function is None:
+    if node.fallback is None:
         return None
     try:
-        kinds, _ = fallback_types(node, function)
+        kinds, _ = fallback_types(node)
         for index, kind in enumerate(kinds):
             _ = kind and checked(node, index, kind)
     except DmlError:
@@ -36,10 +33,12 @@ def curing_types(node: Node) -> list[Type | None] | None:
     return kinds
 
 
-def computed(node: Node, function: Fallback, arrays: Sequence[Any]) -> Sequence[Any]:
+def computed(node: Node, arrays: Sequence[Any]) -> Sequence[Any]:
     """Return the results of a fallback, which broadcasts arrays of different ranks."""
+    if node.fallback is None:
+        raise node.refusal("op type", "have a fallback", node.op_type)
     with jax.numpy_rank_promotion("allow"):
-        return listed(function(node, *arrays))
+        return listed(node.fallback(node, *arrays))
 
 
 def known_results(node: Node) -> list[np.ndarray]:
@@ -48,14 +47,11 @@ def known_results(node: Node) -> list[np.ndarray]:
     A result whose size depends on data has this size. Raises `DmlError` where there is no function,
     or where it cannot compute the results.
     """
-    function = of_version(node.record.fallbacks, node.version)
-    if function is None:
-        raise node.refusal("op type", "have a fallback", node.op_type)
-    kinds, axes = fallback_types(node, function)
+    kinds, axes = fallback_types(node)
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
 
     def run(*arrays: Any) -> list[tuple[Any, Any]]:
-        results = computed(node, function, arrays)
+        results = computed(node, arrays)
         return [(r.value, r.count) if isinstance(r, Padded) else (r, None) for r in results]
 
     found = []
@@ -66,15 +62,15 @@ def known_results(node: Node) -> list[np.ndarray]:
     return found
 
 
-def in_order(node: Node, function: Fallback, arrays: Sequence[Any]) -> list[Any]:
+def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    results = computed(node, function, arrays)
+    results = computed(node, arrays)
     asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
     counts = [r.count for r in asked if isinstance(r, Padded)]
     return [r.value if isinstance(r, Padded) else r for r in asked] + counts
 
 
-def fallback_types(node: Node, function: Fallback) -> tuple[list[Type | None], list[int | None]]:
+def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
     """Return the types of the outputs of a fallback; None for one that is not asked for.
 
     The second list has the dimension that is padded, for an output whose size depends on data.
@@ -86,7 +82,7 @@ def fallback_types(node: Node, function: Fallback) -> tuple[list[Type | None], l
         axes: list[int | None] = []
 
         def traced() -> list[Any]:
-            results = computed(node, function, [_empty(described) for described in given])
+            results = computed(node, [_empty(described) for described in given])
             axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
             return [r.value if isinstance(r, Padded) else r for r in results]
 

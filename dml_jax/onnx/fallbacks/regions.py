@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, fallback
 
 _CUBIC = -0.75  # a, of Keys' cubic
@@ -78,7 +79,7 @@ def _sampled(
     return total
 
 
-@fallback("GridSample")
+@fallback("GridSample", padded=ragged.batch, misread_before=20)
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]

@@ -10,7 +10,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, ragged, ranges
+from dml_jax.onnx import affine, older, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
@@ -88,7 +88,7 @@ def _sign(node: Node) -> Expression:
 @translates("Add", range=ranges.added, terms=affine.summed(1))
 @translates("Sub", range=ranges.subtracted, terms=affine.summed(-1))
 @translates("Mul", range=ranges.multiplied, terms=affine.scaled)
-@translates(*BINARY, padded=ragged.by_element)
+@translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
 
@@ -123,7 +123,7 @@ def _erf(node: Node) -> Expression:
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow", padded=ragged.by_element, range=ranges.power)
+@translates("Pow", misread_before=7, padded=ragged.by_element, range=ranges.power)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -213,7 +213,7 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", padded=ragged.by_element, terms=affine.cast)
+@translates("Cast", written_as=older.CAST, padded=ragged.by_element, terms=affine.cast)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
@@ -273,7 +273,7 @@ def _bit_cast(node: Node) -> Expression:
 
 
 @translates("Identity", padded=ragged.by_element, terms=affine.same)
-@translates("Dropout", padded=ragged.by_element)
+@translates("Dropout", misread_before=12, padded=ragged.by_element)
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)

@@ -6,15 +6,17 @@ Inputs of several types are computed in the widest one, and results are rounded 
 import math
 from typing import Any
 
+import onnx
+
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MISREAD, Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped
 
 
-@translates("BatchNormalization", padded=ragged.batch)
+@translates("BatchNormalization", padded=ragged.batch, misread_before=14)
 def _batch(node: Node) -> Any:
     if node.version >= 14 and node.attribute("training_mode"):
         return _training(node)
@@ -97,7 +99,14 @@ def _layer(node: Node) -> Any:
     return (y, mean, dml.recip(dml.sqrt(variance + epsilon)))[: len(node.types)]
 
 
-@translates("RMSNormalization", padded=ragged.trailing)
+def _type_of_scale(proto: onnx.NodeProto, kinds: dict[str, onnx.TypeProto], _: Any) -> None:
+    """Give the input the type of the scale, which the output has: inference takes the input's."""
+    if len(kinds) == 2:
+        x, scale = (kinds[name].tensor_type for name in proto.input)
+        x.elem_type = scale.elem_type
+
+
+@translates("RMSNormalization", inferred_as=_type_of_scale, padded=ragged.trailing)
 def _root_mean_square(node: Node) -> Expression:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, scale = of_one_type(node, 0, 1)
@@ -127,7 +136,7 @@ def _lp(node: Node) -> Expression:
     return dml.lp_normalization(node[0], node.axis(), 1e-30, node.attribute("p"))
 
 
-@translates("LRN", padded=ragged.batch)
+@translates("LRN", padded=ragged.batch, misread_before=MISREAD)
 def _local_response(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     x = reshaped(node[0], (n, c, 1, math.prod(spatial))) if node.rank() != 4 else node[0]

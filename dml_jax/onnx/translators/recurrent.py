@@ -5,6 +5,7 @@ from typing import Any
 from dml_jax import functional as dml
 from dml_jax import operators
 from dml_jax.graph import Expression
+from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, transposed, unowned
 
@@ -102,7 +103,7 @@ class _Parts:
         return made
 
 
-@translates("LSTM")
+@translates("LSTM", written_as=older.RECURRENT)
 def _lstm(node: Node) -> Any:
     parts, clip = _Parts(node), node.attribute("clip")
     return parts.results(
@@ -124,7 +125,7 @@ def _lstm(node: Node) -> Any:
     )
 
 
-@translates("GRU")
+@translates("GRU", written_as=older.RECURRENT)
 def _gru(node: Node) -> Any:
     parts = _Parts(node)
     return parts.results(
@@ -143,7 +144,7 @@ def _gru(node: Node) -> Any:
     )
 
 
-@translates("RNN")
+@translates("RNN", written_as=older.RECURRENT)
 def _rnn(node: Node) -> Any:
     parts = _Parts(node)
     return parts.results(

@@ -346,7 +346,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-@translates("RoiAlign", padded=ragged.regions)
+@translates("RoiAlign", padded=ragged.regions, misread_before=16)
 def _roi_align(node: Node) -> Expression:
     if node.attribute("mode") != "avg":
         rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"

@@ -7,7 +7,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, ragged, ranges
+from dml_jax.onnx import affine, older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
@@ -41,6 +41,8 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
+@translates("Reshape", written_as=older.RESHAPE)
+@translates("Squeeze", "Unsqueeze", takes_scalars=True)
 @translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=ragged.viewed, terms=affine.same)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
@@ -81,7 +83,7 @@ def _concat(node: Node) -> Expression | Padded:
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padded=ragged.kept)
+@translates("Split", padded=ragged.kept, written_as=older.SPLIT)
 def _split(node: Node) -> Any:
     node.constant(1)
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()

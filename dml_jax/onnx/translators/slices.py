@@ -72,7 +72,7 @@ def _sliced(
 
 
 def _moving(
-    node: Node, x: Expression, k: int, axis: int, step: int, ends: tuple[affine.Term, affine.Term]
+    node: Node, x: Expression, k: int, axis: int, step: int, ends: Sequence[affine.Term]
 ) -> tuple[Any, Expression | None]:
     """Return the elements of `x` between two places, and how many these are if data decides it.
 
@@ -90,12 +90,12 @@ def _moving(
     if padding is not None and is_ragged:
         limit = dml.cast(reshaped(padding.count.expression, (1,)), kind)
     low = 0 if step > 0 else -1
-    given = ends
+    given: Sequence[affine.Term] = ends
     if not is_ragged:  # what counts from the end at all times counts from the start
         shifted = (t.bounds is not None and t.bounds[1] < 0 for t in given)
-        ends = tuple(
+        ends = [
             t.plus(affine.number(size)) if s else t for t, s in zip(given, shifted, strict=True)
-        )
+        ]
     is_inside = not is_ragged and all(
         term.bounds and term.bounds[0] >= 0 and term.bounds[1] <= size + low for term in ends
     )
@@ -133,7 +133,7 @@ def _count(span: Any, stride: int) -> Any:
     return np.maximum(0, -(-span // stride))
 
 
-def _most(ends: tuple[affine.Term, affine.Term], step: int, size: int) -> int:
+def _most(ends: Sequence[affine.Term], step: int, size: int) -> int:
     """Return the largest size that a slice has of any number of elements up to `size`."""
     start, end, stride, low = ends[0].known, ends[1].known, abs(step), 0 if step > 0 else -1
     if start is not None and end is not None:

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx import older, ragged, ranges
+from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.tensors import Tensor
 
 Ints = list[int]
 
@@ -127,7 +130,23 @@ def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
     return (size - 1) * stride + (window - 1) * dilation + 1
 
 
-@translates("ConvTranspose", padded=ragged.batch, must_fit=True)
+def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -> None:
+    """Write out the sizes that SAME means: inference adds output_padding, against ONNX's text."""
+    given = {a.name: attribute_value(a) for a in proto.attribute}
+    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
+    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
+    if is_same and len(shapes) == 2 and len(shapes[0]) == len(shapes[1]):
+        sizes = same_sizes(shapes[0], shapes[1], given)
+        proto.attribute.append(helper.make_attribute("output_shape", sizes))
+
+
+@translates(
+    "ConvTranspose",
+    padded=ragged.batch,
+    must_fit=True,
+    misread_before=MISREAD,
+    inferred_as=_with_same_sizes,
+)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
 
@@ -218,7 +237,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", padded=ragged.batch, inferred_since=_INFERRED)
+@translates("AveragePool", padded=ragged.batch, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -240,7 +259,7 @@ def _average_pool(node: Node) -> Expression:
     )
 
 
-@translates("LpPool", padded=ragged.batch, inferred_since=_INFERRED)
+@translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     return dml.lp_pooling(
@@ -254,7 +273,13 @@ def _lp_pool(node: Node) -> Expression:
     )
 
 
-@translates("MaxPool", padded=ragged.batch, inferred_since=_INFERRED, range=ranges.ranked)
+@translates(
+    "MaxPool",
+    padded=ragged.batch,
+    misread_before=MISREAD,
+    inferred_since=_INFERRED,
+    range=ranges.ranked,
+)
 def _max_pool(node: Node) -> Any:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None

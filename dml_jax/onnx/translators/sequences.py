@@ -4,7 +4,7 @@ What a sequence holds is known then: its tensors are tensors of the graph, and n
 sequence together or read it cost nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.nodes import attribute_value, inlines
 from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 Value = Tensor | TensorList | None
-Unpacking = Callable[["Translation", onnx.NodeProto, Sequence[Any], Scope, Opsets], list[Any]]
 
 
 def _refusal(field: str, rule: str, value: object) -> DmlError:
@@ -72,19 +71,23 @@ def _made(
     return [tensor for tensor in found if isinstance(tensor, Tensor)]
 
 
+@inlines("SequenceConstruct")
 def _construct(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     return [TensorList([t for t in inputs if isinstance(t, Tensor)])]
 
 
+@inlines("SequenceEmpty")
 def _empty(*_: Any) -> list[Any]:
     return [TensorList([])]
 
 
+@inlines("SequenceAt")
 def _at(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     tensors = _list(inputs)
     return [tensors[_place(inputs, 1, len(tensors), None)]]
 
 
+@inlines("SequenceInsert")
 def _insert(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     tensors, new = [*_list(inputs)], inputs[1]
     if not isinstance(new, Tensor):
@@ -100,12 +103,14 @@ def _insert(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) ->
     return [TensorList(tensors)]
 
 
+@inlines("SequenceErase")
 def _erase(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     tensors = [*_list(inputs)]
     del tensors[_place(inputs, 1, len(tensors), len(tensors) - 1)]
     return [TensorList(tensors)]
 
 
+@inlines("SequenceLength")
 def _length(
     translation: "Translation", proto: onnx.NodeProto, inputs: Sequence[Value], *_: Any
 ) -> list[Any]:
@@ -113,6 +118,7 @@ def _length(
     return [translation.constant(proto.output[0], count)]
 
 
+@inlines("SplitToSequence", takes_scalars=True)
 def _split(
     translation: "Translation", proto: onnx.NodeProto, inputs: Sequence[Value], *_: Any
 ) -> list[Any]:
@@ -140,6 +146,7 @@ def _split(
     return [TensorList(parts)]
 
 
+@inlines("ConcatFromSequence")
 def _concat(
     translation: "Translation", proto: onnx.NodeProto, inputs: Sequence[Value], *_: Any
 ) -> list[Any]:
@@ -152,6 +159,7 @@ def _concat(
     return _made(translation, "Concat", tensors, 1, axis=axis)
 
 
+@inlines("SequenceMap")
 def _map(
     translation: "Translation",
     proto: onnx.NodeProto,
@@ -177,16 +185,19 @@ def _map(
     return [TensorList([*column]) for column in zip(*rows, strict=True)]
 
 
+@inlines("Optional")
 def _optional(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     if inputs and inputs[0] is not None:
         return [inputs[0]]
     return [EmptyOptional()]
 
 
+@inlines("Identity")
 def _same(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     return [inputs[0]]
 
 
+@inlines("OptionalGetElement")
 def _element(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -> list[Any]:
     value = inputs[0]
     if value is None or isinstance(value, EmptyOptional):
@@ -194,40 +205,10 @@ def _element(_: Any, proto: onnx.NodeProto, inputs: Sequence[Value], *__: Any) -
     return [value]
 
 
+@inlines("OptionalHasElement")
 def _has_element(
     translation: "Translation", proto: onnx.NodeProto, inputs: Sequence[Value], *_: Any
 ) -> list[Any]:
     value = inputs[0] if inputs else None
     has_one = value is not None and not isinstance(value, EmptyOptional)
     return [translation.constant(proto.output[0], np.array(has_one))]
-
-
-SEQUENCES: Mapping[str, Unpacking] = {
-    "ConcatFromSequence": _concat,
-    "Identity": _same,
-    "Optional": _optional,
-    "OptionalGetElement": _element,
-    "OptionalHasElement": _has_element,
-    "SequenceAt": _at,
-    "SequenceConstruct": _construct,
-    "SequenceEmpty": _empty,
-    "SequenceErase": _erase,
-    "SequenceInsert": _insert,
-    "SequenceLength": _length,
-    "SequenceMap": _map,
-    "SplitToSequence": _split,
-}
-"""How each op type of sequences and optionals is taken apart."""
-
-
-def unpacking_of(proto: onnx.NodeProto, inputs: Sequence[Value]) -> Unpacking | None:
-    """Return how a node of sequences is taken apart; None for a node of tensors.
-
-    Raises `DmlError` where a node that takes tensors reads a sequence.
-    """
-    has_sequence = any(isinstance(value, TensorList) for value in inputs)
-    if proto.op_type in SEQUENCES and (has_sequence or proto.op_type != "Identity"):
-        return SEQUENCES[proto.op_type]
-    if has_sequence:
-        raise _refusal("the inputs", "be tensors", Unquoted("a sequence"))
-    return None

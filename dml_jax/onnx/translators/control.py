@@ -4,7 +4,7 @@ Such a node is a function in the graph; the graphs within it are graphs of Direc
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,24 +18,23 @@ from jax import lax
 from dml_jax import functional as dml
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
-from dml_jax.onnx.arrays import Function, computed
+from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.nodes import attribute_value, inlines
 from dml_jax.onnx.reshapes import reshaped
-from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
 
 Results = list[Tensor | None]
-Control = Callable[["Translation", onnx.NodeProto, Sequence[Tensor | None], Scope, Opsets], Results]
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
 _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
-_COUNT, _COUNT_BOUNDS = Type(_INT64, ()), (0, 2**31 - 1)
+_COUNT_BOUNDS = 0, 2**31 - 1
 _BRANCHES = ("then_branch", "else_branch")
 
 
@@ -131,7 +130,7 @@ def _body(
             name_of_count = f"{value.name}.count"
             while name_of_count in names:
                 name_of_count += "'"
-            count = inner.input(name_of_count, _COUNT, _COUNT_BOUNDS)
+            count = inner.input(name_of_count, COUNT, _COUNT_BOUNDS)
             state.padding = replace(padding, count=count)
             names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
@@ -176,38 +175,9 @@ def _expect_padding(
         raise _refusal(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
 
 
-def _with_counts(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    kinds: Sequence[Type],
-    paddings: Sequence[Padding | None],
-    run: Function,
-    graphs: Sequence[Graph],
-) -> Results:
-    """Return the outputs of a function, which gives arrays of `kinds`, then counts of padded ones.
-
-    Args:
-        translation: of the graph around the node.
-        proto: the node.
-        inputs: what the function takes.
-        kinds: the type of each output.
-        paddings: how the first outputs are padded, None for one that is not.
-        run: the function.
-        graphs: the graphs that it runs.
-    """
-    names = [*proto.output, *[""] * (len(kinds) - len(proto.output))]
-    places = [k for k, padding in enumerate(paddings) if padding is not None]
-    counted = [f"{names[k]}.count" if names[k] else "" for k in places]
-    everything = [*kinds, *[_COUNT] * len(places)]
-    counted = [*names[: len(kinds)], *counted]
-    made = translation.function(proto, _REASON, inputs, everything, run, graphs, counted)
-    for k, count in zip(places, made[len(kinds) :], strict=True):
-        tensor, padding = made[k], paddings[k]
-        if tensor is not None and padding is not None and count is not None:
-            tensor.padding = replace(padding, count=count)
-    extra = [None] * (len(proto.output) - len(kinds))
-    return [*made[: len(kinds)], *extra][: len(proto.output)]
+def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
+    """Return how outputs are padded, as `Translation.function` takes it."""
+    return [None if padding is None else (padding.axis, padding.origin) for padding in paddings]
 
 
 def _single(tensor: Tensor | None) -> Any:
@@ -217,6 +187,7 @@ def _single(tensor: Tensor | None) -> Any:
     return tensor.array.reshape(-1)[0].item() if tensor.array.size == 1 else None
 
 
+@inlines("If")
 def branch(
     translation: "Translation",
     proto: onnx.NodeProto,
@@ -256,7 +227,8 @@ def branch(
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
-    return _with_counts(translation, proto, [condition, *tensors], kinds, paddings, run, graphs)
+    inputs = [condition, *tensors]
+    return translation.function(proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -281,6 +253,7 @@ def _shown(kind: Type) -> str:
     return f"{kind.name}{list(kind.shape or ())}"
 
 
+@inlines("Loop")
 def loop(
     translation: "Translation",
     proto: onnx.NodeProto,
@@ -425,10 +398,6 @@ def _looped(
         rule += "known at load: then sizes may change)"
         raise _refusal("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
-    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
-    wanted = [None, *paddings, *[None] * len(scanned)]
-    _expect_padding("body", body.results, wanted, cure)
-    counts = [padding.count for padding in paddings if padding is not None]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
@@ -436,9 +405,13 @@ def _looped(
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"
         raise _refusal(field, rule, Unquoted("a computed tensor"))
+    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
+    wanted = [None, *paddings, *[None] * len(scanned)]
+    _expect_padding("body", body.results, wanted, cure)
+    counts = [padding.count for padding in paddings if padding is not None]
     count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
     tensors = [*carried, *counts, *body.captured.values()]
-    dtypes = [kind.array_dtype for kind in (*kinds, *[_COUNT] * len(counts))]
+    dtypes = [kind.array_dtype for kind in (*kinds, *[COUNT] * len(counts))]
     ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
 
     def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> tuple[Any, Any, Any]:
@@ -477,7 +450,8 @@ def _looped(
     limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return _with_counts(translation, proto, inputs, kinds_out, paddings, run, [body.graph])
+    graphs, names = [body.graph], _named(paddings)
+    return translation.function(proto, _REASON, inputs, kinds_out, run, graphs, names)
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -489,6 +463,7 @@ def _limit(translation: "Translation", trips: Tensor) -> Tensor:
     return translation.constant(trips.name, np.asarray(number, np.int64), _INT64)
 
 
+@inlines("Scan")
 def scan(
     translation: "Translation",
     proto: onnx.NodeProto,
@@ -576,7 +551,3 @@ def _without(kind: Type, axes: Iterable[int]) -> Type:
     dropped = set(axes)
     sizes = tuple(n for d, n in enumerate(kind.shape or ()) if d not in dropped)
     return Type(kind.element, sizes)
-
-
-CONTROLS: Mapping[str, Control] = {"If": branch, "Loop": loop, "Scan": scan}
-"""How each op type with graphs within it is translated."""
