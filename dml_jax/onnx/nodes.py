@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
@@ -18,7 +18,10 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type
+
+if TYPE_CHECKING:
+    from dml_jax.onnx.translate import Translation
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
@@ -44,8 +47,8 @@ class OpType:
         translators: its translators, by the first version that each one knows.
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
             version as the translators (`dml_jax.onnx.fallbacks`).
-        inlined: what translates a node of graphs or sequences in the graph around it, of the
-            translation, the node, its inputs, the scope and the opsets; returns the outputs.
+        inlined: what translates a node of graphs or sequences in the graph around it, of its
+            `Site`; returns the outputs.
         padded: returns what a node does with inputs whose size depends on data
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
         terms: returns the elements of the first output as sums of integers that are not known at
@@ -151,6 +154,7 @@ class Node:
 
     Args:
         proto: the node.
+        record: what is known of its op type.
         version: the version of its op type.
         schema: the schema of that version; None for an op type that ONNX does not define.
         inputs: the inputs; None for one that is left out.
@@ -159,12 +163,13 @@ class Node:
         opsets: the version of each domain.
 
     Attributes:
-        record: what is known of its op type.
+        translator: the translator of the node's version.
     """
 
     def __init__(
         self,
         proto: onnx.NodeProto,
+        record: OpType,
         version: int,
         schema: defs.OpSchema | None,
         inputs: Sequence[Tensor | None],
@@ -174,15 +179,11 @@ class Node:
     ):
         self.proto, self.opsets = proto, opsets
         self.op_type, self.version, self.schema = proto.op_type, version, schema
-        self.record = record_of(domain_of(proto.domain), proto.op_type)
+        self.record = record
+        self.translator: Translator | None = of_version(record.translators, version)
         self.inputs, self.types, self.builder = inputs, types, builder
         self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
-
-    @property
-    def translator(self) -> "Translator | None":
-        """Return the translator of the node's version."""
-        return of_version(self.record.translators, self.version)
 
     @property
     def fallback(self) -> Callable[..., Any] | None:
@@ -299,6 +300,50 @@ class Node:
     def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
         """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
         return DmlError([Fault("", field, rule, value, kind=kind)])
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, and the graph around it, as what translates the node in place reads them.
+
+    Attributes:
+        translation: the translation of the graph around it.
+        proto: the node.
+        inputs: tensors, sequences of these, None for an input that is left out.
+        scope: the tensors and sequences of the graph around it, by name.
+        opsets: the version of each domain.
+    """
+
+    translation: "Translation"
+    proto: onnx.NodeProto
+    inputs: Sequence[Any]
+    scope: Scope
+    opsets: Mapping[str, int]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, `default` where it is left out."""
+        found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
+        return next(found, default)
+
+    def given(self, index: int) -> Any:
+        """Return input `index`, None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        """Return the graph that is the attribute `name`."""
+        graph = self.attribute(name)
+        if graph is None:
+            raise refused(name, "be given", Unquoted("nothing"))
+        return graph
+
+    def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
+        """Return the outputs of a graph within the node, translated in the graph around it."""
+        return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
+
+
+def refused(field: str, rule: str, value: object) -> DmlError:
+    """Return the error that a part of a node breaks a rule, which sizes may decide."""
+    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
 
 
 def label_of(proto: onnx.NodeProto) -> str:

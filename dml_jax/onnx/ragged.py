@@ -179,10 +179,15 @@ def _broadcast(node: Node, places: Sequence[Place], shifts: Sequence[int], rank:
     return axis
 
 
-def batch(node: Node, places: Sequence[Place]) -> int | None:
-    """Pass samples, of which each is computed by itself: the first dimension of padded inputs."""
-    is_first = all(place.padding.axis == 0 for place in places) and places[0].index == 0
-    return 0 if is_first and not node.attribute("training_mode", 0) else None
+@single
+def batch(node: Node, index: int, axis: int) -> int | None:
+    """Pass samples, of which each is computed by itself: the first dimension of the first input."""
+    return 0 if index == axis == 0 and not node.attribute("training_mode", 0) else None
+
+
+def batches(node: Node, places: Sequence[Place]) -> int | None:
+    """Pass samples of several inputs, of which each is computed by itself."""
+    return 0 if all(place.padding.axis == 0 for place in places) else None
 
 
 def regions(node: Node, places: Sequence[Place]) -> int | None:

@@ -9,7 +9,7 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value, domain_of, record_of
+from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
@@ -76,6 +76,7 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
 
 def output_types(
     proto: onnx.NodeProto,
+    record: OpType,
     schema: defs.OpSchema | None,
     inputs: Sequence[Tensor | None],
     opsets: Opsets,
@@ -85,6 +86,7 @@ def output_types(
 
     Args:
         proto: the node.
+        record: what is known of its op type.
         schema: the schema of its version; None for an op type that ONNX does not define.
         inputs: its inputs; None for one that is left out.
         opsets: the version of each domain.
@@ -103,7 +105,6 @@ def output_types(
         if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
             (weights if tensor.is_weight else data)[name] = tensor
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    record = record_of(domain_of(proto.domain), proto.op_type)
     if schema.since_version < record.inferred_since:
         schema = defs.get_schema(proto.op_type, record.inferred_since, schema.domain)
     if record.inferred_as:

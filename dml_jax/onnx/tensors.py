@@ -15,7 +15,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from dml_jax import beyond
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
 
 Shape = tuple[int, ...]
@@ -168,6 +168,13 @@ class Type(NamedTuple):
 
 COUNT = Type(TensorProto.INT64, ())
 """The type of the count of a padded tensor."""
+
+
+def expect_no_more(kind: Type, where: str) -> None:
+    """Raise `DmlError` where a tensor has more elements than DirectML's have at most."""
+    if kind.element_count > ELEMENTS_MAX:
+        rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+        raise DmlError([Fault("", where, rule, kind.element_count, kind=OF_SIZES)])
 
 
 def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:

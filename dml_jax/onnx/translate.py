@@ -37,6 +37,7 @@ from dml_jax.onnx.functions import (
 )
 from dml_jax.onnx.nodes import (
     Node,
+    Site,
     attribute_value,
     inlines,
     label_of,
@@ -50,7 +51,6 @@ from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.tensors import (
     COUNT,
-    ELEMENTS_MAX,
     EmptyOptional,
     Padded,
     Padding,
@@ -59,6 +59,7 @@ from dml_jax.onnx.tensors import (
     TensorList,
     Type,
     dense,
+    expect_no_more,
     fitting,
 )
 from dml_jax.onnx.topology import needed
@@ -183,23 +184,13 @@ class Translation:
         if isinstance(value, EmptyOptional):
             return value
         if isinstance(value, TensorList):
-            return TensorList([self._captured(tensor) for tensor in value.tensors])
-        return self._captured(value)
-
-    def _captured(self, tensor: Tensor) -> Tensor:
-        made = self._captured_elements(tensor)
-        if tensor.padding is not None:
-            count = self._captured_elements(tensor.padding.count)
-            made.padding = replace(tensor.padding, count=count)
+            return TensorList([self.captured(tensor) for tensor in value.tensors])
+        if value.is_known and not value.is_weight:
+            return self.constant(value.name, value.array, value.type.element)
+        made = self.argument(value)
+        if value.padding is not None:
+            made.padding = replace(value.padding, count=self.captured(value.padding.count))
         return made
-
-    def _captured_elements(self, tensor: Tensor) -> Tensor:
-        if not tensor.is_known or tensor.is_weight:
-            return self.argument(tensor)
-        if id(tensor) not in self._read:  # tensors of one size have one count here too
-            known = self.constant(tensor.name, tensor.array, tensor.type.element)
-            self._read[id(tensor)] = known
-        return self._read[id(tensor)]
 
     def argument(self, tensor: Tensor) -> Tensor:
         """Return an input of the graph that stands for a tensor outside, which may be known."""
@@ -244,10 +235,7 @@ class Translation:
         counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
         everything = [*kinds, *[COUNT] * len(padded)]
         for name, kind in zip(names, kinds, strict=True):
-            if kind is not None and kind.element_count > ELEMENTS_MAX:
-                rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-                where = f"the output '{name}'"
-                raise DmlError([Fault("", where, rule, kind.element_count, kind=OF_SIZES)])
+            _ = kind and expect_no_more(kind, f"the output '{name}'")
         carried = [None if kind.is_empty else kind for kind in everything if kind is not None]
         results: list[Expression] = []
         if any(carried):
@@ -337,7 +325,9 @@ class Translation:
         """Return the outputs of a node. Raises `DmlError` where it cannot be had."""
         for name in filter(None, proto.input):
             if name not in scope:
-                rule = "be an input, an initializer or an output of a node that does not read this"
+                rule = (
+                    "be an input, an initializer or an output of a node that does not read this one"
+                )
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))])
             if scope[name] is None:
                 if self.faults:  # what it lacks is a fault already
@@ -351,7 +341,7 @@ class Translation:
         domain, has_list = domain_of(proto.domain), any(isinstance(x, TensorList) for x in inputs)
         record = record_of(domain, proto.op_type)
         if record.inlined and (has_list or not record.translators):
-            return record.inlined[1](self, proto, inputs, scope, opsets)
+            return record.inlined[1](Site(self, proto, inputs, scope, opsets))
         if has_list:
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
         if record.written_as and opsets.get("", 0) < record.written_as.version:
@@ -361,8 +351,8 @@ class Translation:
         if schema is not None:
             check_attributes(proto, schema)
             check_lists(record, schema, inputs)
-        types = output_types(proto, schema, inputs, opsets, self._ir)
-        node = Node(proto, version, schema, inputs, types, self.builder, opsets)
+        types = output_types(proto, record, schema, inputs, opsets, self._ir)
+        node = Node(proto, record, version, schema, inputs, types, self.builder, opsets)
         body = None if node.translator else body_of(node)
         if body is not None:
             return self._call(body, proto, inputs)
@@ -662,9 +652,9 @@ _BROKEN = (
 
 
 @inlines("Constant")
-def _literal(translation: Translation, proto: onnx.NodeProto, *_: Any) -> list[Tensor]:
+def _literal(site: Site) -> list[Tensor]:
     """Return the elements of a Constant."""
-    attribute, name = proto.attribute[0], proto.output[0]
+    translation, attribute, name = site.translation, site.proto.attribute[0], site.proto.output[0]
     if attribute.name in ("value_string", "value_strings"):
         rule = "be a tensor or numbers (strings are not taken)"
         raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])

@@ -14,7 +14,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.ranges import checked
-from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Tensor, Type, expect_no_more
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
@@ -33,12 +33,17 @@ def curing_types(node: Node) -> list[Type | None] | None:
     return kinds
 
 
-def computed(node: Node, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a fallback, which broadcasts arrays of different ranks."""
+def computed(node: Node, arrays: Sequence[Any]) -> tuple[list[Any], list[Padded | None]]:
+    """Return the results of a fallback, which broadcasts arrays of different ranks.
+
+    The second list has how a result is padded, None for one that is not.
+    """
     if node.fallback is None:
         raise node.refusal("op type", "have a fallback", node.op_type)
     with jax.numpy_rank_promotion("allow"):
-        return listed(node.fallback(node, *arrays))
+        results = listed(node.fallback(node, *arrays))
+    paddings = [r if isinstance(r, Padded) else None for r in results]
+    return [r.value if isinstance(r, Padded) else r for r in results], paddings
 
 
 def known_results(node: Node) -> list[np.ndarray]:
@@ -51,8 +56,8 @@ def known_results(node: Node) -> list[np.ndarray]:
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
 
     def run(*arrays: Any) -> list[tuple[Any, Any]]:
-        results = computed(node, arrays)
-        return [(r.value, r.count) if isinstance(r, Padded) else (r, None) for r in results]
+        results, paddings = computed(node, arrays)
+        return [(r, p and p.count) for r, p in zip(results, paddings, strict=True)]
 
     found = []
     for (result, count), kind, axis in zip(jax.jit(run)(*given), kinds, axes, strict=False):
@@ -64,10 +69,9 @@ def known_results(node: Node) -> list[np.ndarray]:
 
 def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    results = computed(node, arrays)
-    asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
-    counts = [r.count for r in asked if isinstance(r, Padded)]
-    return [r.value if isinstance(r, Padded) else r for r in asked] + counts
+    pairs = zip(*computed(node, arrays), node.outputs, strict=False)
+    asked = [(r, padding) for r, padding, name in pairs if name]
+    return [r for r, _ in asked] + [padding.count for _, padding in asked if padding]
 
 
 def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
@@ -82,9 +86,9 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
         axes: list[int | None] = []
 
         def traced() -> list[Any]:
-            results = computed(node, [_empty(described) for described in given])
-            axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
-            return [r.value if isinstance(r, Padded) else r for r in results]
+            results, paddings = computed(node, [_empty(described) for described in given])
+            axes.extend(padding and padding.axis for padding in paddings)
+            return results
 
         results = jax.eval_shape(traced)
     except DmlError:
@@ -106,9 +110,7 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
         if known is not None and known.shape not in (None, kind.shape):
             rule = f"have shape {list(known.shape or ())}"
             raise node.refusal(f"output {index}", rule, list(made.shape))
-        if kind.element_count > ELEMENTS_MAX:
-            rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-            raise node.refusal(f"output {index}", rule, kind.element_count)
+        expect_no_more(kind, f"output {index}")
         if made.dtype != kind.array_dtype:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))

@@ -79,7 +79,7 @@ def _sampled(
     return total
 
 
-@fallback("GridSample", padded=ragged.batch, misread_before=20)
+@fallback("GridSample", padded=ragged.batches, misread_before=20)
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]

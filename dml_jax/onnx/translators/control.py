@@ -16,11 +16,10 @@ import onnx
 from jax import lax
 
 from dml_jax import functional as dml
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.onnx.arrays import computed
-from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import attribute_value, inlines
+from dml_jax.onnx.nodes import Site, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
@@ -36,10 +35,6 @@ _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
 _COUNT_BOUNDS = 0, 2**31 - 1
 _BRANCHES = ("then_branch", "else_branch")
-
-
-def _refusal(field: str, rule: str, value: object) -> DmlError:
-    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
 
 
 @dataclass
@@ -82,38 +77,25 @@ class _Body:
         return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
-def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
-    found = [a.g for a in proto.attribute if a.name == name]
-    if not found:
-        raise _refusal(name, "be given", Unquoted("nothing"))
-    return found[0]
-
-
 def _body(
-    translation: "Translation",
-    proto: onnx.NodeProto,
+    site: Site,
     name: str,
-    scope: Scope,
-    opsets: Opsets,
     inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
     paddings: Sequence[Padding | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
     Args:
-        translation: of the graph around it.
-        proto: the node.
+        site: the node.
         name: the attribute.
-        scope: the tensors of the graph around it.
-        opsets: the version of each domain.
         inputs: the type of each input, with its bounds where they are known, or its elements.
         paddings: how the last inputs are padded, None for one that is not.
 
     Raises `DmlError` where something of it cannot be had.
     """
-    graph, inner = _graph_of(proto, name), translation.inner()
+    graph, inner = site.graph(name), site.translation.inner()
     if len(graph.input) != len(inputs):
-        raise _refusal(name, f"have {len(inputs)} inputs", len(graph.input))
+        raise refused(name, f"have {len(inputs)} inputs", len(graph.input))
     tensors: dict[str, Tensor | None] = {}
     for value, given in zip(graph.input, inputs, strict=True):
         if isinstance(given, np.ndarray):
@@ -135,17 +117,17 @@ def _body(
             names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
     for read in dict.fromkeys(read_by_graph(graph)):
-        if read in scope and read not in own:
-            tensor = scope[read]
+        if read in site.scope and read not in own:
+            tensor = site.scope[read]
             tensors[read] = None if tensor is None else inner.captured(tensor)
     inner.initializers(graph, tensors)
-    results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
+    results = inner.graph(graph, tensors, [o.name for o in graph.output], site.opsets)
     pairs = zip(graph.output, results, strict=True)
     missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
     if inner.faults:
         raise DmlError(inner.faults).within(name)
     if missing:
-        raise _refusal(name, "have outputs that are tensors", missing)
+        raise refused(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
     try:
@@ -172,7 +154,7 @@ def _expect_padding(
         assert known is not None
         rule = f"give '{tensor.name}' with a size that is known at load: {known.origin} decides "
         rule += f"that of dimension {known.axis} while the network runs ({cure})"
-        raise _refusal(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
+        raise refused(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
 
 
 def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
@@ -188,31 +170,25 @@ def _single(tensor: Tensor | None) -> Any:
 
 
 @inlines("If")
-def branch(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+def branch(site: Site) -> Results:
     """Translate an If: one branch where its condition is known at load, else both."""
-    condition = inputs[0] if inputs else None
+    translation, condition = site.translation, site.given(0)
     if condition is None:
-        raise _refusal("cond", "be given", Unquoted("nothing"))
+        raise refused("cond", "be given", Unquoted("nothing"))
     known = _single(condition)
     if known is not None:
-        body, own = _graph_of(proto, _BRANCHES[0 if known else 1]), ChainMap({}, scope)
+        body, own = site.graph(_BRANCHES[0 if known else 1]), ChainMap({}, site.scope)
         translation.initializers(body, own)
-        return translation.graph(body, own, [o.name for o in body.output], opsets)
+        return site.inlined(body, own)
     try:
-        bodies = [_body(translation, proto, name, scope, opsets) for name in _BRANCHES]
+        bodies = [_body(site, name) for name in _BRANCHES]
     except DmlError as error:
         raise DmlError([*error.faults, *_cure(translation, condition)]) from None
     kinds = bodies[0].types
     if kinds != bodies[1].types:
         rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
         shown = [[_shown(t) for t in body.types] for body in bodies]
-        error = _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
+        error = refused("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
         raise DmlError([*error.faults, *_cure(translation, condition)])
     paddings = [tensor.padding for tensor in bodies[0].results]
     cure = "both branches have to give it padded in one dimension, or cond to be known at load"
@@ -228,7 +204,7 @@ def branch(
 
     graphs = [body.graph for body in bodies]
     inputs = [condition, *tensors]
-    return translation.function(proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
+    return translation.function(site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -254,80 +230,61 @@ def _shown(kind: Type) -> str:
 
 
 @inlines("Loop")
-def loop(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+def loop(site: Site) -> Results:
     """Translate a Loop.
 
     One whose number of turns is known at load is a scan, or written out: where that is short, or
     where sizes change from turn to turn. Another one is a while_loop.
     """
-    trips, condition = (inputs[k] if k < len(inputs) else None for k in (0, 1))
-    carried: list[Tensor] = []
-    for index, tensor in enumerate(inputs[2:]):
-        if tensor is None:
-            raise _refusal(f"v_initial {index}", "be given", Unquoted("nothing"))
-        carried.append(tensor)
+    trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
+    if None in carried:
+        raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
     most = None if trips is None else _single(trips)
-    is_counted = trips is None or most is not None
     starts = True if condition is None else _single(condition)
-    graph = _graph_of(proto, "body")
+    has_list = any(isinstance(value, TensorList) for value in carried)
     error: DmlError | None = None
     if most is not None and starts is not None:
         count = max(0, most) if starts else 0
-        is_short = count * len(graph.node) <= _SHORT or any(
-            isinstance(value, TensorList) for value in carried
-        )
-        is_short = is_short and count <= _UNROLLED_MAX
-        if is_short:
-            found, error = _unrolled(translation, graph, scope, opsets, carried, count)
+        is_short = count * len(site.graph("body").node) <= _SHORT or has_list
+        if is_short and count <= _UNROLLED_MAX:
+            found, error = _unrolled(site, carried, count)
             if found is not None:
                 return found
-    if any(isinstance(value, TensorList) for value in carried):
+    if has_list:
         if error is not None:
             raise error
         rule = f"be at most {_UNROLLED_MAX}, known at load, since a sequence changes at each turn"
-        raise _refusal("M", rule, Unquoted("another") if most is None else most)
+        raise refused("M", rule, Unquoted("another") if most is None else most)
     try:
-        return _looped(
-            translation, proto, scope, opsets, carried, trips, most, is_counted, condition, starts
-        )
-    except DmlError as refused:
+        return _looped(site, carried, trips, most, condition, starts)
+    except DmlError as refusal:
         if most is None or not starts or most > _UNROLLED_MAX or error is not None:
-            raise error or refused from None
-        found, error = _unrolled(translation, graph, scope, opsets, carried, max(0, most))
+            raise error or refusal from None
+        found, error = _unrolled(site, carried, max(0, most))
         if found is None:
-            raise refused from None
+            raise refusal from None
         return found
 
 
 def _unrolled(
-    translation: "Translation",
-    graph: onnx.GraphProto,
-    scope: Scope,
-    opsets: Opsets,
-    carried: Sequence[Tensor],
-    count: int,
+    site: Site, carried: Sequence[Tensor], count: int
 ) -> tuple[Results | None, DmlError | None]:
     """Return the outputs of a loop whose body is translated for each turn, or why it cannot be."""
+    translation, graph = site.translation, site.graph("body")
     faults, state = len(translation.faults), [*carried]
-    shared: Scope = ChainMap({}, scope)
+    shared: Scope = ChainMap({}, site.scope)
     translation.initializers(graph, shared)
     scanned: list[list[Tensor]] = []
     names = [value.name for value in graph.input]
     going: Any = True
     if len(names) != len(state) + 2:
-        raise _refusal("body", f"have {len(state) + 2} inputs", len(names))
+        raise refused("body", f"have {len(state) + 2} inputs", len(names))
     for turn in range(count):
         own: Scope = ChainMap({}, shared)
         own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
         own[names[1]] = translation.constant(names[1], np.array(True))
         own.update(zip(names[2:], state, strict=True))
-        results = translation.graph(graph, own, [o.name for o in graph.output], opsets)
+        results = site.inlined(graph, own)
         made = [tensor for tensor in results if tensor is not None]
         if len(translation.faults) > faults or len(made) < len(results):
             found = translation.faults[faults:]
@@ -370,14 +327,10 @@ def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | No
 
 
 def _looped(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    scope: Scope,
-    opsets: Opsets,
+    site: Site,
     carried: Sequence[Tensor],
     trips: Tensor | None,
     most: int | None,
-    is_counted: bool,
     condition: Tensor | None,
     starts: bool | None,
 ) -> Results:
@@ -387,16 +340,16 @@ def _looped(
     kinds = [tensor.type for tensor in carried]
     given: list[Any] = [turn, np.array(True), *kinds]
     paddings = [tensor.padding for tensor in carried]
-    body = _body(translation, proto, "body", scope, opsets, given, paddings)
+    body = _body(site, "body", given, paddings)
     going = _single(body.results[0])
     if body.types[0].name != "BOOL":
-        raise _refusal("body", "give whether to go on as BOOL", _shown(body.types[0]))
+        raise refused("body", "give whether to go on as BOOL", _shown(body.types[0]))
     after = body.types[1 : 1 + len(kinds)]
     if after != kinds:
         k = next(k for k, (a, b) in enumerate(zip(after, kinds, strict=False)) if a != b)
         rule = f"keep v_initial {k} as {_shown(kinds[k])} (or M to be a small number that is "
         rule += "known at load: then sizes may change)"
-        raise _refusal("body", rule, Unquoted(_shown(after[k])))
+        raise refused("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, 1)
@@ -404,7 +357,7 @@ def _looped(
     if scanned and not is_fixed:
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"
-        raise _refusal(field, rule, Unquoted("a computed tensor"))
+        raise refused(field, rule, Unquoted("a computed tensor"))
     cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
     wanted = [None, *paddings, *[None] * len(scanned)]
     _expect_padding("body", body.results, wanted, cure)
@@ -447,11 +400,11 @@ def _looped(
         start = number.type(0), begins, state
         return lax.while_loop(proceeds, advance, start)[2]
 
-    limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
+    limit = None if trips is None else _limit(site.translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
     graphs, names = [body.graph], _named(paddings)
-    return translation.function(proto, _REASON, inputs, kinds_out, run, graphs, names)
+    return site.translation.function(site.proto, _REASON, inputs, kinds_out, run, graphs, names)
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -464,28 +417,21 @@ def _limit(translation: "Translation", trips: Tensor) -> Tensor:
 
 
 @inlines("Scan")
-def scan(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+def scan(site: Site) -> Results:
     """Translate a Scan as lax.scan."""
-    is_batched = opsets[""] < 9  # with lengths first, and a batch as the first dimension
-    if is_batched:
+    inputs, is_batched = site.inputs, site.opsets[""] < 9
+    if is_batched:  # with lengths first, and a batch as the first dimension
         if inputs[0] is not None:
             rule = "be left out (sequences of one length)"
-            raise _refusal("sequence_lens", rule, Unquoted("a tensor"))
+            raise refused("sequence_lens", rule, Unquoted("a tensor"))
         inputs = inputs[1:]
-    attributes = {a.name: attribute_value(a) for a in proto.attribute if a.name != "body"}
     tensors: list[Tensor] = [tensor for tensor in inputs if tensor is not None]
-    count = attributes.get("num_scan_inputs", 0)
+    count = site.attribute("num_scan_inputs", 0)
     if not 0 < count <= len(tensors) == len(inputs):
-        raise _refusal("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
+        raise refused("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
     states, streams = tensors[:-count], tensors[-count:]
     skipped = int(is_batched)
-    axes = attributes.get("scan_input_axes") or [0] * count
+    axes = site.attribute("scan_input_axes") or [0] * count
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
     for tensor in tensors:
@@ -493,25 +439,25 @@ def scan(
             rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
             rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
             rule += "the padding"
-            raise _refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
+            raise refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     if len(lengths) > 1:
-        raise _refusal("the inputs", "have one length along their axes", sorted(lengths))
+        raise refused("the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()
     kinds = [_without(t.type, range(skipped)) for t in states]
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]
-    body = _body(translation, proto, "body", scope, opsets, kinds)
+    body = _body(site, "body", kinds)
     after = body.types[: len(states)]
     if after != kinds[: len(states)]:
         k = next(k for k, kind in enumerate(after) if kind != kinds[k])
-        raise _refusal("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+        raise refused("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
     cure = "end the network before the Scan"
     _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]
-    ways_in = attributes.get("directions" if is_batched else "scan_input_directions")
+    ways_in = site.attribute("directions" if is_batched else "scan_input_directions")
     ways_in = ways_in or [0] * count
-    ways_out = attributes.get("scan_output_directions") or [0] * len(scanned)
-    axes_out = attributes.get("scan_output_axes") or [0] * len(scanned)
+    ways_out = site.attribute("scan_output_directions") or [0] * len(scanned)
+    axes_out = site.attribute("scan_output_axes") or [0] * len(scanned)
     axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
     dtypes = [kind.array_dtype for kind in kinds]
 
@@ -544,7 +490,7 @@ def scan(
         sizes.insert(axis, length)
         results.append(Type(kind.element, (*leading, *sizes)))
     everything = [*tensors, *body.captured.values()]
-    return translation.function(proto, _REASON, everything, results, run, [body.graph])
+    return site.translation.function(site.proto, _REASON, everything, results, run, [body.graph])
 
 
 def _without(kind: Type, axes: Iterable[int]) -> Type:

@@ -15,29 +15,13 @@ from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
 
-UNARY = {
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
+_LIKE_NAMED = "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Exp Floor Log Round Sin Sinh Sqrt Tan"
+UNARY = {op_type: op_type.lower() for op_type in _LIKE_NAMED.split()} | {
     "BitwiseNot": "bit_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Exp": "exp",
-    "Floor": "floor",
     "IsNaN": "is_nan",
-    "Log": "log",
     "Neg": "negate",
     "Not": "logical_not",
     "Reciprocal": "recip",
-    "Round": "round",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
 }
 BINARY = {
     "Add": "add",

@@ -112,19 +112,16 @@ def _gemm(node: Node) -> Expression:
 
 def _of_rows(node: Node, index: int, rank: int) -> Any:
     """Return a parameter of the rows of A; None where it is left out."""
-    if not node.has(index):
-        return None
-    x = node[index]
-    sizes = (*x.sizes, 1) if node.rank(index) == 1 and x.sizes != (1,) else x.sizes
-    return reshaped(x, (1,) * (rank - len(sizes)) + tuple(sizes))
+    is_list = node.has(index) and node.rank(index) == 1 and node.shape(index) != (1,)
+    return _of_columns(node, index, rank, (1,) * is_list)
 
 
-def _of_columns(node: Node, index: int, rank: int) -> Any:
+def _of_columns(node: Node, index: int, rank: int, behind: tuple[int, ...] = ()) -> Any:
     """Return a parameter of the columns of B; None where it is left out."""
     if not node.has(index):
         return None
-    x = node[index]
-    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
+    sizes = (*node[index].sizes, *behind)
+    return reshaped(node[index], (1,) * (rank - len(sizes)) + sizes)
 
 
 @translates("MatMulInteger")

@@ -12,48 +12,23 @@ from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import Padding
 
-FUNCTIONS = {
-    "ReduceL1": "L1",
-    "ReduceL2": "L2",
-    "ReduceLogSum": "LOG_SUM",
-    "ReduceLogSumExp": "LOG_SUM_EXP",
-    "ReduceMax": "MAX",
-    "ReduceMean": "AVERAGE",
-    "ReduceMin": "MIN",
-    "ReduceProd": "MULTIPLY",
-    "ReduceSum": "SUM",
-    "ReduceSumSquare": "SUM_SQUARE",
+_REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
+    "ReduceL1": ("L1", 0, ranges.total),
+    "ReduceL2": ("L2", 0, None),
+    "ReduceLogSum": ("LOG_SUM", 0, None),
+    "ReduceLogSumExp": ("LOG_SUM_EXP", -math.inf, None),
+    "ReduceMax": ("MAX", ragged.least, None),
+    "ReduceMean": ("AVERAGE", 0, None),
+    "ReduceMin": ("MIN", ragged.most, None),
+    "ReduceProd": ("MULTIPLY", 1, ranges.product),
+    "ReduceSum": ("SUM", 0, ranges.total),
+    "ReduceSumSquare": ("SUM_SQUARE", 0, ranges.product),
 }
-BY_INPUT = {op_type: 13 if op_type == "ReduceSum" else 18 for op_type in FUNCTIONS}
 
 
-def _reduce_by_attribute(node: Node) -> Any:
-    return _reduced(node, node.attribute("axes"))
-
-
-def _reduce_by_input(node: Node) -> Any:
-    return _reduced(node, node.constant(1))
-
-
-_RANGES = {
-    **{f"Reduce{name}": ranges.total for name in ("L1", "Sum")},
-    **{f"Reduce{name}": ranges.product for name in ("Prod", "SumSquare")},
-}
-_FILLS = {
-    "ReduceLogSumExp": -math.inf,
-    "ReduceMax": ragged.least,
-    "ReduceMin": ragged.most,
-    "ReduceProd": 1,
-}
-for _op_type, _since in BY_INPUT.items():
-    translates(_op_type)(_reduce_by_attribute)
-    _padded = ragged.reduced(_FILLS.get(_op_type, 0))
-    _facts = {"padded": _padded, "range": _RANGES.get(_op_type)}
-    translates(_op_type, since=_since, **_facts)(_reduce_by_input)
-
-
-def _reduced(node: Node, given: Any) -> Any:
+def _reduce(node: Node) -> Any:
     """Reduce the axes; all of them where none is given, unless the node says otherwise."""
+    given = node.constant(1) if node.has(1) else node.attribute("axes")
     axes = [] if given is None else [node.from_start(int(a), node.rank(), "axes") for a in given]
     if not axes and not node.attribute("noop_with_empty_axes", 0):
         axes = [*range(node.rank())]
@@ -66,7 +41,7 @@ def _reduced(node: Node, given: Any) -> Any:
     padding = node.tensor(0).padding
     if node.op_type == "ReduceMean" and padding and padding.axis in axes:
         return _mean(node, x, axes, padding)
-    return dml.reduce(x, FUNCTIONS[node.op_type], axes)
+    return dml.reduce(x, _REDUCTIONS[node.op_type][0], axes)
 
 
 def _mean(node: Node, x: Expression, axes: list[int], padding: Padding) -> Expression:
@@ -89,12 +64,16 @@ def _of_each(node: Node) -> Any:
     return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
 
 
+for _op_type, (_, _fill, _bounds) in _REDUCTIONS.items():
+    translates(_op_type, padded=ragged.reduced(_fill), range=_bounds)(_reduce)
+
+
 @translates("ArgMax", padded=ragged.arg(ragged.least), range=ranges.along)
 @translates("ArgMin", padded=ragged.arg(ragged.most), range=ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
-    made, padding = function(node[0], [node.axis()], direction, node.output_type()), None
+    made = function(node[0], [node.axis()], direction, node.output_type())
     padding = node.tensor(0).padding
     if padding and padding.axis == node.axis() and direction == "DECREASING":
         end = dml.cast(padding.count.expression, node.output_type()) - 1  # the padding may be equal

@@ -18,12 +18,9 @@ _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 @translates("Slice", padded=ragged.sliced, range=ranges.first)
 def _slice(node: Node) -> Any:
-    starts, ends = ([*map(affine.number, node.attribute(name))] for name in ("starts", "ends"))
-    return _sliced(node, starts, ends, node.attribute("axes"), None)
-
-
-@translates("Slice", since=10)
-def _slice_by_inputs(node: Node) -> Any:
+    if node.version < 10:
+        starts, ends = ([*map(affine.number, node.attribute(name))] for name in ("starts", "ends"))
+        return _sliced(node, starts, ends, node.attribute("axes"), None)
     starts, ends = (affine.terms_of(node.tensor(k)) or [] for k in (1, 2))
     return _sliced(node, starts, ends, node.constant(3), node.constant(4))
 

@@ -43,6 +43,11 @@ class Window:
         return any(d != 1 for d in self.dilations)
 
     @property
+    def pool(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Return the arguments that pools take, in their order."""
+        return self.strides, self.sizes, self.start, self.end, self.dilations
+
+    @property
     def moves(self) -> dict[str, Any]:
         """Return the arguments that convolutions take."""
         return {
@@ -201,35 +206,21 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    zeros, group = [_channel(node, k, len(x.sizes)) for k in (2, 3)], node.attribute("group")
+    weights = planes(node[1])
     return dml.convolution_integer(
-        x,
-        _channel(node, 2, len(x.sizes)),
-        planes(node[1]),
-        _channel(node, 3, len(x.sizes)),
-        group_count=node.attribute("group"),
-        **window.moves,
+        x, zeros[0], weights, zeros[1], group_count=group, **window.moves
     )
 
 
 @translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
-    x = planes(node[0])
-    rank = len(x.sizes)
+    x, group = planes(node[0]), node.attribute("group")
     window = with_planes(window_of(node, node.shape(3)[2:], node.shape()[2:]))
-    return dml.quantized_linear_convolution(
-        x,
-        _channel(node, 1, rank),
-        _channel(node, 2, rank),
-        planes(node[3]),
-        _channel(node, 4, rank),
-        _channel(node, 5, rank),
-        _channel(node, 8, rank),
-        _channel(node, 6, rank),
-        _channel(node, 7, rank),
-        node.output_type(),
-        group_count=node.attribute("group"),
-        **window.moves,
-    )
+    c = {k: _channel(node, k, len(x.sizes)) for k in (1, 2, 4, 5, 6, 7, 8)}
+    inputs = x, c[1], c[2], planes(node[3]), c[4], c[5], c[8], c[6], c[7]
+    kind = node.output_type()
+    return dml.quantized_linear_convolution(*inputs, kind, group_count=group, **window.moves)
 
 
 def _channel(node: Node, index: int, rank: int) -> Any:
@@ -248,29 +239,13 @@ def _average_pool(node: Node) -> Expression:
         pairs = zip(window.end, window.declared, strict=True)
         window.start, is_counted = [0] * len(window.start), False
         window.end = [max(0, end - own) for end, own in pairs]
-    return dml.average_pooling(
-        x,
-        window.strides,
-        window.sizes,
-        window.start,
-        window.end,
-        window.dilations,
-        is_counted,
-    )
+    return dml.average_pooling(x, *window.pool, is_counted)
 
 
 @translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
-    return dml.lp_pooling(
-        planes(node[0]),
-        window.strides,
-        window.sizes,
-        window.start,
-        window.end,
-        window.dilations,
-        int(node.attribute("p")),
-    )
+    return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
 
 
 @translates(
@@ -347,12 +322,6 @@ def _fold(node: Node) -> Expression:
     sizes, window = ([int(v) for v in node.constant(k)] for k in (1, 2))
     n = len(sizes)
     pads = node.attribute("pads") or [0] * 2 * n
-    return dml.fold(
-        node[0],
-        window,
-        node.attribute("strides") or [1] * n,
-        node.attribute("dilations") or [1] * n,
-        pads[:n],
-        pads[n:],
-        node.output_shape(),
-    )
+    strides, dilations = (node.attribute(k) or [1] * n for k in ("strides", "dilations"))
+    sizes = node.output_shape()
+    return dml.fold(node[0], window, strides, dilations, pads[:n], pads[n:], sizes)
