@@ -168,7 +168,8 @@ def test_a_node_that_would_mix_the_padding_in_is_refused(tail: str):
 LOOP = """g (float[100, 3] x) => (float[K, 3] y, ys)
 <int64 m = {TURNS}, bool go = {1}, float[K, 3] z = {ZEROS}, int64[1] axes = {0}, int64[1] one = {1},
  int64[1] two = {2}, int64[1] last = {99}, int64[1] end = {100}, int64[1] back = {-1}> {
-    y, ys = Loop(m, go, z) <body = b (int64 i, bool g, float[K, 3] v) => (bool h, float[K, 3] u, t) {
+    y, ys = Loop(m, go, z) <
+        body = b (int64 i, bool g, float[K, 3] v) => (bool h, float[K, 3] u, t) {
         h = Identity(g)
         k = Unsqueeze(i, axes)
         BODY
@@ -221,7 +222,8 @@ def test_a_slice_that_may_be_shorter_is_no_state_of_a_loop():
     assert "Slice) decides" in message
 
 
-PLACES = """g (float[9] x, int64[1] s, int64[1] e) => (y) <int64[1] a = {0}, int64[1] step = {STEP}> {
+PLACES = """g (float[9] x, int64[1] s, int64[1] e) => (y)
+<int64[1] a = {0}, int64[1] step = {STEP}> {
     y = Slice(x, s, e, a, step)
 }"""
 
