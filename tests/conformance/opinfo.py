@@ -13,7 +13,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from dml_jax import beyond
 FILE = Path(__file__).with_suffix(".npz")
 KEPT = 2  # samples of each operator
 MOST_ELEMENTS = 4096  # of a sample
+FIELDS = "- the operator's fields are FLOAT32"
 Array = Any
 
 
@@ -246,9 +247,9 @@ def pool(n: int, kind: str) -> Callable[..., Array]:
             found = dml.max_pooling(
                 wide, window_size=ones + k, output_indices=return_indices, **given
             )
-            results = [found.output]
+            results = [found[0]]
             if return_indices:
-                results.append(found.output_indices.astype(np.int64))
+                results.append(found[1].astype(np.int64))
         results = [r[:, :, 0] if n == 1 else r for r in results]
         results = [r[0] if is_one else r for r in results]
         return results[0] if len(results) == 1 else tuple(results)
@@ -517,7 +518,7 @@ def by_fields(name: str, *fields: float) -> Callable[..., Array]:
     """Return an activation whose fields are no numbers of FLOAT32."""
 
     def call(x: Array) -> Array:
-        only(x.dtype == np.float32, "the operator's fields are FLOAT32")
+        only(x.dtype == np.float32, FIELDS.removeprefix("- "))
         return getattr(dml, name)(x, *fields)
 
     return call
@@ -722,8 +723,8 @@ class Sample:
         leaves: its arrays; floats are numbers of FLOAT32.
         spec: its arguments, with `{"$": k}` for leaf k.
         outputs: the outputs.
-        gradients: two lists, one array a float leaf: the gradients of a weighted sum of the outputs,
-            and of a weighted sum of these gradients; empty where an output has none.
+        gradients: lists, one array a float leaf: the gradients of a weighted sum of the outputs,
+            and of a weighted sum of these gradients; fewer where PyTorch has none.
     """
 
     name: str
@@ -861,20 +862,16 @@ def asked(op: Any, number: int, given: Any) -> Sample:
     return sample
 
 
-def samples(name: str) -> Iterator[Sample | str]:
-    """Yield every sample that PyTorch has of an operator, or why it is left out."""
+def samples(name: str) -> list[Callable[[], Sample]]:
+    """Return a function for each sample of an operator, which asks PyTorch for its answer."""
     t = torch()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         op = operators()[name]
-        kinds = (t.float64, t.int32, t.int64)
-        kind = next(k for k in kinds if k in op.dtypes)
+        kind = next(k for k in (t.float64, t.int32, t.int64) if k in op.dtypes)
         t.manual_seed(0)
-        for number, given in enumerate(op.sample_inputs("cpu", kind)):
-            try:
-                yield asked(op, number, given)
-            except (Beyond, RuntimeError) as reason:
-                yield str(reason)
+        given = list(op.sample_inputs("cpu", kind))
+    return [partial(asked, op, number, one) for number, one in enumerate(given)]
 
 
 @functools.cache
@@ -897,8 +894,8 @@ def outcome(sample: Sample, is_double: bool = False) -> str:
     return ""
 
 
-def kept() -> tuple[dict[str, Any], list[Sample]]:
-    """Return PyTorch's version with the counts of all samples, and the samples that are kept."""
+def kept() -> tuple[str, list[Sample]]:
+    """Return PyTorch's version, and the samples that are kept."""
     with np.load(FILE) as file:
         head = json.loads(str(file["head"]))
         found = []
@@ -914,11 +911,11 @@ def kept() -> tuple[dict[str, Any], list[Sample]]:
                     parts["outputs"], both,
                 )
             )  # fmt: skip
-    return head, found
+    return head["version"], found
 
 
-def keep(chosen: Sequence[Sample], counts: Mapping[str, Any]) -> None:
-    """Write samples and counts to the file that the tests read."""
+def keep(chosen: Sequence[Sample]) -> None:
+    """Write samples to the file that the tests read."""
     arrays: dict[str, Any] = {}
     entries = []
     for k, sample in enumerate(chosen):
@@ -931,46 +928,49 @@ def keep(chosen: Sequence[Sample], counts: Mapping[str, Any]) -> None:
         )
         for part, values in parts.items():
             arrays |= {f"{k}.{part}.{i}": value for i, value in enumerate(values)}
-    head = {"version": torch().__version__, "counts": counts, "samples": entries}
+    head = {"version": torch().__version__, "samples": entries}
     np.savez_compressed(FILE, head=np.array(json.dumps(head)), **arrays)
 
 
 def main() -> int:
-    """Ask PyTorch: compare every sample, and keep some."""
-    counts, chosen, wrong, failed = {}, [], [], 0
+    """Ask PyTorch: keep some samples of each operator, or with `all` compare every one."""
+    chosen, failed = [], 0
+    is_all = sys.argv[1:] == ["all"]
     for name in FUNCTIONS:
-        all_, run, right, good = 0, 0, 0, []
-        for sample in samples(name):
-            all_ += 1
-            if isinstance(sample, str):
+        run, wrong, good = 0, [], []
+        asking = samples(name)
+        for ask in asking:
+            if not is_all and len(good) >= KEPT:
+                break
+            try:
+                sample = ask()
+            except (Beyond, RuntimeError):
                 continue
-            if len(sys.argv) < 2 and len(good) >= KEPT:
-                continue
-            told = outcome(sample)
-            double = "" if told else outcome(sample, True)
-            told = told or ("" if double.startswith("- ") else double)
-            if told.startswith("- "):
-                continue
-            run, right = run + 1, right + (not told)
-            wrong += [told] if told else []
-            good += [] if told else [sample]
-        counts[name] = [all_, run, right]
-        chosen += good[:: max(1, len(good) // KEPT)][:KEPT]
-        print(name, *counts[name], flush=True)  # noqa: T201
-        print(*wrong, sep="\n")  # noqa: T201
-        failed, wrong = failed + len(wrong), []
-    keep(chosen, counts)
+            told = outcome(sample) or outcome(sample, True).removeprefix(FIELDS)
+            if not told.startswith("- "):
+                run += 1
+                (wrong if told else good).append(told or sample)
+        failed += len(wrong)
+        chosen += good[:KEPT]
+        counts = f"{name}: {len(asking)} samples, {run} compared, {run - len(wrong)} right"
+        print(counts, *wrong, sep="\n  ", flush=True)  # noqa: T201
+    if not is_all:
+        keep(chosen)
     return bool(failed)
 
 
+def _both(sample: Sample) -> None:
+    """Check a sample in FLOAT32, and in FLOAT64 where its operator's fields allow it."""
+    check(sample)
+    with contextlib.suppress(Beyond):
+        check(sample, True)
+
+
 def cases() -> list[Case]:
-    """Return the samples that are kept, each in FLOAT32 and in FLOAT64."""
+    """Return the samples that are kept."""
     return [
-        Case(
-            sample.name, f"{sample.name} {sample.number} {kind}", partial(check, sample, is_double)
-        )
+        Case(sample.name, f"{sample.name} {sample.number}", partial(_both, sample))
         for sample in kept()[1]
-        for kind, is_double in (("FLOAT32", False), ("FLOAT64", True))
     ]
 
 
