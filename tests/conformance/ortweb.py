@@ -25,7 +25,7 @@ _TYPES = {"int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4}
 _ONNX_TYPES = {"int4": TensorProto.INT4, "uint4": TensorProto.UINT4}
 # Relative, absolute. The expectations are of four digits.
 _TOLERANCES = {"float32": (1e-4, 1e-3), "float16": (5e-3, 5e-3)}
-# The inputs that decide sizes: exporters write them as initializers, or a decoder shares its buffers.
+# The inputs that decide sizes, which are initializers here.
 _OF_SIZES = {"GroupQueryAttention": "input_6"}
 _REFUSED = "ONNX Runtime's CPU provider refuses the model of the test"
 _MISTAKEN = "ONNX Runtime's CPU provider has this package's answer, and not the test's"
