@@ -580,7 +580,8 @@ class Translation:
             raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
         if kind is None or kind.shape is None:
             element = kind.element if kind else helper.np_dtype_to_tensor_dtype(result.dtype)
-            kind = Type(element, result.sizes)
+            is_scalar = result.sizes == (1,) and not any(t.shape for t in node.inputs if t)
+            kind = Type(element, () if is_scalar else result.sizes)
         if int(np.prod(result.sizes)) != int(np.prod(kind.shape or ())):
             sizes = list(result.sizes)
             raise node.refusal(f"output {index}", f"have shape {list(kind.shape or ())}", sizes)
