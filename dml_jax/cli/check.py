@@ -8,12 +8,7 @@ import click
 
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
 from dml_jax.cli.models import load, show_model
-from dml_jax.cli.networks import (
-    check_network,
-    is_network,
-    load_network,
-    network_options,
-)
+from dml_jax.cli.networks import check_network, is_network, load_network, network_options
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence

@@ -99,13 +99,7 @@ class _Command(click.Command):
 
 @click.command(cls=_Command)
 @click.argument("model", type=INPUT, required=False)
-@click.option(
-    "-m",
-    "--model",
-    "named",
-    type=INPUT,
-    help="The same as MODEL.",
-)
+@click.option("-m", "--model", "named", type=INPUT, help="The same as MODEL.")
 @click.option(
     "--input_path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

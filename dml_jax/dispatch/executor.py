@@ -269,10 +269,7 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
     total, largest = sum(sizes.values()), max(sizes, key=lambda name: sizes[name], default="")
     # The host holds one array at a time on its way to the device.
     host = sizes.get(largest, 0) + (total if device.platform == "cpu" else 0)
-    for needed, free in (
-        (total, available.device_bytes(device)),
-        (host, available.host_bytes()),
-    ):
+    for needed, free in ((total, available.device_bytes(device)), (host, available.host_bytes())):
         if free is not None and needed > free:
             rule = f"fit, with the other resources, into the {free} bytes that are free"
             value = Unquoted(f"{sizes[largest]} of {needed} bytes")

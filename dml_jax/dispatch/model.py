@@ -24,15 +24,7 @@ from dml_jax.dispatch.dispatchables import (
     parse_dispatchable,
 )
 from dml_jax.dispatch.networks import as_network
-from dml_jax.dispatch.reading import (
-    Reader,
-    boolean,
-    folder_of,
-    in_json,
-    path_of,
-    read_json,
-    string,
-)
+from dml_jax.dispatch.reading import Reader, boolean, folder_of, in_json, path_of, read_json, string
 from dml_jax.dispatch.resources import (
     DEFERRED,
     IMAGE_DATA_TYPES,

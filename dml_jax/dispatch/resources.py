@@ -13,21 +13,9 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
-from dml_jax.dispatch.reading import (
-    Reader,
-    find_file,
-    string,
-)
+from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import (
-    NOTHING,
-    DmlError,
-    Fault,
-    Unquoted,
-    abbreviate,
-    missing_extra,
-    refused,
-)
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
 from dml_jax.files import read_npy
 
 UINT64_MAX = 2**64 - 1

@@ -171,9 +171,7 @@ class Compiled:
         return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
-        self,
-        inputs: Sequence[Buffer | BufferBinding],
-        outputs: Sequence[Buffer | BufferBinding],
+        self, inputs: Sequence[Buffer | BufferBinding], outputs: Sequence[Buffer | BufferBinding]
     ) -> BindingTable:
         """Return a table of the function on memory, by DirectML's rules.
 
