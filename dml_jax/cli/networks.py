@@ -17,7 +17,16 @@ from dml_jax.cli.models import folder_fault, rows_of
 from dml_jax.cli.terminal import as_values, level_of, progress, say_folded, say_json, show_table
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
+from dml_jax.errors import (
+    DmlError,
+    Fault,
+    Sentence,
+    Unquoted,
+    collecting,
+    nearest,
+    printable,
+    raise_if,
+)
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import FunctionNode, Graph
 from dml_jax.graph.parts import ArrayType
@@ -165,18 +174,14 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.nda
 
     Raises `DmlError` with all faults.
     """
-    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
-
     points = {point.name: point for point in network.bind_points() if not point.output}
     known = {**network.inputs, **network.defaults}
     found, faults = {}, list[Fault]()
     for name, path in files.items():
-        try:
+        with collecting(faults, f"Input '{name}'"):
             if name in network.fixed:
-                rule = (
-                    f"keep its default, which decided something at load (--constant {name}:VALUE)"
-                )
-                raise DmlError([Fault("", "--input", rule, name)])
+                rule = "keep its default, which decided something at load "
+                raise DmlError([Fault("", "--input", f"{rule}(--constant {name}:VALUE)", name)])
             if name not in known:
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
@@ -185,29 +190,29 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.nda
                 shape = list(known[name].shape or ())
                 rule = "name an input with elements (this one needs no file)"
                 raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
-            (tensor,) = points[name].tensors
-            picture = None
-            if len(tensor.sizes) >= 3:
-                channels, height, width = tensor.sizes[-3:]
-                picture = channels, height, width
-            # An array of another type gets a message of its own.
-            data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
-            values = values_of_file(str(path), path.absolute, data_type, picture)
-            _check_input(network, points[name], path, values)
-            data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
-            if tensor.data_type.element_size:
-                found[name] = data.view(tensor.dtype).reshape(tensor.sizes)
-            else:
-                found[name] = np.asarray(tensor.read(data))
-        except DmlError as error:
-            faults += error.within(f"Input '{name}'").faults
-    if faults:
-        raise DmlError(faults)
+            found[name] = _read(network, points[name], path)
+    raise_if(faults)
     missing = network.random_inputs() if found.keys() < points.keys() else {}
     for name in points.keys() - found.keys():
         (tensor,) = points[name].tensors
         found[name] = missing[name].astype(tensor.dtype).reshape(tensor.sizes)
     return {name: found[name] for name in points}
+
+
+def _read(network: "Network", point: "BindPoint", path: Path) -> np.ndarray:
+    """Return the input of a network in the file at `path`. Raises `DmlError`."""
+    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
+
+    (tensor,) = point.tensors
+    picture: Any = tensor.sizes[-3:] if len(tensor.sizes) >= 3 else None
+    # An array of another type gets a message of its own.
+    data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
+    values = values_of_file(str(path), path.absolute, data_type, picture)
+    _check_input(network, point, path, values)
+    data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
+    if tensor.data_type.element_size:
+        return data.view(tensor.dtype).reshape(tensor.sizes)
+    return np.asarray(tensor.read(data))
 
 
 def _check_input(network: "Network", point: "BindPoint", path: Path, values: "Values") -> None:

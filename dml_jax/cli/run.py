@@ -208,6 +208,7 @@ def run(
             raise click.UsageError("--input is for ONNX networks (models name files themselves).")
         device = None if check else find_device(adapter, "--adapter")
         is_one, start = is_network(path), time.perf_counter()
+        loaded: Any
         with jax.default_device(device):
             if is_one:
                 loaded = load_network(path, options, feature_level)

@@ -22,6 +22,7 @@ from dml_jax.errors import (
     Fault,
     Unquoted,
     items_of,
+    moving,
     nearest,
     with_article,
 )
@@ -56,18 +57,14 @@ def calc_buffer_tensor_size(
     if steps is not None and len(steps) != len(counts):
         rule = f"be {len(counts)}, as many as Sizes has"
         raise DmlError([Fault(_SIZE_OF, "the number of Strides", rule, len(steps))])
-    try:
+    with moving(_SIZE_OF, "DataType"):
         bits = TensorDataType.of(data_type).bits
-    except DmlError as error:
-        raise DmlError(error.moved(_SIZE_OF, "DataType")) from None
     return round_up(_bytes_of(span(counts, steps), bits), 4)
 
 
 def _counts(field: str, values: Any, least: int) -> list[int]:
-    try:
+    with moving(_SIZE_OF, field):
         given = items_of(values, " of integers")
-    except DmlError as error:
-        raise DmlError(error.moved(_SIZE_OF, field)) from None
     if not all(is_uint(v) and v >= least for v in given):
         raise DmlError([Fault(_SIZE_OF, field, f"be integers of at least {least}", values)])
     return [*map(int, given)]  # integers of NumPy wrap

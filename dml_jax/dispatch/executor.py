@@ -15,7 +15,7 @@ from dml_jax.dispatch.model import Command, Dispatch, Model, Print, Result, Writ
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.dispatch.timing import ONCE, Timing, Track
-from dml_jax.errors import DmlError, Fault, Unquoted, printable
+from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
 from dml_jax.files import check_writable, write_npy, write_whole
 from dml_jax.memory import available
 from dml_jax.memory.available import Device
@@ -133,14 +133,12 @@ class Executor:
     @contextlib.contextmanager
     def _writing(self, command: WriteFile) -> Iterator[Path]:
         """Yield the path of the file to be written; put errors within its resource."""
-        try:
+        with inside(self.model.resources[command.resource].context):
             target = self.folder / path_of(command.target_path)
             if self.model.path is not None and _is_same(target, self.model.path):
                 rule = "be another file than the model"
                 raise DmlError([Fault("", "targetPath", rule, command.target_path)])
             yield target
-        except DmlError as error:
-            raise error.within(self.model.resources[command.resource].context) from None
 
     def _written(self, resource: Resource, sizes: Sizes) -> tuple[np.ndarray, Sizes]:
         """Return what a file gets, and its sizes. Raises `DmlError` where `sizes` do not fit."""

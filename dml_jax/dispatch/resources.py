@@ -15,7 +15,16 @@ from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate, missing_extra, refused
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Fault,
+    Unquoted,
+    abbreviate,
+    missing_extra,
+    moving,
+    refused,
+)
 from dml_jax.files import read_npy
 
 UINT64_MAX = 2**64 - 1
@@ -81,10 +90,8 @@ class Resource:
 
     def bytes(self) -> np.ndarray:
         """Make the initial bytes of the whole buffer; bytes without a value are zero."""
-        try:
+        with moving("", "initialValues", self.context):
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
-        except DmlError as error:
-            raise DmlError(error.moved("", "initialValues")).within(self.context) from None
         return self.placed(values, self.offset)
 
     def placed(self, values: np.ndarray, offset: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, moving
 from dml_jax.functional import remedies
 from dml_jax.functional.inputs import BFLOAT16, dtype_of, flat, normalised, paths_of, shape_of
 from dml_jax.functional.keys import NUMBERS
@@ -65,11 +65,9 @@ def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
             dtype = narrow if dtype == BFLOAT16 else dtype
             ones = (1,) * len(targets.get(f.name, (1,) * rank))
             shape = ones if isinstance(array, NUMBERS) else array.shape
-            try:
+            with moving(operator.c_name, path):
                 target, sizes = targets.get(f.name), fitted.get(f.name)
                 descs.append(_tensor_desc(array, dtype, shape, target, sizes))
-            except DmlError as error:
-                raise DmlError(error.moved(operator.c_name, path)) from None
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
     for name, value in normalised(operator, values, rank).items():
         fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value

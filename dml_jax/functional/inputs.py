@@ -11,7 +11,7 @@ import numpy as np
 from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, items_of
+from dml_jax.errors import DmlError, Fault, items_of, moving
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.operator import Fitted, Operator
@@ -61,10 +61,8 @@ def flat(inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
-    try:
+    with moving(operator.c_name, field):
         return items_of(values)
-    except DmlError as error:
-        raise DmlError(error.moved(operator.c_name, field)) from None
 
 
 def dtype_of(array: Any) -> Any:
