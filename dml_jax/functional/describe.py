@@ -43,7 +43,7 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     paths = [
         path for f in operator.fields if f.name in inputs for path, _ in paths_of(f, inputs[f.name])
     ]
-    lists = operator.spatial_lists()
+    lists = operator.contract.spatial_lists
     try:
         return _inferred(arguments, narrow, rank)
     except DmlError as error:

@@ -106,8 +106,8 @@ def types_of_numbers(
             known[f.name] = BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
     types: dict[str, np.dtype] = {}
     for name in numbers:
-        alike = operator.fields_of_type(name)
-        only = operator.only_type_of(name)
+        alike = operator.contract.fields_of_type(name)
+        only = operator.contract.only_type_of(name)
         found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
         found = found if only is None else [only.dtype]
         if not found:
@@ -128,7 +128,7 @@ def broadcast_targets(
         with contextlib.suppress(ValueError):  # the descriptor says which sizes disagree
             if np.broadcast_shapes(known[name] or (), sizes) == sizes:
                 targets[name] = sizes
-    for names in operator.inputs_of_equal_sizes():
+    for names in operator.contract.inputs_of_equal_sizes:
         shapes = {n: shape_of(inputs[n]) or () for n in names if n in inputs}
         if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], NUMBERS) for n in shapes):
             continue
@@ -156,7 +156,7 @@ def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -
 
     An integer stands for each spatial dimension, in a list of these, and else for a list of one.
     """
-    result, spatial = dict(values), operator.spatial_lists()
+    result, spatial = dict(values), operator.contract.spatial_lists
     if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
         sizes, first = values["output_sizes"], operator.outputs_of()[0]
         is_listed = sizes is None or not _is_integer(sizes)

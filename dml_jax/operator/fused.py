@@ -11,7 +11,7 @@ from dml_jax.description.fields import Fused
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
 from dml_jax.operator.base import OPERATORS, Operator, named
-from dml_jax.operator.checks import NEWEST
+from dml_jax.operator.contract import NEWEST
 
 
 class FusedActivation:
@@ -46,7 +46,7 @@ class FusedActivation:
             {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
         )
         expect = Expect(operator.c_name)
-        constraints.check(operator._records(), view, expect, set(), NEWEST)
+        constraints.check(operator.contract.records, view, expect, set(), NEWEST)
         faults += expect.faults
         raise_if(faults)
         object.__setattr__(self, "operator", operator)
