@@ -4,7 +4,9 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import jax
@@ -27,6 +29,7 @@ Sizes = tuple[int, ...]
 Record = Callable[[str, dict[str, Any]], None]
 
 
+@dataclass(eq=False)
 class Executor:
     """A model on a device: its resources in memory, its dispatches compiled.
 
@@ -46,28 +49,19 @@ class Executor:
     which JAX does not have at present.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        device: Device,
-        say: Callable[[str], None] = lambda text: None,
-        timing: Timing = ONCE,
-        track: Track = lambda iterations, _: iterations,
-        record: Record = lambda kind, facts: None,
-        folder: Path = Path(),
-        initial: Mapping[str, np.ndarray] = {},
-        print_most: int | None = None,
-        print_commands: bool = False,
-    ):
-        self.model = model
-        self.device = device
-        self.say = say
-        self.timing = timing
-        self.track = track
-        self.record = record
-        self.folder = folder
-        self.print_most = print_most
-        self.print_commands = print_commands
+    model: Model
+    device: Device
+    say: Callable[[str], None] = lambda text: None
+    timing: Timing = ONCE
+    track: Track = lambda iterations, _: iterations
+    record: Record = lambda kind, facts: None
+    folder: Path = Path()
+    initial: InitVar[Mapping[str, np.ndarray]] = MappingProxyType({})
+    print_most: int | None = None
+    print_commands: bool = False
+
+    def __post_init__(self, initial: Mapping[str, np.ndarray]) -> None:
+        model, device = self.model, self.device
         self._results: dict[str, Result] = {}  # of the dispatches so far, by resource
         _check_types(model)
         check_memory({r.context: r.size_in_bytes for r in model.memory.values()}, device)
@@ -93,8 +87,8 @@ class Executor:
                     where = dispatch.dispatchable
                     check_temporary(operator, table.bytes_temporary, device, where.context)
                     self._tables[name, dispatch.tensors] = table
-            if timing.verbosity > 0 and dispatches:
-                say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
+            if self.timing.verbosity > 0 and dispatches:
+                self.say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
 
     def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
         for name in self.model.dispatchables:

@@ -10,9 +10,10 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted, moving
 from dml_jax.functional import remedies
-from dml_jax.functional.inputs import BFLOAT16, dtype_of, flat, normalised, paths_of, shape_of
+from dml_jax.functional.inputs import dtype_of, flat, normalised, paths_of, shape_of
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Operator
 
 

@@ -5,7 +5,6 @@ import operator as python
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.description.fields import Array, Field
@@ -14,9 +13,8 @@ from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, items_of, moving
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Fitted, Operator
-
-BFLOAT16 = np.dtype(jnp.bfloat16)
 
 
 def split_inputs(
