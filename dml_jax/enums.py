@@ -287,6 +287,12 @@ class InterpolationMode(Enumeration, prefix="DML_INTERPOLATION_MODE"):
     NEAREST_NEIGHBOR = 0
     LINEAR = 1
 
+    @classmethod
+    def hint(cls, value: object) -> str:
+        """The function of JAX for what DirectML lacks, too."""
+        is_cubic = isinstance(value, str) and "cubic" in value.lower()
+        return " (jax.image.resize has cubic)" if is_cubic else super().hint(value)
+
 
 class RecurrentNetworkDirection(Enumeration, prefix="DML_RECURRENT_NETWORK_DIRECTION"):
     """DML_RECURRENT_NETWORK_DIRECTION: the order in which a sequence is read."""
@@ -326,6 +332,12 @@ class MultiheadAttentionMaskType(Enumeration, prefix="DML_MULTIHEAD_ATTENTION_MA
     KEY_SEQUENCE_END_START = 2
     KEY_QUERY_SEQUENCE_LENGTH_START_END = 3
     BOOLEAN = 4
+
+    @classmethod
+    def hint(cls, value: object) -> str:
+        """The mask of a causal attention, too."""
+        is_causal = isinstance(value, str) and "causal" in value.lower()
+        return " (BOOLEAN with a jax.numpy.tril of bool)" if is_causal else super().hint(value)
 
 
 class QuantizationType(Enumeration, prefix="DML_QUANTIZATION_TYPE"):

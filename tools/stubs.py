@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dml_jax
-from dml_jax import OPERATORS, facts, functional
+from dml_jax import OPERATORS, enums, facts, functional
 from dml_jax.description.fields import (
     Array,
     Boolean,
@@ -25,7 +25,7 @@ from dml_jax.description.fields import (
     Structure,
     Tensor,
 )
-from dml_jax.enums import Enumeration
+from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.operator import Operator
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +43,28 @@ def indented(text: str) -> str:
     return "".join(f"    {line}" if line.strip() else line for line in text.splitlines(True))
 
 
+def literals(names: Iterable[str]) -> str:
+    """Return the types of the spellings of enumerations, short and full, by which editors complete.
+
+    `TensorDataType` is spelled as dtypes are, too: functions take both.
+    """
+    made = []
+    for name in names:
+        enumeration = getattr(enums, name)
+        words = [n for n in enumeration.by_name() if n not in ("UNKNOWN", "INVALID")]
+        words += [f"{enumeration.prefix}_{word}" for word in words]
+        if enumeration is TensorDataType:
+            words += ["bfloat16", *(n.lower() for n in words if "_" not in n)]
+        made.append(block(f"_{name} = Literal[", [f'"{word}"' for word in words], "]\n"))
+    return "".join(made)
+
+
+def documentation_of(value: Any) -> str:
+    """Return a docstring as it stands in a stub."""
+    text = (inspect.getdoc(value) or "").replace("\\", "\\\\")
+    return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+
+
 def summary_of(value: Any) -> str:
     """Return the first paragraph of a docstring, as a docstring of one line or a paragraph."""
     text = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\\", "\\\\")
@@ -58,9 +80,9 @@ def given_as(kind: Kind) -> str:
         inner = given_as(kind.element)
         return "Integers" if inner == "int" else f"Sequence[{inner}]"
     if isinstance(kind, Choice):
-        return f"{kind.enumeration.__name__} | str"
+        return f"{kind.enumeration.__name__} | _{kind.enumeration.__name__}"
     if isinstance(kind, Fused):
-        return "FusedActivation | type[Operator]"
+        return "FusedActivation | type[Operator] | str"
     return kept_as(kind)
 
 
@@ -119,7 +141,7 @@ def operator_stub(op: Any) -> str:
             "cls",
             "*",
             *inferred,
-            "output_data_type: TensorDataType | str | Mapping[str, Any] | None = None",
+            "output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None",
             f"output_sizes: {sizes_of(len(outputs))} | None = None",
             "outputs: Collection[str] | None = None",
         ],
@@ -143,7 +165,7 @@ def operators_stub() -> str:
     head = f'''"""The operators. {MADE}"""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -155,7 +177,7 @@ from dml_jax.description.tensor import Integers, Placeholder, TensorDesc
 
 '''
     head = head.replace("Mapping, Sequence\n", "Mapping\n") if "Sequence[" not in text else head
-    return head + listed("__all__", names) + "\n" + text
+    return f"{head}{literals(enumerations)}\n{listed('__all__', names)}\n{text}"
 
 
 def used(text: str, *names: str) -> str:
@@ -178,6 +200,10 @@ def listed(name: str, values: Sequence[str]) -> str:
 # Functions.
 
 
+_BY_NAME = "TensorDataType | _TensorDataType"
+_DATA_TYPE = f"{_BY_NAME} | type[Any] | np.dtype[Any]"
+
+
 def argument_type(family: Any, argument: str) -> str:
     """Return the type of an argument of a function."""
     fields = [
@@ -192,9 +218,9 @@ def argument_type(family: Any, argument: str) -> str:
     if fields and fields[0].tensor:
         return "bool"  # whether an optional output is made
     if name == "output_data_type":
-        return "TensorDataType | str"
+        return _DATA_TYPE
     if fields:
-        types = dict.fromkeys(given_as(f.kind) for f in fields)
+        types = dict.fromkeys(given_as(f.kind).replace(_BY_NAME, _DATA_TYPE) for f in fields)
         wide = [t for t in types if not (t == "int" and "float" in types)]
         listed_ = "Integers | int" if "Integers" in wide else ""
         return listed_ or " | ".join(wide)
@@ -211,7 +237,9 @@ def sizes_of(outputs: int) -> str:
 
 def default_of(parameter: inspect.Parameter) -> str:
     """Return the default of a parameter as it stands behind it."""
-    return "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+    default = parameter.default
+    shown = "..." if default is ... else repr(default)
+    return "" if default is parameter.empty else f" = {shown}"
 
 
 def quoted(text: str) -> str:
@@ -246,7 +274,7 @@ def function_stub(name: str) -> str:
             rows.append(f"    {field}: Value{'' if is_there else ' | None'}{note}\n")
         result = f"{family.outputs.__name__}[Value]"
         classes = f"class {family.outputs.__name__}(NamedTuple, Generic[Value]):\n{''.join(rows)}\n"
-    text = summary_of(getattr(functional, name))
+    text = documentation_of(getattr(functional, name))
     if "graph" not in family.defaults:
         body = indented(f"{text}\n")
         return f"{classes}{block(f'def {name}(', parameters, f') -> {result}:')}\n{body}"
@@ -264,7 +292,8 @@ def functional_stub() -> str:
     """Return the stub of `dml_jax.functional`."""
     names = functional.FUNCTIONS
     text = "\n".join(map(function_stub, names))
-    typing = ["Any"] * ("Any" in text) + ["Generic", "NamedTuple"] * ("NamedTuple" in text)
+    typing = ["Any"] * ("Any" in text) + ["Generic"] * ("NamedTuple" in text)
+    typing += ["Literal"] + ["NamedTuple"] * ("NamedTuple" in text)
     typing += ["overload"] * ("@overload" in text)
     typed = f"from typing import {', '.join(typing)}\n" if typing else ""
     graph = "Expression" + ", GraphBuilder" * ("GraphBuilder" in text)
@@ -275,6 +304,7 @@ def functional_stub() -> str:
 from collections.abc import {"Mapping, " * ("Mapping[" in text)}Sequence
 {typed}
 import jax
+import numpy as np
 from jax.typing import ArrayLike
 from typing_extensions import TypeVar
 
@@ -289,7 +319,8 @@ Given = Value | ArrayLike
 FUNCTIONS: list[str]
 
 '''
-    return head + listed("__all__", functional.__all__) + "\n" + text
+    names = literals(used_enumerations(text))
+    return f"{head}{names}\n{listed('__all__', functional.__all__)}\n{text}"
 
 
 # The package.

@@ -349,8 +349,10 @@ class Fused(Kind):
     def convert(self, value: Any) -> Any:
         if isinstance(value, type) and hasattr(value, "fused"):
             return value.fused()
+        if isinstance(value, str):
+            return self.activation.named(value)
         if not isinstance(value, self.activation):
-            raise refused("be an activation, as ActivationRelu.fused()", value)
+            raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
         return value
 
     def to_json(self, value: Any) -> dict[str, Any]:

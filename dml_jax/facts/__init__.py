@@ -14,7 +14,8 @@
 `functions.json` has one entry a function of DirectMLX, or of an operator that DirectMLX lacks:
 
 - `operators`: the versions that the function makes, lowest first;
-- `arguments`: "name" or "name=default", in order;
+- `arguments`: "name" or "name=default", in order; "name=..." has to be given behind a default;
+- `conditions`: the arguments that may be arrays of bool;
 - `fields`: the field of each argument that is not called as its field;
 - `results`: the names of several results;
 - `directmlx`: the name of the function in DirectMLX, where it has one.

@@ -115,11 +115,13 @@ def _reinterpreted(value: Any, tensor: TensorDesc) -> Any:
 def _spread_call(op: Operator, targets: Any, rounded: Any, sizes: Any, *arrays: Any) -> Any:
     """Compute an operator of arrays that are broadcast, and in FLOAT32 where they are bfloat16.
 
+    Arrays of bool take the type of the operator's input.
+
     The arrays take the ranks of the operator's inputs, and the results take `sizes`, if any.
     """
     inputs = []
     for array, target, tensor in zip(arrays, targets, op.inputs, strict=True):
-        if rounded is not None and array.dtype == BFLOAT16:
+        if array.dtype == np.bool_ or (rounded is not None and array.dtype == BFLOAT16):
             array = array.astype(tensor.dtype)
         array = array if target is None else broadcast(array, target)
         inputs.append(array if array.shape == tensor.sizes else array.reshape(tensor.sizes))

@@ -24,7 +24,7 @@ class Arguments(NamedTuple):
         operator: the operator.
         inputs: the arrays.
         values: the attributes.
-        types: the types of the inputs that are Python numbers.
+        types: the types of the inputs that are Python numbers or arrays of bool.
         targets: the sizes to which inputs are broadcast.
         fitted: the sizes that inputs have in the ranks of the operator.
     """
@@ -62,7 +62,7 @@ def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
             continue
         descs = []
         for path, array in paths_of(f, inputs[f.name]):
-            dtype = types[f.name] if isinstance(array, NUMBERS) else array.dtype
+            dtype = types.get(f.name, dtype_of(array))
             dtype = narrow if dtype == BFLOAT16 else dtype
             ones = (1,) * len(targets.get(f.name, (1,) * rank))
             shape = ones if isinstance(array, NUMBERS) else array.shape

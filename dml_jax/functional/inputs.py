@@ -2,11 +2,12 @@
 
 import contextlib
 import operator as python
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dml_jax.description.descriptor import c_name_of
 from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
@@ -73,6 +74,23 @@ def shape_of(array: Any) -> tuple[int, ...] | None:
     return getattr(array, "shape", None)
 
 
+def data_type_of(operator: str, argument: str, value: Any) -> Any:
+    """Return a data type that is given as a dtype, such as `jnp.float16`, as a member.
+
+    Other values are returned as they are; so is bfloat16, which has no member. Raises `DmlError`
+    for a dtype that DirectML lacks.
+    """
+    if is_bfloat16(value):
+        return value
+    if isinstance(value, str):
+        return value.upper() if value.upper() in TensorDataType.by_name() else value
+    is_dtype = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
+    if not is_dtype and not isinstance(value, np.dtype):
+        return value
+    with moving(operator, c_name_of(argument)):
+        return TensorDataType.of_dtype(value)
+
+
 def _is_integer(value: Any) -> bool:
     try:
         python.index(value)
@@ -87,17 +105,40 @@ def _axis(value: Any, rank: int) -> Any:
     return python.index(value) + rank if is_negative else value
 
 
+def types_of_conditions(
+    operator: type[Operator], inputs: Mapping[str, Any], conditions: Collection[str]
+) -> dict[str, np.dtype]:
+    """Return the type in which each input that is an array of bool is taken: mostly UINT8."""
+    only = operator.contract.only_type_of
+    return {
+        name: (only(name) or TensorDataType.UINT8).dtype
+        for name in conditions
+        if dtype_of(inputs.get(name)) == np.bool_
+    }
+
+
 def types_of_numbers(
-    operator: type[Operator], inputs: Mapping[str, Any], values: Mapping[str, Any]
+    operator: type[Operator],
+    inputs: Mapping[str, Any],
+    values: Mapping[str, Any],
+    taken: Mapping[str, np.dtype],
 ) -> dict[str, np.dtype]:
     """Return the type in which each input that is a Python number is taken.
 
-    It is the type of the arrays whose type it must have, or else that of the first array.
+    It is the type of the arrays whose type it must have, or else that of the first array; FLOAT32
+    where the operator takes floats only, and these are integers.
+
+    Args:
+        operator: the operator.
+        inputs: the arrays and numbers by field.
+        values: the attributes by field.
+        taken: the types in which arrays of bool are taken.
     """
     numbers = [name for name, value in inputs.items() if isinstance(value, NUMBERS)]
     if not numbers:
         return {}
     known = {name: dtype_of(arrays_of(v)[0]) for name, v in inputs.items() if arrays_of(v)}
+    known |= taken
     chosen = values.get("output_data_type")
     for f in operator.outputs_of():
         if chosen is not None and not isinstance(chosen, Mapping):
@@ -112,7 +153,10 @@ def types_of_numbers(
             f = next(f for f in operator.fields if f.name == name)
             rule = "be an array, or another argument (numbers have no type of their own)"
             raise DmlError([Fault(operator.c_name, f.c_name, rule, inputs[name])])
-        types[name] = np.dtype(found[0])
+        allowed = {t.name for t in operator.contract.types_of(name)}
+        is_float = {n.rstrip("0123456789") for n in allowed} == {"FLOAT"}
+        is_whole = np.issubdtype(found[0], np.integer)
+        types[name] = np.dtype(np.float32 if is_float and is_whole else found[0])
     return types
 
 

@@ -19,11 +19,13 @@ from dml_jax.functional.describe import Arguments, in_float32, operator_of
 from dml_jax.functional.inputs import (
     arrays_of,
     broadcast_targets,
+    data_type_of,
     dtype_of,
     fitted_ranks,
     flat,
     shape_of,
     split_inputs,
+    types_of_conditions,
     types_of_numbers,
 )
 from dml_jax.functional.keys import NUMBERS, either_key, tensor_key, value_key
@@ -55,6 +57,7 @@ class Family:
         ]
         self.fields: Mapping[str, str] = entry.get("fields", {})
         self.results: Sequence[str] = entry.get("results", ())
+        self.conditions: Sequence[str] = entry.get("conditions", ())
         parameters = [_parameter(text) for text in entry["arguments"]]
         if any(_is_generator(op) for op in self.operators):
             parameters.append(_parameter("graph=None"))
@@ -117,17 +120,20 @@ class Family:
 
     def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name. Raises `TypeError` where they do not fit the signature."""
+        required = [n for n, d in self.defaults.items() if d in (inspect.Parameter.empty, ...)]
         try:
-            return self.signature.bind(*positional, **named).arguments
+            bound = self.signature.bind_partial(*positional, **named).arguments
+            missing = [name for name in required if name not in bound]
+            if not missing:
+                return bound
+            text = remedies.missing(self.name, missing)
         except TypeError as error:
             text = str(error)
-            if "missing" in text:
-                text += remedies.along_axes(self.name)
             for name in named:
                 if name not in self.defaults:
                     hint = remedies.of_argument(self.name, name, self.defaults)
                     text = f"got an unexpected argument {name!r}{hint}"
-            raise TypeError(f"dml_jax.{self.name}: {text}") from None
+        raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
     def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> Call:
         """Return the call that arguments describe, of the lowest version that expresses them.
@@ -142,6 +148,9 @@ class Family:
                 break
             for operator in self.operators:
                 arguments = {**self.defaults, **given}
+                for name in arguments:
+                    if name.endswith("data_type"):
+                        arguments[name] = data_type_of(operator.c_name, name, arguments[name])
                 if is_default_type:  # the type follows from the tensors
                     arguments["output_data_type"] = None
                 arguments.pop("graph", None)
@@ -220,7 +229,9 @@ class Family:
         remedies.check_constant(
             operator.c_name, {f.name: f.c_name for f in operator.fields}, values
         )
-        types = types_of_numbers(operator, inputs, values)
+        found = (self.field_of(operator, argument) for argument in self.conditions)
+        taken = types_of_conditions(operator, inputs, [f.name for f in found if f is not None])
+        types = taken | types_of_numbers(operator, inputs, values, taken)
         is_narrow = BFLOAT16 in map(dtype_of, flat(inputs)) or BFLOAT16 in types.values()
         is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
         if is_narrow and operator.short_name.startswith(_BITS):
@@ -250,7 +261,7 @@ class Family:
                 wanted = targets.get(name)
                 sizes.append(None if wanted == shape_of(array) else wanted)
                 taken.append(types[name] if isinstance(array, NUMBERS) else None)
-        returned, is_fitted = self._returned(op), fitted.sizes != {}
+        returned, is_fitted = self._returned(op), bool(fitted.sizes or taken)
         return Call(op, at, taken, sizes, fitted.result, rounded, returned, is_fitted)
 
     def _returned(self, op: Operator) -> Callable[[Any], Any] | None:

@@ -24,6 +24,13 @@ def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     return _SQUEEZE if name == "keepdims" else nearest(name, known)
 
 
+def missing(function: str, names: Sequence[str]) -> str:
+    """Return the message about arguments that a call of a function lacks."""
+    one = "a required argument" if len(names) == 1 else "required arguments"
+    hint = along_axes(function) or f" (help(dml_jax.{function}))"
+    return f"missing {one}: {', '.join(map(repr, names))}{hint}"
+
+
 def along_axes(function: str) -> str:
     """Return the hint about a function of two tensors which is a reduction elsewhere, or ""."""
     name = _ALONG_AXES.get(function)
@@ -113,6 +120,6 @@ def _of_type(rule: str, got: str) -> str:
         return rule
     allowed = rule.removeprefix("be one of ").split(", ")
     kind = got.rstrip("0123456789")
-    like = (f"{kind}32", "FLOAT32", "INT32", *allowed)
+    like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *allowed)
     best = next(name for name in like if name in allowed)
     return f"{rule} (x.astype('{best.lower()}') converts)"

@@ -165,9 +165,13 @@ class Contract:
 
     def only_type_of(self, name: str) -> TensorDataType | None:
         """Return the one type that a tensor field may have, None where there are several."""
+        types = self.types_of(name)
+        return next(iter(types)) if len(types) == 1 else None
+
+    def types_of(self, name: str) -> frozenset[TensorDataType]:
+        """Return the types that a tensor field may have at some feature level."""
         groups = self.operator.support.groups.values()
-        types = {t for rows in groups for row in rows for t in row.types[name]}
-        return types.pop() if len(types) == 1 else None
+        return frozenset(t for rows in groups for row in rows for t in row.types[name])
 
     def fields_of_type(self, name: str) -> tuple[str, ...]:
         """Return the other tensor fields whose type a record ties to the type of field `name`."""

@@ -9,7 +9,17 @@ from dml_jax import constraints
 from dml_jax.constraints import View
 from dml_jax.description.fields import Fused
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
+from dml_jax.errors import (
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    collecting,
+    moving,
+    nearest,
+    raise_if,
+    refused,
+)
 from dml_jax.operator.base import OPERATORS, Operator, named
 from dml_jax.operator.contract import NEWEST
 
@@ -85,6 +95,20 @@ class FusedActivation:
             if not f.tensor and self.attributes[f.name] is not None
         }
         return {"Type": self.operator.c_name, **values}
+
+    @classmethod
+    def named(cls, name: str) -> "FusedActivation":
+        """Return the activation `"RELU"`, `"ACTIVATION_RELU"` or `"DML_OPERATOR_ACTIVATION_RELU"`.
+
+        Raises `DmlError` where there is none of this name, or where it needs attributes.
+        """
+        prefix = "DML_OPERATOR_ACTIVATION_"
+        word = name.removeprefix("DML_OPERATOR_").removeprefix("ACTIVATION_")
+        operator = OPERATORS.get(prefix + word)
+        if operator is None or not callable(getattr(operator, "function", None)):
+            known = [n.removeprefix(prefix) for n in OPERATORS if n.startswith(prefix)]
+            raise refused(f'be an activation, as "RELU"{nearest(word, known)}', name)
+        return cls(operator)
 
     @classmethod
     def from_json(cls, value: Any) -> "FusedActivation":

@@ -1,7 +1,7 @@
 """The operators. Made by tools/stubs.py."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -26,6 +26,171 @@ from dml_jax.enums import (
 )
 from dml_jax.operator import FusedActivation, Operator
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc
+
+_AxisDirection = Literal[
+    "INCREASING",
+    "DECREASING",
+    "DML_AXIS_DIRECTION_INCREASING",
+    "DML_AXIS_DIRECTION_DECREASING",
+]
+_ConvolutionDirection = Literal[
+    "FORWARD",
+    "BACKWARD",
+    "DML_CONVOLUTION_DIRECTION_FORWARD",
+    "DML_CONVOLUTION_DIRECTION_BACKWARD",
+]
+_ConvolutionMode = Literal[
+    "CONVOLUTION",
+    "CROSS_CORRELATION",
+    "DML_CONVOLUTION_MODE_CONVOLUTION",
+    "DML_CONVOLUTION_MODE_CROSS_CORRELATION",
+]
+_DepthSpaceOrder = Literal[
+    "DEPTH_COLUMN_ROW",
+    "COLUMN_ROW_DEPTH",
+    "DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW",
+    "DML_DEPTH_SPACE_ORDER_COLUMN_ROW_DEPTH",
+]
+_InterpolationMode = Literal[
+    "NEAREST_NEIGHBOR",
+    "LINEAR",
+    "DML_INTERPOLATION_MODE_NEAREST_NEIGHBOR",
+    "DML_INTERPOLATION_MODE_LINEAR",
+]
+_IsInfinityMode = Literal[
+    "EITHER",
+    "POSITIVE",
+    "NEGATIVE",
+    "DML_IS_INFINITY_MODE_EITHER",
+    "DML_IS_INFINITY_MODE_POSITIVE",
+    "DML_IS_INFINITY_MODE_NEGATIVE",
+]
+_MatrixTransform = Literal[
+    "NONE",
+    "TRANSPOSE",
+    "DML_MATRIX_TRANSFORM_NONE",
+    "DML_MATRIX_TRANSFORM_TRANSPOSE",
+]
+_MultiheadAttentionMaskType = Literal[
+    "NONE",
+    "KEY_SEQUENCE_LENGTH",
+    "KEY_SEQUENCE_END_START",
+    "KEY_QUERY_SEQUENCE_LENGTH_START_END",
+    "BOOLEAN",
+    "DML_MULTIHEAD_ATTENTION_MASK_TYPE_NONE",
+    "DML_MULTIHEAD_ATTENTION_MASK_TYPE_KEY_SEQUENCE_LENGTH",
+    "DML_MULTIHEAD_ATTENTION_MASK_TYPE_KEY_SEQUENCE_END_START",
+    "DML_MULTIHEAD_ATTENTION_MASK_TYPE_KEY_QUERY_SEQUENCE_LENGTH_START_END",
+    "DML_MULTIHEAD_ATTENTION_MASK_TYPE_BOOLEAN",
+]
+_PaddingMode = Literal[
+    "CONSTANT",
+    "EDGE",
+    "REFLECTION",
+    "SYMMETRIC",
+    "WRAP",
+    "DML_PADDING_MODE_CONSTANT",
+    "DML_PADDING_MODE_EDGE",
+    "DML_PADDING_MODE_REFLECTION",
+    "DML_PADDING_MODE_SYMMETRIC",
+    "DML_PADDING_MODE_WRAP",
+]
+_QuantizationType = Literal[
+    "NONE",
+    "SCALE",
+    "SCALE_ZERO_POINT",
+    "DML_QUANTIZATION_TYPE_NONE",
+    "DML_QUANTIZATION_TYPE_SCALE",
+    "DML_QUANTIZATION_TYPE_SCALE_ZERO_POINT",
+]
+_RandomGeneratorType = Literal[
+    "PHILOX_4X32_10",
+    "DML_RANDOM_GENERATOR_TYPE_PHILOX_4X32_10",
+]
+_RecurrentNetworkDirection = Literal[
+    "FORWARD",
+    "BACKWARD",
+    "BIDIRECTIONAL",
+    "DML_RECURRENT_NETWORK_DIRECTION_FORWARD",
+    "DML_RECURRENT_NETWORK_DIRECTION_BACKWARD",
+    "DML_RECURRENT_NETWORK_DIRECTION_BIDIRECTIONAL",
+]
+_ReduceFunction = Literal[
+    "ARGMAX",
+    "ARGMIN",
+    "AVERAGE",
+    "L1",
+    "L2",
+    "LOG_SUM",
+    "LOG_SUM_EXP",
+    "MAX",
+    "MIN",
+    "MULTIPLY",
+    "SUM",
+    "SUM_SQUARE",
+    "DML_REDUCE_FUNCTION_ARGMAX",
+    "DML_REDUCE_FUNCTION_ARGMIN",
+    "DML_REDUCE_FUNCTION_AVERAGE",
+    "DML_REDUCE_FUNCTION_L1",
+    "DML_REDUCE_FUNCTION_L2",
+    "DML_REDUCE_FUNCTION_LOG_SUM",
+    "DML_REDUCE_FUNCTION_LOG_SUM_EXP",
+    "DML_REDUCE_FUNCTION_MAX",
+    "DML_REDUCE_FUNCTION_MIN",
+    "DML_REDUCE_FUNCTION_MULTIPLY",
+    "DML_REDUCE_FUNCTION_SUM",
+    "DML_REDUCE_FUNCTION_SUM_SQUARE",
+]
+_RoundingMode = Literal[
+    "HALVES_TO_NEAREST_EVEN",
+    "TOWARD_ZERO",
+    "TOWARD_INFINITY",
+    "DML_ROUNDING_MODE_HALVES_TO_NEAREST_EVEN",
+    "DML_ROUNDING_MODE_TOWARD_ZERO",
+    "DML_ROUNDING_MODE_TOWARD_INFINITY",
+]
+_TensorDataType = Literal[
+    "FLOAT32",
+    "FLOAT16",
+    "UINT32",
+    "UINT16",
+    "UINT8",
+    "INT32",
+    "INT16",
+    "INT8",
+    "FLOAT64",
+    "UINT64",
+    "INT64",
+    "UINT4",
+    "INT4",
+    "DML_TENSOR_DATA_TYPE_FLOAT32",
+    "DML_TENSOR_DATA_TYPE_FLOAT16",
+    "DML_TENSOR_DATA_TYPE_UINT32",
+    "DML_TENSOR_DATA_TYPE_UINT16",
+    "DML_TENSOR_DATA_TYPE_UINT8",
+    "DML_TENSOR_DATA_TYPE_INT32",
+    "DML_TENSOR_DATA_TYPE_INT16",
+    "DML_TENSOR_DATA_TYPE_INT8",
+    "DML_TENSOR_DATA_TYPE_FLOAT64",
+    "DML_TENSOR_DATA_TYPE_UINT64",
+    "DML_TENSOR_DATA_TYPE_INT64",
+    "DML_TENSOR_DATA_TYPE_UINT4",
+    "DML_TENSOR_DATA_TYPE_INT4",
+    "bfloat16",
+    "float32",
+    "float16",
+    "uint32",
+    "uint16",
+    "uint8",
+    "int32",
+    "int16",
+    "int8",
+    "float64",
+    "uint64",
+    "int64",
+    "uint4",
+    "int4",
+]
 
 __all__ = [
     "ActivationCelu",
@@ -226,7 +391,7 @@ class ElementWiseIdentity(Operator, op="ELEMENT_WISE_IDENTITY"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -254,7 +419,7 @@ class ElementWiseAbs(Operator, op="ELEMENT_WISE_ABS"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -282,7 +447,7 @@ class ElementWiseAcos(Operator, op="ELEMENT_WISE_ACOS"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -310,7 +475,7 @@ class ElementWiseAdd(Operator, op="ELEMENT_WISE_ADD"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -338,7 +503,7 @@ class ElementWiseAsin(Operator, op="ELEMENT_WISE_ASIN"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -366,7 +531,7 @@ class ElementWiseAtan(Operator, op="ELEMENT_WISE_ATAN"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -394,7 +559,7 @@ class ElementWiseCeil(Operator, op="ELEMENT_WISE_CEIL"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -428,7 +593,7 @@ class ElementWiseClip(Operator, op="ELEMENT_WISE_CLIP"):
         scale_bias: ScaleBias | None = None,
         min: float,
         max: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -452,7 +617,7 @@ class ElementWiseClip1(Operator, op="ELEMENT_WISE_CLIP1"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        min_max_data_type: TensorDataType | str,
+        min_max_data_type: TensorDataType | _TensorDataType,
         min: float,
         max: float,
     ) -> None: ...
@@ -462,10 +627,10 @@ class ElementWiseClip1(Operator, op="ELEMENT_WISE_CLIP1"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        min_max_data_type: TensorDataType | str,
+        min_max_data_type: TensorDataType | _TensorDataType,
         min: float,
         max: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -499,7 +664,7 @@ class ElementWiseClipGrad(Operator, op="ELEMENT_WISE_CLIP_GRAD"):
         input_gradient_tensor: TensorDesc,
         min: float,
         max: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -523,7 +688,7 @@ class ElementWiseClipGrad1(Operator, op="ELEMENT_WISE_CLIP_GRAD1"):
         input_tensor: TensorDesc,
         input_gradient_tensor: TensorDesc,
         output_gradient_tensor: TensorDesc,
-        min_max_data_type: TensorDataType | str,
+        min_max_data_type: TensorDataType | _TensorDataType,
         min: float,
         max: float,
     ) -> None: ...
@@ -533,10 +698,10 @@ class ElementWiseClipGrad1(Operator, op="ELEMENT_WISE_CLIP_GRAD1"):
         *,
         input_tensor: TensorDesc,
         input_gradient_tensor: TensorDesc,
-        min_max_data_type: TensorDataType | str,
+        min_max_data_type: TensorDataType | _TensorDataType,
         min: float,
         max: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -564,7 +729,7 @@ class ElementWiseCos(Operator, op="ELEMENT_WISE_COS"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -592,7 +757,7 @@ class ElementWiseDivide(Operator, op="ELEMENT_WISE_DIVIDE"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -620,7 +785,7 @@ class ElementWiseExp(Operator, op="ELEMENT_WISE_EXP"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -648,7 +813,7 @@ class ElementWiseFloor(Operator, op="ELEMENT_WISE_FLOOR"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -676,7 +841,7 @@ class ElementWiseLog(Operator, op="ELEMENT_WISE_LOG"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -704,7 +869,7 @@ class ElementWiseLogicalAnd(Operator, op="ELEMENT_WISE_LOGICAL_AND"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -732,7 +897,7 @@ class ElementWiseLogicalEquals(Operator, op="ELEMENT_WISE_LOGICAL_EQUALS"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -760,7 +925,7 @@ class ElementWiseLogicalGreaterThan(Operator, op="ELEMENT_WISE_LOGICAL_GREATER_T
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -788,7 +953,7 @@ class ElementWiseLogicalLessThan(Operator, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -816,7 +981,7 @@ class ElementWiseLogicalGreaterThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_GR
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -844,7 +1009,7 @@ class ElementWiseLogicalLessThanOrEqual(Operator, op="ELEMENT_WISE_LOGICAL_LESS_
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -869,7 +1034,7 @@ class ElementWiseLogicalNot(Operator, op="ELEMENT_WISE_LOGICAL_NOT"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -897,7 +1062,7 @@ class ElementWiseLogicalOr(Operator, op="ELEMENT_WISE_LOGICAL_OR"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -925,7 +1090,7 @@ class ElementWiseLogicalXor(Operator, op="ELEMENT_WISE_LOGICAL_XOR"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -953,7 +1118,7 @@ class ElementWiseMax(Operator, op="ELEMENT_WISE_MAX"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -981,7 +1146,7 @@ class ElementWiseMean(Operator, op="ELEMENT_WISE_MEAN"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1009,7 +1174,7 @@ class ElementWiseMin(Operator, op="ELEMENT_WISE_MIN"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1037,7 +1202,7 @@ class ElementWiseMultiply(Operator, op="ELEMENT_WISE_MULTIPLY"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1068,7 +1233,7 @@ class ElementWisePow(Operator, op="ELEMENT_WISE_POW"):
         input_tensor: TensorDesc,
         exponent_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1099,7 +1264,7 @@ class ElementWiseConstantPow(Operator, op="ELEMENT_WISE_CONSTANT_POW"):
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
         exponent: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1127,7 +1292,7 @@ class ElementWiseRecip(Operator, op="ELEMENT_WISE_RECIP"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1155,7 +1320,7 @@ class ElementWiseSin(Operator, op="ELEMENT_WISE_SIN"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1183,7 +1348,7 @@ class ElementWiseSqrt(Operator, op="ELEMENT_WISE_SQRT"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1211,7 +1376,7 @@ class ElementWiseDifferenceSquare(Operator, op="ELEMENT_WISE_DIFFERENCE_SQUARE")
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1239,7 +1404,7 @@ class ElementWiseAtanYx(Operator, op="ELEMENT_WISE_ATAN_YX"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1267,7 +1432,7 @@ class ElementWiseSubtract(Operator, op="ELEMENT_WISE_SUBTRACT"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1295,7 +1460,7 @@ class ElementWiseTan(Operator, op="ELEMENT_WISE_TAN"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1326,7 +1491,7 @@ class ElementWiseThreshold(Operator, op="ELEMENT_WISE_THRESHOLD"):
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
         min: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1357,7 +1522,7 @@ class ElementWiseQuantizeLinear(Operator, op="ELEMENT_WISE_QUANTIZE_LINEAR"):
         input_tensor: TensorDesc,
         scale_tensor: TensorDesc,
         zero_point_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1388,7 +1553,7 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
         input_tensor: TensorDesc,
         scale_tensor: TensorDesc,
         zero_point_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1420,15 +1585,15 @@ class Convolution(Operator, op="CONVOLUTION"):
         filter_tensor: TensorDesc,
         bias_tensor: TensorDesc | None = None,
         output_tensor: TensorDesc,
-        mode: ConvolutionMode | str,
-        direction: ConvolutionDirection | str,
+        mode: ConvolutionMode | _ConvolutionMode,
+        direction: ConvolutionDirection | _ConvolutionDirection,
         strides: Integers,
         dilations: Integers,
         start_padding: Integers,
         end_padding: Integers,
         output_padding: Integers,
         group_count: int,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -1437,16 +1602,16 @@ class Convolution(Operator, op="CONVOLUTION"):
         input_tensor: TensorDesc,
         filter_tensor: TensorDesc,
         bias_tensor: TensorDesc | None = None,
-        mode: ConvolutionMode | str,
-        direction: ConvolutionDirection | str,
+        mode: ConvolutionMode | _ConvolutionMode,
+        direction: ConvolutionDirection | _ConvolutionDirection,
         strides: Integers,
         dilations: Integers,
         start_padding: Integers,
         end_padding: Integers,
         output_padding: Integers,
         group_count: int,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1474,11 +1639,11 @@ class Gemm(Operator, op="GEMM"):
         b_tensor: TensorDesc,
         c_tensor: TensorDesc | None = None,
         output_tensor: TensorDesc,
-        trans_a: MatrixTransform | str,
-        trans_b: MatrixTransform | str,
+        trans_a: MatrixTransform | _MatrixTransform,
+        trans_b: MatrixTransform | _MatrixTransform,
         alpha: float,
         beta: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -1487,12 +1652,12 @@ class Gemm(Operator, op="GEMM"):
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
         c_tensor: TensorDesc | None = None,
-        trans_a: MatrixTransform | str,
-        trans_b: MatrixTransform | str,
+        trans_a: MatrixTransform | _MatrixTransform,
+        trans_b: MatrixTransform | _MatrixTransform,
         alpha: float,
         beta: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1511,7 +1676,7 @@ class Reduce(Operator, op="REDUCE"):
     def __init__(
         self,
         *,
-        function: ReduceFunction | str,
+        function: ReduceFunction | _ReduceFunction,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         axes: Integers,
@@ -1520,10 +1685,10 @@ class Reduce(Operator, op="REDUCE"):
     def infer(
         cls,
         *,
-        function: ReduceFunction | str,
+        function: ReduceFunction | _ReduceFunction,
         input_tensor: TensorDesc,
         axes: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1545,7 +1710,7 @@ class Argmin(Operator, op="ARGMIN"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         axes: Integers,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
     ) -> None: ...
     @classmethod
     def infer(
@@ -1553,8 +1718,8 @@ class Argmin(Operator, op="ARGMIN"):
         *,
         input_tensor: TensorDesc,
         axes: Integers,
-        axis_direction: AxisDirection | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        axis_direction: AxisDirection | _AxisDirection,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1576,7 +1741,7 @@ class Argmax(Operator, op="ARGMAX"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         axes: Integers,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
     ) -> None: ...
     @classmethod
     def infer(
@@ -1584,8 +1749,8 @@ class Argmax(Operator, op="ARGMAX"):
         *,
         input_tensor: TensorDesc,
         axes: Integers,
-        axis_direction: AxisDirection | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        axis_direction: AxisDirection | _AxisDirection,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1625,7 +1790,7 @@ class AveragePooling(Operator, op="AVERAGE_POOLING"):
         start_padding: Integers,
         end_padding: Integers,
         include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1668,7 +1833,7 @@ class AveragePooling1(Operator, op="AVERAGE_POOLING1"):
         end_padding: Integers,
         dilations: Integers,
         include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1708,7 +1873,7 @@ class LpPooling(Operator, op="LP_POOLING"):
         start_padding: Integers,
         end_padding: Integers,
         p: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1751,7 +1916,7 @@ class LpPooling1(Operator, op="LP_POOLING1"):
         end_padding: Integers,
         dilations: Integers,
         p: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1788,7 +1953,7 @@ class MaxPooling(Operator, op="MAX_POOLING"):
         window_size: Integers,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1827,7 +1992,7 @@ class MaxPooling1(Operator, op="MAX_POOLING1"):
         window_size: Integers,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1858,7 +2023,7 @@ class RoiPooling(Operator, op="ROI_POOLING"):
         roi_tensor: TensorDesc,
         spatial_scale: float,
         pooled_size: Size2D,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1892,7 +2057,7 @@ class Slice(Operator, op="SLICE"):
         offsets: Integers,
         sizes: Integers,
         strides: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1917,7 +2082,7 @@ class Cast(Operator, op="CAST"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1945,7 +2110,7 @@ class Split(Operator, op="SPLIT"):
         *,
         input_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1973,7 +2138,7 @@ class Join(Operator, op="JOIN"):
         *,
         input_tensors: Sequence[TensorDesc],
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -1996,7 +2161,7 @@ class Padding(Operator, op="PADDING"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
+        padding_mode: PaddingMode | _PaddingMode,
         padding_value: float,
         start_padding: Integers,
         end_padding: Integers,
@@ -2006,11 +2171,11 @@ class Padding(Operator, op="PADDING"):
         cls,
         *,
         input_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
+        padding_mode: PaddingMode | _PaddingMode,
         padding_value: float,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2034,8 +2199,8 @@ class Padding1(Operator, op="PADDING1"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
-        padding_value_data_type: TensorDataType | str,
+        padding_mode: PaddingMode | _PaddingMode,
+        padding_value_data_type: TensorDataType | _TensorDataType,
         padding_value: float,
         start_padding: Integers,
         end_padding: Integers,
@@ -2045,12 +2210,12 @@ class Padding1(Operator, op="PADDING1"):
         cls,
         *,
         input_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
-        padding_value_data_type: TensorDataType | str,
+        padding_mode: PaddingMode | _PaddingMode,
+        padding_value_data_type: TensorDataType | _TensorDataType,
         padding_value: float,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2081,7 +2246,7 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         input_tensor: TensorDesc,
         scale: float,
         bias: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2103,7 +2268,7 @@ class Upsample2d(Operator, op="UPSAMPLE_2D"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         scale_size: Size2D,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
     ) -> None: ...
     @classmethod
     def infer(
@@ -2111,8 +2276,8 @@ class Upsample2d(Operator, op="UPSAMPLE_2D"):
         *,
         input_tensor: TensorDesc,
         scale_size: Size2D,
-        interpolation_mode: InterpolationMode | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2146,7 +2311,7 @@ class Gather(Operator, op="GATHER"):
         indices_tensor: TensorDesc,
         axis: int,
         index_dimensions: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2174,7 +2339,7 @@ class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
         *,
         input_tensor: TensorDesc,
         block_size: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2202,7 +2367,7 @@ class DepthToSpace(Operator, op="DEPTH_TO_SPACE"):
         *,
         input_tensor: TensorDesc,
         block_size: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2230,7 +2395,7 @@ class Tile(Operator, op="TILE"):
         *,
         input_tensor: TensorDesc,
         repeats: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2263,7 +2428,7 @@ class TopK(Operator, op="TOP_K"):
         input_tensor: TensorDesc,
         axis: int,
         k: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2295,7 +2460,7 @@ class BatchNormalization(Operator, op="BATCH_NORMALIZATION"):
         output_tensor: TensorDesc,
         spatial: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -2308,8 +2473,8 @@ class BatchNormalization(Operator, op="BATCH_NORMALIZATION"):
         bias_tensor: TensorDesc,
         spatial: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2353,7 +2518,7 @@ class BatchNormalizationGrad(Operator, op="BATCH_NORMALIZATION_GRAD"):
         variance_tensor: TensorDesc,
         scale_tensor: TensorDesc,
         epsilon: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2397,7 +2562,7 @@ class BatchNormalizationTrainingGrad(Operator, op="BATCH_NORMALIZATION_TRAINING_
         variance_tensor: TensorDesc,
         scale_tensor: TensorDesc,
         epsilon: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2427,7 +2592,7 @@ class MeanVarianceNormalization(Operator, op="MEAN_VARIANCE_NORMALIZATION"):
         cross_channel: bool,
         normalize_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -2439,8 +2604,8 @@ class MeanVarianceNormalization(Operator, op="MEAN_VARIANCE_NORMALIZATION"):
         cross_channel: bool,
         normalize_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2480,7 +2645,7 @@ class LocalResponseNormalization(Operator, op="LOCAL_RESPONSE_NORMALIZATION"):
         alpha: float,
         beta: float,
         bias: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2523,7 +2688,7 @@ class LocalResponseNormalizationGrad(Operator, op="LOCAL_RESPONSE_NORMALIZATION_
         alpha: float,
         beta: float,
         bias: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2557,7 +2722,7 @@ class LpNormalization(Operator, op="LP_NORMALIZATION"):
         axis: int,
         epsilon: float,
         p: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2590,8 +2755,8 @@ class Rnn(Operator, op="RNN"):
         sequence_lengths_tensor: TensorDesc | None = None,
         output_sequence_tensor: TensorDesc | None = None,
         output_single_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
     ) -> None: ...
     @classmethod
     def infer(
@@ -2603,9 +2768,9 @@ class Rnn(Operator, op="RNN"):
         bias_tensor: TensorDesc | None = None,
         hidden_init_tensor: TensorDesc | None = None,
         sequence_lengths_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2644,8 +2809,8 @@ class Lstm(Operator, op="LSTM"):
         output_sequence_tensor: TensorDesc | None = None,
         output_single_tensor: TensorDesc | None = None,
         output_cell_single_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
         clip_threshold: float,
         use_clip_threshold: bool,
         couple_input_forget: bool,
@@ -2662,12 +2827,12 @@ class Lstm(Operator, op="LSTM"):
         cell_mem_init_tensor: TensorDesc | None = None,
         sequence_lengths_tensor: TensorDesc | None = None,
         peephole_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
         clip_threshold: float,
         use_clip_threshold: bool,
         couple_input_forget: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2698,8 +2863,8 @@ class Gru(Operator, op="GRU"):
         sequence_lengths_tensor: TensorDesc | None = None,
         output_sequence_tensor: TensorDesc | None = None,
         output_single_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
         linear_before_reset: bool,
     ) -> None: ...
     @classmethod
@@ -2712,10 +2877,10 @@ class Gru(Operator, op="GRU"):
         bias_tensor: TensorDesc | None = None,
         hidden_init_tensor: TensorDesc | None = None,
         sequence_lengths_tensor: TensorDesc | None = None,
-        activation_descs: Sequence[FusedActivation | type[Operator]],
-        direction: RecurrentNetworkDirection | str,
+        activation_descs: Sequence[FusedActivation | type[Operator] | str],
+        direction: RecurrentNetworkDirection | _RecurrentNetworkDirection,
         linear_before_reset: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2737,7 +2902,7 @@ class ElementWiseSign(Operator, op="ELEMENT_WISE_SIGN"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2762,7 +2927,7 @@ class ElementWiseIsNan(Operator, op="ELEMENT_WISE_IS_NAN"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2787,7 +2952,7 @@ class ElementWiseNegate(Operator, op="ELEMENT_WISE_NEGATE"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2815,7 +2980,7 @@ class ElementWiseErf(Operator, op="ELEMENT_WISE_ERF"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2843,7 +3008,7 @@ class ElementWiseSinh(Operator, op="ELEMENT_WISE_SINH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2871,7 +3036,7 @@ class ElementWiseCosh(Operator, op="ELEMENT_WISE_COSH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2899,7 +3064,7 @@ class ElementWiseTanh(Operator, op="ELEMENT_WISE_TANH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2927,7 +3092,7 @@ class ElementWiseAsinh(Operator, op="ELEMENT_WISE_ASINH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2955,7 +3120,7 @@ class ElementWiseAcosh(Operator, op="ELEMENT_WISE_ACOSH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -2983,7 +3148,7 @@ class ElementWiseAtanh(Operator, op="ELEMENT_WISE_ATANH"):
         *,
         input_tensor: TensorDesc,
         scale_bias: ScaleBias | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3014,7 +3179,7 @@ class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
         condition_tensor: TensorDesc,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3036,7 +3201,7 @@ class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -3044,8 +3209,8 @@ class ElementWiseAdd1(Operator, op="ELEMENT_WISE_ADD1"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3073,7 +3238,7 @@ class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
         *,
         input_tensor: TensorDesc,
         indices_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3101,7 +3266,7 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
         *,
         offset: int,
         value: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3135,7 +3300,7 @@ class Scatter(Operator, op="SCATTER"):
         indices_tensor: TensorDesc,
         updates_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3166,7 +3331,7 @@ class OneHot(Operator, op="ONE_HOT"):
         indices_tensor: TensorDesc,
         values_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3187,7 +3352,7 @@ class Resample(Operator, op="RESAMPLE"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
     ) -> None: ...
     @classmethod
@@ -3195,9 +3360,9 @@ class Resample(Operator, op="RESAMPLE"):
         cls,
         *,
         input_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3225,7 +3390,7 @@ class ElementWiseBitShiftLeft(Operator, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3253,7 +3418,7 @@ class ElementWiseBitShiftRight(Operator, op="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3273,15 +3438,15 @@ class ElementWiseRound(Operator, op="ELEMENT_WISE_ROUND"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        rounding_mode: RoundingMode | str,
+        rounding_mode: RoundingMode | _RoundingMode,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
         input_tensor: TensorDesc,
-        rounding_mode: RoundingMode | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        rounding_mode: RoundingMode | _RoundingMode,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3301,15 +3466,15 @@ class ElementWiseIsInfinity(Operator, op="ELEMENT_WISE_IS_INFINITY"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        infinity_mode: IsInfinityMode | str,
+        infinity_mode: IsInfinityMode | _IsInfinityMode,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
         input_tensor: TensorDesc,
-        infinity_mode: IsInfinityMode | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        infinity_mode: IsInfinityMode | _IsInfinityMode,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3337,7 +3502,7 @@ class ElementWiseModulusTruncate(Operator, op="ELEMENT_WISE_MODULUS_TRUNCATE"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3365,7 +3530,7 @@ class ElementWiseModulusFloor(Operator, op="ELEMENT_WISE_MODULUS_FLOOR"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3384,16 +3549,16 @@ class FillValueConstant(Operator, op="FILL_VALUE_CONSTANT"):
         self,
         *,
         output_tensor: TensorDesc,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value: float,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3413,7 +3578,7 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
         self,
         *,
         output_tensor: TensorDesc,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value_start: float,
         value_delta: float,
     ) -> None: ...
@@ -3421,10 +3586,10 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     def infer(
         cls,
         *,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value_start: float,
         value_delta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3447,7 +3612,7 @@ class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         axis: int,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
         has_exclusive_sum: bool,
     ) -> None: ...
     @classmethod
@@ -3456,9 +3621,9 @@ class CumulativeSummation(Operator, op="CUMULATIVE_SUMMATION"):
         *,
         input_tensor: TensorDesc,
         axis: int,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
         has_exclusive_sum: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3481,7 +3646,7 @@ class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         axis: int,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
         has_exclusive_product: bool,
     ) -> None: ...
     @classmethod
@@ -3490,9 +3655,9 @@ class CumulativeProduct(Operator, op="CUMULATIVE_PRODUCT"):
         *,
         input_tensor: TensorDesc,
         axis: int,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
         has_exclusive_product: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3523,7 +3688,7 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         input_tensor: TensorDesc,
         sequence_lengths_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3554,7 +3719,7 @@ class GatherElements(Operator, op="GATHER_ELEMENTS"):
         input_tensor: TensorDesc,
         indices_tensor: TensorDesc,
         axis: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3588,7 +3753,7 @@ class GatherNd(Operator, op="GATHER_ND"):
         indices_tensor: TensorDesc,
         input_dimension_count: int,
         indices_dimension_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3625,7 +3790,7 @@ class ScatterNd(Operator, op="SCATTER_ND"):
         updates_tensor: TensorDesc,
         input_dimension_count: int,
         indices_dimension_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3667,7 +3832,7 @@ class MaxPooling2(Operator, op="MAX_POOLING2"):
         start_padding: Integers,
         end_padding: Integers,
         dilations: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3698,7 +3863,7 @@ class Slice1(Operator, op="SLICE1"):
         input_window_offsets: Integers,
         input_window_sizes: Integers,
         input_window_strides: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3724,7 +3889,7 @@ class TopK1(Operator, op="TOP_K1"):
         output_index_tensor: TensorDesc,
         axis: int,
         k: int,
-        axis_direction: AxisDirection | str,
+        axis_direction: AxisDirection | _AxisDirection,
     ) -> None: ...
     @classmethod
     def infer(
@@ -3733,8 +3898,8 @@ class TopK1(Operator, op="TOP_K1"):
         input_tensor: TensorDesc,
         axis: int,
         k: int,
-        axis_direction: AxisDirection | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        axis_direction: AxisDirection | _AxisDirection,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3756,7 +3921,7 @@ class DepthToSpace1(Operator, op="DEPTH_TO_SPACE1"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         block_size: int,
-        order: DepthSpaceOrder | str,
+        order: DepthSpaceOrder | _DepthSpaceOrder,
     ) -> None: ...
     @classmethod
     def infer(
@@ -3764,8 +3929,8 @@ class DepthToSpace1(Operator, op="DEPTH_TO_SPACE1"):
         *,
         input_tensor: TensorDesc,
         block_size: int,
-        order: DepthSpaceOrder | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        order: DepthSpaceOrder | _DepthSpaceOrder,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3787,7 +3952,7 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
         block_size: int,
-        order: DepthSpaceOrder | str,
+        order: DepthSpaceOrder | _DepthSpaceOrder,
     ) -> None: ...
     @classmethod
     def infer(
@@ -3795,8 +3960,8 @@ class SpaceToDepth1(Operator, op="SPACE_TO_DEPTH1"):
         *,
         input_tensor: TensorDesc,
         block_size: int,
-        order: DepthSpaceOrder | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        order: DepthSpaceOrder | _DepthSpaceOrder,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3826,7 +3991,7 @@ class MeanVarianceNormalization1(Operator, op="MEAN_VARIANCE_NORMALIZATION1"):
         axes: Integers,
         normalize_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -3838,8 +4003,8 @@ class MeanVarianceNormalization1(Operator, op="MEAN_VARIANCE_NORMALIZATION1"):
         axes: Integers,
         normalize_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3862,7 +4027,7 @@ class Resample1(Operator, op="RESAMPLE1"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
@@ -3872,11 +4037,11 @@ class Resample1(Operator, op="RESAMPLE1"):
         cls,
         *,
         input_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3910,7 +4075,7 @@ class MatrixMultiplyInteger(Operator, op="MATRIX_MULTIPLY_INTEGER"):
         a_zero_point_tensor: TensorDesc | None = None,
         b_tensor: TensorDesc,
         b_zero_point_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -3956,7 +4121,7 @@ class QuantizedLinearMatrixMultiply(Operator, op="QUANTIZED_LINEAR_MATRIX_MULTIP
         b_zero_point_tensor: TensorDesc | None = None,
         output_scale_tensor: TensorDesc,
         output_zero_point_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4005,7 +4170,7 @@ class ConvolutionInteger(Operator, op="CONVOLUTION_INTEGER"):
         start_padding: Integers,
         end_padding: Integers,
         group_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4069,7 +4234,7 @@ class QuantizedLinearConvolution(Operator, op="QUANTIZED_LINEAR_CONVOLUTION"):
         start_padding: Integers,
         end_padding: Integers,
         group_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4097,7 +4262,7 @@ class ElementWiseBitAnd(Operator, op="ELEMENT_WISE_BIT_AND"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4125,7 +4290,7 @@ class ElementWiseBitOr(Operator, op="ELEMENT_WISE_BIT_OR"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4153,7 +4318,7 @@ class ElementWiseBitXor(Operator, op="ELEMENT_WISE_BIT_XOR"):
         *,
         a_tensor: TensorDesc,
         b_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4178,7 +4343,7 @@ class ElementWiseBitNot(Operator, op="ELEMENT_WISE_BIT_NOT"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4203,7 +4368,7 @@ class ElementWiseBitCount(Operator, op="ELEMENT_WISE_BIT_COUNT"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4231,7 +4396,7 @@ class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):
         *,
         input_tensor: TensorDesc,
         input_gradient_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4271,7 +4436,7 @@ class AveragePoolingGrad(Operator, op="AVERAGE_POOLING_GRAD"):
         start_padding: Integers,
         end_padding: Integers,
         include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4314,7 +4479,7 @@ class MaxPoolingGrad(Operator, op="MAX_POOLING_GRAD"):
         start_padding: Integers,
         end_padding: Integers,
         dilations: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4336,15 +4501,15 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
         input_state_tensor: TensorDesc,
         output_tensor: TensorDesc,
         output_state_tensor: TensorDesc | None = None,
-        type: RandomGeneratorType | str,
+        type: RandomGeneratorType | _RandomGeneratorType,
     ) -> None: ...
     @classmethod
     def infer(
         cls,
         *,
         input_state_tensor: TensorDesc,
-        type: RandomGeneratorType | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        type: RandomGeneratorType | _RandomGeneratorType,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4368,7 +4533,7 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4391,7 +4556,7 @@ class ResampleGrad(Operator, op="RESAMPLE_GRAD"):
         *,
         input_gradient_tensor: TensorDesc,
         output_gradient_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
@@ -4401,11 +4566,11 @@ class ResampleGrad(Operator, op="RESAMPLE_GRAD"):
         cls,
         *,
         input_gradient_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4439,7 +4604,7 @@ class SliceGrad(Operator, op="SLICE_GRAD"):
         input_window_offsets: Integers,
         input_window_sizes: Integers,
         input_window_strides: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4492,7 +4657,7 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
         beta1: float,
         beta2: float,
         epsilon: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4522,8 +4687,8 @@ class RoiAlign(Operator, op="ROI_ALIGN"):
         roi_tensor: TensorDesc,
         batch_indices_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         out_of_bounds_input_value: float,
@@ -4537,14 +4702,14 @@ class RoiAlign(Operator, op="ROI_ALIGN"):
         input_tensor: TensorDesc,
         roi_tensor: TensorDesc,
         batch_indices_tensor: TensorDesc,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         out_of_bounds_input_value: float,
         minimum_samples_per_output: int,
         maximum_samples_per_output: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4577,8 +4742,8 @@ class RoiAlign1(Operator, op="ROI_ALIGN1"):
         roi_tensor: TensorDesc,
         batch_indices_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         input_pixel_offset: float,
@@ -4595,8 +4760,8 @@ class RoiAlign1(Operator, op="ROI_ALIGN1"):
         input_tensor: TensorDesc,
         roi_tensor: TensorDesc,
         batch_indices_tensor: TensorDesc,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         input_pixel_offset: float,
@@ -4605,7 +4770,7 @@ class RoiAlign1(Operator, op="ROI_ALIGN1"):
         minimum_samples_per_output: int,
         maximum_samples_per_output: int,
         align_regions_to_corners: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4642,7 +4807,7 @@ class GatherNd1(Operator, op="GATHER_ND1"):
         input_dimension_count: int,
         indices_dimension_count: int,
         batch_dimension_count: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4671,7 +4836,7 @@ class DynamicQuantizeLinear(Operator, op="DYNAMIC_QUANTIZE_LINEAR"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4717,7 +4882,7 @@ class ElementWiseQuantizedLinearAdd(Operator, op="ELEMENT_WISE_QUANTIZED_LINEAR_
         b_zero_point_tensor: TensorDesc | None = None,
         output_scale_tensor: TensorDesc,
         output_zero_point_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4753,8 +4918,8 @@ class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
         batch_indices_tensor: TensorDesc,
         output_gradient_tensor: TensorDesc | None = None,
         output_roi_gradient_tensor: TensorDesc | None = None,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         input_pixel_offset: float,
@@ -4771,8 +4936,8 @@ class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
         input_gradient_tensor: TensorDesc,
         roi_tensor: TensorDesc,
         batch_indices_tensor: TensorDesc,
-        reduction_function: ReduceFunction | str,
-        interpolation_mode: InterpolationMode | str,
+        reduction_function: ReduceFunction | _ReduceFunction,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
         spatial_scale_x: float,
         spatial_scale_y: float,
         input_pixel_offset: float,
@@ -4780,7 +4945,7 @@ class RoiAlignGrad(Operator, op="ROI_ALIGN_GRAD"):
         minimum_samples_per_output: int,
         maximum_samples_per_output: int,
         align_regions_to_corners: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4809,7 +4974,7 @@ class BatchNormalizationTraining(Operator, op="BATCH_NORMALIZATION_TRAINING"):
         output_mean_tensor: TensorDesc,
         output_variance_tensor: TensorDesc,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -4820,8 +4985,8 @@ class BatchNormalizationTraining(Operator, op="BATCH_NORMALIZATION_TRAINING"):
         bias_tensor: TensorDesc,
         fused_add_tensor: TensorDesc | None = None,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4845,8 +5010,8 @@ class Resample2(Operator, op="RESAMPLE2"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
@@ -4856,12 +5021,12 @@ class Resample2(Operator, op="RESAMPLE2"):
         cls,
         *,
         input_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4885,8 +5050,8 @@ class ResampleGrad1(Operator, op="RESAMPLE_GRAD1"):
         *,
         input_gradient_tensor: TensorDesc,
         output_gradient_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
@@ -4896,12 +5061,12 @@ class ResampleGrad1(Operator, op="RESAMPLE_GRAD1"):
         cls,
         *,
         input_gradient_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4924,7 +5089,7 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
         *,
         input_tensor: TensorDesc | None = None,
         output_tensor: TensorDesc,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value: float,
         diagonal_fill_begin: int,
         diagonal_fill_end: int,
@@ -4934,11 +5099,11 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
         cls,
         *,
         input_tensor: TensorDesc | None = None,
-        value_data_type: TensorDataType | str,
+        value_data_type: TensorDataType | _TensorDataType,
         value: float,
         diagonal_fill_begin: int,
         diagonal_fill_end: int,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -4988,7 +5153,7 @@ class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
         scale: float,
         mask_filter_value: float,
         head_count: int,
-        mask_type: MultiheadAttentionMaskType | str,
+        mask_type: MultiheadAttentionMaskType | _MultiheadAttentionMaskType,
     ) -> None: ...
     @classmethod
     def infer(
@@ -5008,8 +5173,8 @@ class MultiheadAttention(Operator, op="MULTIHEAD_ATTENTION"):
         scale: float,
         mask_filter_value: float,
         head_count: int,
-        mask_type: MultiheadAttentionMaskType | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        mask_type: MultiheadAttentionMaskType | _MultiheadAttentionMaskType,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5061,7 +5226,7 @@ class QuantizedLinearAveragePooling(Operator, op="QUANTIZED_LINEAR_AVERAGE_POOLI
         end_padding: Integers,
         dilations: Integers,
         include_padding: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5104,7 +5269,7 @@ class MatrixMultiplyIntegerToFloat(Operator, op="MATRIX_MULTIPLY_INTEGER_TO_FLOA
         b_scale_tensor: TensorDesc,
         b_zero_point_tensor: TensorDesc | None = None,
         bias_tensor: TensorDesc | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5136,7 +5301,7 @@ class MeanVarianceNormalization2(Operator, op="MEAN_VARIANCE_NORMALIZATION2"):
         use_mean: bool,
         use_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
     ) -> None: ...
     @classmethod
     def infer(
@@ -5149,8 +5314,8 @@ class MeanVarianceNormalization2(Operator, op="MEAN_VARIANCE_NORMALIZATION2"):
         use_mean: bool,
         use_variance: bool,
         epsilon: float,
-        fused_activation: FusedActivation | type[Operator] | None = None,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        fused_activation: FusedActivation | type[Operator] | str | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5204,7 +5369,7 @@ class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
         mask_filter_value: float,
         query_head_count: int,
         key_value_head_count: int,
-        mask_type: MultiheadAttentionMaskType | str,
+        mask_type: MultiheadAttentionMaskType | _MultiheadAttentionMaskType,
     ) -> None: ...
     @classmethod
     def infer(
@@ -5226,8 +5391,8 @@ class MultiheadAttention1(Operator, op="MULTIHEAD_ATTENTION1"):
         mask_filter_value: float,
         query_head_count: int,
         key_value_head_count: int,
-        mask_type: MultiheadAttentionMaskType | str,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        mask_type: MultiheadAttentionMaskType | _MultiheadAttentionMaskType,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5244,7 +5409,7 @@ class Quantize(Operator, op="QUANTIZE"):
         self,
         *,
         input_tensor: TensorDesc,
-        quantization_type: QuantizationType | str,
+        quantization_type: QuantizationType | _QuantizationType,
         quantization_tensors: Sequence[TensorDesc],
         output_tensor: TensorDesc,
     ) -> None: ...
@@ -5253,9 +5418,9 @@ class Quantize(Operator, op="QUANTIZE"):
         cls,
         *,
         input_tensor: TensorDesc,
-        quantization_type: QuantizationType | str,
+        quantization_type: QuantizationType | _QuantizationType,
         quantization_tensors: Sequence[TensorDesc],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5275,7 +5440,7 @@ class Dequantize(Operator, op="DEQUANTIZE"):
         self,
         *,
         input_tensor: TensorDesc,
-        quantization_type: QuantizationType | str,
+        quantization_type: QuantizationType | _QuantizationType,
         quantization_tensors: Sequence[TensorDesc],
         output_tensor: TensorDesc,
     ) -> None: ...
@@ -5284,9 +5449,9 @@ class Dequantize(Operator, op="DEQUANTIZE"):
         cls,
         *,
         input_tensor: TensorDesc,
-        quantization_type: QuantizationType | str,
+        quantization_type: QuantizationType | _QuantizationType,
         quantization_tensors: Sequence[TensorDesc],
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5314,7 +5479,7 @@ class ActivationElu(Operator, op="ACTIVATION_ELU"):
         *,
         input_tensor: TensorDesc,
         alpha: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5342,7 +5507,7 @@ class ActivationCelu(Operator, op="ACTIVATION_CELU"):
         *,
         input_tensor: TensorDesc,
         alpha: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5367,7 +5532,7 @@ class ActivationHardmax(Operator, op="ACTIVATION_HARDMAX"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5395,7 +5560,7 @@ class ActivationHardmax1(Operator, op="ACTIVATION_HARDMAX1"):
         *,
         input_tensor: TensorDesc,
         axes: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5426,7 +5591,7 @@ class ActivationHardSigmoid(Operator, op="ACTIVATION_HARD_SIGMOID"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5451,7 +5616,7 @@ class ActivationIdentity(Operator, op="ACTIVATION_IDENTITY"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5479,7 +5644,7 @@ class ActivationLeakyRelu(Operator, op="ACTIVATION_LEAKY_RELU"):
         *,
         input_tensor: TensorDesc,
         alpha: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5510,7 +5675,7 @@ class ActivationLinear(Operator, op="ACTIVATION_LINEAR"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5535,7 +5700,7 @@ class ActivationLogSoftmax(Operator, op="ACTIVATION_LOG_SOFTMAX"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5563,7 +5728,7 @@ class ActivationLogSoftmax1(Operator, op="ACTIVATION_LOG_SOFTMAX1"):
         *,
         input_tensor: TensorDesc,
         axes: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5591,7 +5756,7 @@ class ActivationParameterizedRelu(Operator, op="ACTIVATION_PARAMETERIZED_RELU"):
         *,
         input_tensor: TensorDesc,
         slope_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5622,7 +5787,7 @@ class ActivationParametricSoftplus(Operator, op="ACTIVATION_PARAMETRIC_SOFTPLUS"
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5647,7 +5812,7 @@ class ActivationRelu(Operator, op="ACTIVATION_RELU"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5678,7 +5843,7 @@ class ActivationScaledElu(Operator, op="ACTIVATION_SCALED_ELU"):
         input_tensor: TensorDesc,
         alpha: float,
         gamma: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5709,7 +5874,7 @@ class ActivationScaledTanh(Operator, op="ACTIVATION_SCALED_TANH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5734,7 +5899,7 @@ class ActivationSigmoid(Operator, op="ACTIVATION_SIGMOID"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5759,7 +5924,7 @@ class ActivationSoftmax(Operator, op="ACTIVATION_SOFTMAX"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5787,7 +5952,7 @@ class ActivationSoftmax1(Operator, op="ACTIVATION_SOFTMAX1"):
         *,
         input_tensor: TensorDesc,
         axes: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5815,7 +5980,7 @@ class ActivationSoftplus(Operator, op="ACTIVATION_SOFTPLUS"):
         *,
         input_tensor: TensorDesc,
         steepness: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5840,7 +6005,7 @@ class ActivationSoftsign(Operator, op="ACTIVATION_SOFTSIGN"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5865,7 +6030,7 @@ class ActivationTanh(Operator, op="ACTIVATION_TANH"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5893,7 +6058,7 @@ class ActivationThresholdedRelu(Operator, op="ACTIVATION_THRESHOLDED_RELU"):
         *,
         input_tensor: TensorDesc,
         alpha: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5924,7 +6089,7 @@ class ActivationShrink(Operator, op="ACTIVATION_SHRINK"):
         input_tensor: TensorDesc,
         bias: float,
         threshold: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5949,7 +6114,7 @@ class ActivationGelu(Operator, op="ACTIVATION_GELU"):
         cls,
         *,
         input_tensor: TensorDesc,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -5977,7 +6142,7 @@ class ActivationSwish(Operator, op="ACTIVATION_SWISH"):
         *,
         input_tensor: TensorDesc,
         sigmoid_input_scale: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -6008,7 +6173,7 @@ class ActivationHardSwish(Operator, op="ACTIVATION_HARD_SWISH"):
         input_tensor: TensorDesc,
         alpha: float,
         beta: float,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -6033,8 +6198,8 @@ class Resample3(Operator, op="RESAMPLE3"):
         *,
         input_tensor: TensorDesc,
         output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
@@ -6045,13 +6210,13 @@ class Resample3(Operator, op="RESAMPLE3"):
         cls,
         *,
         input_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
+        interpolation_mode: InterpolationMode | _InterpolationMode,
+        rounding_direction: AxisDirection | _AxisDirection,
         scales: Sequence[float],
         input_pixel_offsets: Sequence[float],
         output_pixel_offsets: Sequence[float],
         antialiased: bool,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -6091,7 +6256,7 @@ class Fold(Operator, op="FOLD"):
         dilations: Integers,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...
@@ -6131,7 +6296,7 @@ class Unfold(Operator, op="UNFOLD"):
         dilations: Integers,
         start_padding: Integers,
         end_padding: Integers,
-        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_data_type: TensorDataType | _TensorDataType | Mapping[str, Any] | None = None,
         output_sizes: Integers | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
     ) -> Self: ...

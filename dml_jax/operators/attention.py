@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +73,31 @@ class _Attention(Operator):
     def head_counts(self) -> tuple[int, int]:
         """The numbers of heads of queries, and of keys and values."""
         raise NotImplementedError
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the attention that a function describes, with a scale of 1 / sqrt(D).
+
+        A mask is BOOLEAN where its type is left out. The present tensors are as long as the past
+        ones where the lengths of these are given.
+        """
+        names = ("query_tensor", "stacked_query_key_tensor", "stacked_query_key_value_tensor")
+        query = next((fields[n] for n in names if n in fields), None)
+        heads = fields.get("query_head_count", fields.get("head_count"))
+        if "key_value_head_count" in fields and fields["key_value_head_count"] is None:
+            fields["key_value_head_count"] = heads
+        if fields.get("scale") is None and query is not None and isinstance(heads, int) and heads:
+            parts = heads if query.dimension_count < 5 or "query_tensor" in fields else 1
+            fields["scale"] = 1 / math.sqrt(max(query.sizes[-1] // parts, 1))
+        if fields.get("mask_type") is None:
+            fields["mask_type"] = "BOOLEAN" if "mask_tensor" in fields else "NONE"
+        is_past = {"past_sequence_lengths_tensor", "past_key_tensor", "past_value_tensor"} <= {
+            *fields
+        }
+        if fields.get("output_sizes") is None and is_past:
+            pasts = fields["past_key_tensor"].sizes, fields["past_value_tensor"].sizes
+            fields["output_sizes"] = dict(zip(_PRESENT, pasts, strict=True))
+        return super().infer_from(**fields)
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
@@ -145,7 +170,7 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the one number of heads."""
         count, other = (arguments.pop(name) for name in cls.arguments)
-        if count != other:
+        if other not in (None, count):
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
             raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}

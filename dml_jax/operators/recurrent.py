@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +49,8 @@ class Recurrent(Operator):
     """
 
     gate_count: ClassVar[int]
+    usual_activations: ClassVar[tuple[Any, ...]]
+    """The activations of one pass, as ONNX and PyTorch have them."""
 
     def functions(self) -> list[recurrent.Function]:
         """Return the activations f, g, ... as functions of all directions."""
@@ -89,14 +91,24 @@ class Recurrent(Operator):
         return tuple(lax.convert_element_type(array, x.dtype) for array in made)
 
     @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the network that a function describes, with the usual activations."""
+        if fields.get("activation_descs") is None:
+            weight = fields["weight_tensor"]
+            directions = weight.sizes[1] if weight.dimension_count == 4 else 1
+            fields["activation_descs"] = cls.usual_activations * directions
+        return super().infer_from(**fields)
+
+    @classmethod
     def typical(cls, elements: int, data_type: str) -> list[Operator]:
         """Describe passes over sequences whose weights have about as many elements as asked."""
         units = max(math.isqrt(elements // cls.gate_count), 1)
         rows = cls.gate_count * units
         sizes = {"input": (8, 4, units), "weight": (1, rows, units), "recurrence": (1, rows, units)}
-        activations = [ActivationSigmoid, ActivationTanh, ActivationTanh]
-        count = {1: slice(1, 2), 3: slice(2), 4: slice(3)}[cls.gate_count]
-        fields: dict[str, Any] = {"activation_descs": activations[count], "direction": "FORWARD"}
+        fields: dict[str, Any] = {
+            "activation_descs": cls.usual_activations,
+            "direction": "FORWARD",
+        }
         attributes = ("clip_threshold", "use_clip_threshold", "couple_input_forget")
         names = {*attributes, "linear_before_reset"} & {f.name for f in cls.fields}
         with suppress(DmlError):
@@ -123,7 +135,7 @@ class Rnn(Recurrent, op="RNN"):
         activation_descs: f of the forward pass, then f of the backward pass.
     """
 
-    gate_count = 1
+    gate_count, usual_activations = 1, (ActivationTanh,)
 
     def lower(self, *arrays):
         x, weight, recurrence, bias, h, lengths = alike(arrays)
@@ -164,7 +176,7 @@ class Lstm(Recurrent, op="LSTM"):
         couple_input_forget: whether the forget gate is `1 - i`.
     """
 
-    gate_count = 4
+    gate_count, usual_activations = 4, (ActivationSigmoid, ActivationTanh, ActivationTanh)
 
     @rule("clip_threshold", "use_clip_threshold")
     def is_no_empty_range(self, expect: Expect) -> None:
@@ -204,7 +216,7 @@ class Gru(Recurrent, op="GRU"):
         linear_before_reset: whether r multiplies after the product with Rh.
     """
 
-    gate_count = 3
+    gate_count, usual_activations = 3, (ActivationSigmoid, ActivationTanh)
     arguments = ("output_options",)
 
     @classmethod

@@ -156,6 +156,8 @@ class _Sampling(_Aligning):
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the fields, and the sizes of the output."""
         size = [arguments.pop(f"output_{name}") for name in ("height", "width")]
+        if arguments["spatial_scale_y"] is None:
+            arguments["spatial_scale_y"] = arguments["spatial_scale_x"]
         channels = getattr(arguments["input_tensor"], "shape", ())[1:2]
         count = getattr(arguments["roi_tensor"], "shape", ())[-2:-1]
         return {**arguments, "output_sizes": [*count, *channels, *size]}

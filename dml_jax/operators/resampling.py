@@ -114,6 +114,9 @@ class _Resampling(_Interpolating):
         An older version has no rounding direction, which LINEAR does not need.
         """
         names, first = {f.name for f in cls.fields}, cls.fields[0].name
+        sizes = getattr(arguments[first], "shape", ())
+        if arguments["output_sizes"] is None:
+            arguments["output_sizes"] = cls._scaled(sizes, arguments.get("scales"))
         direction, mode = arguments.get("rounding_direction"), arguments["interpolation_mode"]
         is_linear = mode in (InterpolationMode.LINEAR, *_LINEAR)
         if "rounding_direction" in names:
@@ -124,7 +127,6 @@ class _Resampling(_Interpolating):
                 rule = "be LINEAR, or rounding_direction to be None"
                 raise DmlError([Fault(cls.c_name, "InterpolationMode", rule, mode)])
             arguments.pop("rounding_direction", None)
-        sizes = getattr(arguments[first], "shape", ())
         with moving(cls.c_name, "output_sizes"):
             counts = items_of(arguments["output_sizes"])
         scales = [1.0] * len(sizes)
@@ -140,6 +142,15 @@ class _Resampling(_Interpolating):
             if name in names and arguments.get(name) is None:
                 arguments[name] = value
         return arguments
+
+    @classmethod
+    def _scaled(cls, sizes: Sequence[int], scales: Any) -> list[int]:
+        """Return sizes times their scales, rounded down as in ONNX. Raises `DmlError`."""
+        numbers = scales if isinstance(scales, (list, tuple)) else []
+        if len(numbers) != len(sizes) or not all(isinstance(s, (int, float)) for s in numbers):
+            rule = f"be given, or {len(sizes)} scales, one for each dimension"
+            raise DmlError([Fault(cls.c_name, "output_sizes", rule, scales)])
+        return [math.floor(n * s) for n, s in zip(sizes, numbers, strict=True)]
 
 
 _LINEAR = (InterpolationMode.LINEAR.suffix, InterpolationMode.LINEAR.full_name)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Slice(Operator, op="SLICE"):
     @classmethod
     def infer_from(cls, **fields: Any) -> Any:
         """Return this operator, or SLICE1 where a stride is negative."""
-        op = Slice1.infer(**fields)
+        op = Slice1.infer(**_with_strides(fields, "input_tensor"))
         if min(op.input_window_strides) < 1:
             return op
         return cls.infer(
@@ -60,6 +60,13 @@ class Slice(Operator, op="SLICE"):
         return slicing.cut(x, self.offsets, self.strides, self.sizes)
 
 
+def _with_strides(fields: dict[str, Any], tensor: str) -> dict[str, Any]:
+    """Return the fields of a function with strides of 1, where it leaves them out."""
+    if fields.get("input_window_strides") is None:
+        fields["input_window_strides"] = [1] * fields[tensor].dimension_count
+    return fields
+
+
 class _Window(Operator):
     """A window of a tensor, and strides within it.
 
@@ -79,6 +86,11 @@ class _Window(Operator):
         if cls is SliceGrad:
             return cls._uses(TensorDesc(data_type, half), **window, output_sizes=whole)
         return cls._uses(TensorDesc(data_type, whole), **window)
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the operator that a function describes, with strides of 1 where it has none."""
+        return super().infer_from(**_with_strides(fields, cls.fields[0].name))
 
     @property
     def starts(self) -> list[int]:
