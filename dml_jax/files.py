@@ -104,6 +104,14 @@ def write_npy(file: IO[bytes], array: np.ndarray) -> None:
     file.write(array.reshape(-1).view(np.uint8).data)
 
 
+_PICTURE = " (a picture is the input of a network: dml-jax run network.onnx --input NAME=FILE)"
+_OTHER_FILES = {
+    ".onnx": " (dml_jax.load_onnx reads ONNX networks)",
+    ".py": " (python -m dml_jax.pydirectml runs programs)",
+    **dict.fromkeys((".jpg", ".jpeg", ".png"), _PICTURE),
+}
+
+
 def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
     """Return the value that `parse` makes of the JSON file at `path`; pipes are files too.
 
@@ -121,8 +129,9 @@ def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
             rule += similar_file(path)
         fault = Fault("", f"the {title.lower()}", rule, Unquoted(error.strerror), (where,))
         raise DmlError([fault]) from None
-    is_other = path.suffix.lower() not in (".json", "")
-    return parse_text(data, where, parse, " (the name of a JSON file ends in .json)" * is_other)
+    suffix = path.suffix.lower()
+    hint = _OTHER_FILES.get(suffix, " (the name of a JSON file ends in .json)")
+    return parse_text(data, where, parse, hint if suffix not in (".json", "") else "")
 
 
 def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any], hint: str = "") -> Any:
@@ -137,7 +146,7 @@ def parse_text(data: bytes, where: str, parse: Callable[[bytes], Any], hint: str
             fault = Fault("", "the text", "be UTF-8 (save the file as UTF-8)", Unquoted("UTF-16"))
         else:
             text = Unquoted(f"byte {error.start}: {error.reason}")
-            fault = Fault("", "the text", "be UTF-8", text)
+            fault = Fault("", "the text", f"be UTF-8{hint}", text)
     except RecursionError:
         fault = Fault("", "the nesting", "be less than 1000 deep", Unquoted("more"))
     except DmlError as error:

@@ -93,7 +93,7 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.argmax(jnp.float32(3)), "ARGMAX: expected InputTensor.DimensionCount to"),
         (lambda: wrong.reduce(X, "SUM", [4]), "Axes[0] to be in [-4, 3]"),
         (lambda: wrong.reduce(X, "SUM", [-5]), "Axes[0] to be in [-4, 3], got -5"),
-        (lambda: wrong.argmin(X, output_data_type=np.int32), "ARGMIN: expected OutputTensor.DataT"),
+        (lambda: wrong.argmin(X, output_data_type=np.int16), "ARGMIN: expected OutputTensor.DataT"),
         (lambda: wrong.tile(X, [2**31, 1, 1, 1]), "TILE: expected OutputTensor.Sizes[0] to be"),
         (lambda: wrong.reduce(X.astype(jnp.int8), "SUM"), "InputTensor.DataType to be one of"),
         (lambda: wrong.argmax(X, [0], "UP"), "AxisDirection to be one of"),

@@ -84,14 +84,21 @@ def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) 
         )
 
 
+_ADAPTERS = "-s lists the devices, -a NAME chooses one"
+_DEVICES = {"--gpu": "-a cuda", "--cuda": "-a cuda", "--cpu": "-a cpu", "--device": _ADAPTERS}
+
+
 class _Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name not in _WITHOUT_COUNTERPART:
+            if error.option_name in _DEVICES:
+                text = f"No such option {error.option_name!r} ({_DEVICES[error.option_name]})"
+            elif error.option_name in _WITHOUT_COUNTERPART:
+                text = f"DxDispatch's {error.option_name} has no counterpart"
+            else:
                 raise
-            text = f"DxDispatch's {error.option_name} has no counterpart"
             raise click.UsageError(text, ctx) from None
 
 

@@ -12,7 +12,16 @@ from dml_jax.dispatch import serialized
 from dml_jax.dispatch.networks import NetworkFile
 from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.dispatch.resources import UINT64_MAX, Resource, reading, values_of_file
-from dml_jax.errors import NOTHING, DmlError, Fault, collecting, inside, refused
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Fault,
+    Unquoted,
+    collecting,
+    inside,
+    nearest_name,
+    refused,
+)
 from dml_jax.graph import Graph
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator import operator_from_json
@@ -127,6 +136,10 @@ def parse_dispatchable(
         return _parse_graph(name, value, context, folder, word != "graph")
     own = ("type", "Type", "desc", "Desc", *_COMMON)
     flat = not ("desc" in value or "Desc" in value)
+    for key in value if flat else ():
+        if isinstance(value[key], Mapping) and key not in own and nearest_name(key, ["desc"]):
+            rule = "be a field of a dispatchable (did you mean 'desc'?)"
+            raise DmlError([Fault("", key, rule, Unquoted("an object"), (context,))])
     faults: list[Fault] = []
     bindings: Bindings = {}
     operator = None

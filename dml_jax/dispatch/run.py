@@ -11,7 +11,7 @@ from jax.core import Tracer
 from dml_jax.description.arrays import check_there
 from dml_jax.description.tensor import shown_array
 from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
-from dml_jax.dispatch.model import Dispatch, Model, WriteFile
+from dml_jax.dispatch.model import Dispatch, Model, WriteFile, load_model
 from dml_jax.dispatch.resources import Resource
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, nearest, raise_if
 from dml_jax.files import as_path
@@ -23,7 +23,7 @@ Array = jax.Array | np.ndarray | np.generic
 
 
 def run_model(
-    model: Model,
+    model: Model | os.PathLike[str] | str,
     values: Mapping[str, Array] = {},
     *,
     device: Device | None = None,
@@ -32,7 +32,7 @@ def run_model(
     """Run the commands of a DxDispatch model and return the contents of its resources.
 
     Args:
-        model: a model of `load_model`.
+        model: a model of `load_model`, or the path of its file.
         values: initial values of resources, by name, in place of `initialValues` in the model.
             Each is an array of the resource's type and of any shape, with as many elements as the
             model's initial values or as the result of this resource. The rest of the resource is
@@ -53,6 +53,7 @@ def run_model(
 
     Source: DxDispatch's Guide.md.
     """
+    model = load_model(model) if isinstance(model, (str, os.PathLike)) else model
     expect = Expect("")
     expect(isinstance(model, Model), "model", "be a Model (of load_model)", model)
     expect(isinstance(values, Mapping), "values", "be arrays by the resource's name", values)

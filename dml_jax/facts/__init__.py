@@ -35,7 +35,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import Fault, nearest
+from dml_jax.errors import Fault, nearest, suggested
 
 PREFIX = "DML_OPERATOR_"
 
@@ -87,7 +87,17 @@ def names_of_aliases() -> Mapping[str, str]:
     }
 
 
+def _called_elsewhere(word: str) -> str | None:
+    """Return the first operator that ONNX, JAX or PyTorch calls `word`, such as MATMUL; or None."""
+    for name, own in names().items():
+        others = (other.rpartition(".")[2] for library in own.values() for other in library)
+        if word.replace("_", "") in (other.replace("_", "").upper() for other in others):
+            return name
+    return None
+
+
 def unknown_operator(name: str) -> Fault:
     """Return the fault of a `name` that no operator has."""
-    hint = nearest(name.upper().removeprefix(PREFIX), catalogue())
+    word = name.upper().removeprefix(PREFIX)
+    hint = suggested(_called_elsewhere(word)) or nearest(word, catalogue())
     return Fault("", "type", f"be an operator of DirectML{hint}", name)

@@ -28,6 +28,16 @@ _IN_JAX = {  # what has another name in JAX, and no operator
 }
 
 
+_OTHER_ROADS = {  # what other libraries begin with
+    "device": "jax.devices() lists devices; dml_jax.pydirectml has Device",
+    "devices": "jax.devices() lists devices",
+    "inferencesession": "dml_jax.load_onnx loads a network, which is called with arrays",
+    "session": "dml_jax.load_onnx loads a network, which is called with arrays",
+    "load": "dml_jax.load_onnx loads networks, dml_jax.load_model models of DxDispatch",
+    "cubic": "jax.image.resize has cubic",
+}
+
+
 @functools.cache
 def names() -> Mapping[str, Names]:
     """Return the names of every operator, by its name without DML_OPERATOR_.
@@ -123,6 +133,8 @@ def attribute_hint(name: str) -> str:
     DirectML's own names come first, also without ELEMENT_WISE, and then those of other libraries.
     """
     word, is_class = plain(name), name[:1].isupper()
+    if word in _OTHER_ROADS:
+        return f" ({_OTHER_ROADS[word]})"
     own_names = {plain(n).removeprefix("elementwise"): n for n in [*names()][::-1]}
     own_names |= {plain(alias): n for alias, n in facts.names_of_aliases().items()}
     operator = own_names.get(word.removeprefix("elementwise"))
