@@ -122,6 +122,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
     """(path, content) of every page and picture that is made."""
     yield "index.md", home()
     yield "contributing.md", _on_the_site("CONTRIBUTING.md")
+    yield "security.md", _on_the_site("SECURITY.md")
     yield "changelog.md", (ROOT / "CHANGELOG.md").read_text()
     yield "operators/index.md", catalogue()
     by_name = _examples()
@@ -140,7 +141,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
 def written() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made and kept in the repository, with its text."""
     readme = ROOT / "README.md"
-    text = _filled(readme.read_text(), "families", family_table())
+    text = _filled(readme.read_text(), "families", family_line())
     yield readme, _filled(text, "figures", measured.figures())
     yield ROOT / "docs" / "measurements.md", measured.page()
     yield ROOT / "docs" / "platforms.md", measured.platforms()
@@ -173,17 +174,9 @@ def family_title(op: type[Operator]) -> str:
     return module.replace("element_wise", "element-wise").replace("_", " ").capitalize()
 
 
-def family_table(named: int = 4) -> str:
-    """Return the families, how many operators each has, and the names of the first few."""
-    rows = []
-    for title, ops in families().items():
-        names = [f"`{op.short_name}`" for op in ops]
-        more = ", ..." if len(names) > named else ""
-        rows.append([title, str(len(ops)), ", ".join(names[:named]) + more])
-    total = ["**all**", f"**{len(OPERATORS)}**", "`dml-jax operators` lists them"]
-    return measured.table(["family", "operators", "for example"], [*rows, total]).replace(
-        "| --- | ---: | ---: |", "| --- | ---: | --- |"
-    )
+def family_line() -> str:
+    """Return the families, and how many operators each has."""
+    return f"{', '.join(f'{title} {len(ops)}' for title, ops in families().items())}."
 
 
 def home() -> str:
@@ -196,6 +189,7 @@ def _on_the_site(name: str) -> str:
     text = re.sub(r"<!--.*?-->\n?", "", (ROOT / name).read_text())
     text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
     text = text.replace("](CHANGELOG.md)", "](changelog.md)")
+    text = text.replace("](SECURITY.md)", "](security.md)")
     return re.sub(r"(?<!!)\[([^\]]+)\]\((?:examples/|LICENSE|CITATION)[^)]*\)", r"\1", text)
 
 

@@ -639,7 +639,7 @@ def test_a_bias_has_one_number_for_each_channel():
             "ACTIVATION_SOFTMAX1: expected InputTensor.DataType to be one of FLOAT32, FLOAT16 "
             "(x.astype('float32') converts), got INT32",
         ),
-        (lambda: wrong.if_(X > 0, X, X), "to be one that DirectML has (x.astype('uint8') conv"),
+        (lambda: wrong.tile(X > 0, [1]), "to be one that DirectML has (x.astype('uint8') conv"),
         (lambda: wrong.reduce(jnp.float32(3), "SUM"), "in [1, 8] (x.reshape(1) has rank 1), got 0"),
         (
             lambda: wrong.convolution(X, jnp.ones((3, 4, 1, 1), jnp.float32)),

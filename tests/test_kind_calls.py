@@ -1,5 +1,6 @@
 """Functions take what JAX's take, and default to what DirectMLX, ONNX and PyTorch default to."""
 
+import functools
 import re
 from typing import Any
 
@@ -110,12 +111,22 @@ def test_normalization():
 
 
 def test_sizes_follow_from_scales():
-    doubled = dml_jax.resample(X, scales=[1, 1, 2, 2])
+    doubled = dml_jax.resample(
+        X, mode="NEAREST_NEIGHBOR", rounding_direction=None, scales=[1, 1, 2, 2]
+    )
     np.testing.assert_array_equal(doubled, N.repeat(2, 2).repeat(2, 3))
-    assert dml_jax.resample(X, scales=[1, 1, 0.4, 0.4]).shape == (2, 3, 1, 2)  # ONNX rounds down
-    for call in (lambda: wrong.resample(X), lambda: wrong.resample(X, scales=2)):
+    small = dml_jax.resample(X, mode="LINEAR", scales=[1, 1, 0.4, 0.4])
+    assert small.shape == (2, 3, 1, 2)  # ONNX rounds down
+    for scales in (None, 2):
+        call = functools.partial(wrong.resample, X, mode="LINEAR", scales=scales)
         with pytest.raises(DmlError, match="output_sizes to be given, or 4 scales"):
             call()
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 8, 12), (2, 3, 3, 4), (2, 3, 7, 5)])
+def test_no_direction_reads_what_jax_reads(sizes: tuple[int, ...]):
+    found = dml_jax.resample(X, sizes, "NEAREST_NEIGHBOR", None)
+    np.testing.assert_array_equal(found, jax.image.resize(X, sizes, "nearest"))
 
 
 def test_regions_default_to_onnx():

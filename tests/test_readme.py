@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from onnx import parser
 from PIL import Image
 from snippets import run_page
 
@@ -15,7 +16,17 @@ ROOT = Path(__file__).parent.parent
 MODELS = sorted((ROOT / "examples" / "models").glob("*.json"))
 
 
-def test_quickstart():
+NETWORK = """
+    <ir_version: 10, opset_import: ["": 18]>
+    net (float[batch, 3, 224, 224] image) => (float[batch, 2] scores)
+    <float[3, 2] w = {1, 2, 3, -4, 5, 6}>
+    { p = GlobalAveragePool(image)  f = Flatten(p)  scores = MatMul(f, w) }
+"""
+
+
+def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("network.onnx").write_bytes(parser.parse_model(NETWORK).SerializeToString())
     text = (ROOT / "README.md").read_text()
     kinds = run_page("README", text)
     assert kinds.count("python") + kinds.count("pycon") >= 3

@@ -2640,7 +2640,7 @@ def reduce(
 def resample(
     input: Given[Value],
     output_sizes: Integers | None = None,
-    mode: InterpolationMode | _InterpolationMode = "NEAREST_NEIGHBOR",
+    mode: InterpolationMode | _InterpolationMode = ...,
     rounding_direction: AxisDirection | _AxisDirection = "INCREASING",
     scales: Sequence[float] | None = None,
     input_pixel_offsets: Sequence[float] | None = None,
@@ -2656,7 +2656,8 @@ def resample(
             dictionary by field.
         mode: NEAREST_NEIGHBOR or LINEAR.
         rounding_direction: The element that NEAREST_NEIGHBOR reads: INCREASING is `ceil(x)`,
-            DECREASING is `floor(x)`. LINEAR does not use it.
+            DECREASING is `floor(x)`. LINEAR does not use it. The function takes None for the
+            nearest element, which `jax.image.resize` reads too.
         scales: The factor of each dimension; above 1 there are more elements.
         input_pixel_offsets: The place within an element, of each dimension: 0.5 is its centre.
         output_pixel_offsets: The same of the output, with the opposite sign, such as -0.5.
@@ -2686,7 +2687,8 @@ def resample_grad(
         input_pixel_offsets: The place within an element, of each dimension: 0.5 is its centre.
         output_pixel_offsets: The same of the output, with the opposite sign, such as -0.5.
         rounding_direction: The element that NEAREST_NEIGHBOR reads: INCREASING is `ceil(x)`,
-            DECREASING is `floor(x)`. LINEAR does not use it.
+            DECREASING is `floor(x)`. LINEAR does not use it. The function takes None for the
+            nearest element, which `jax.image.resize` reads too.
 
     Makes DML_OPERATOR_RESAMPLE_GRAD or DML_OPERATOR_RESAMPLE_GRAD1.
     """

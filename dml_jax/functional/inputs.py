@@ -121,7 +121,7 @@ def types_of_numbers(
     operator: type[Operator],
     inputs: Mapping[str, Any],
     values: Mapping[str, Any],
-    taken: Mapping[str, np.dtype],
+    bools: Mapping[str, np.dtype],
 ) -> dict[str, np.dtype]:
     """Return the type in which each input that is a Python number is taken.
 
@@ -132,13 +132,13 @@ def types_of_numbers(
         operator: the operator.
         inputs: the arrays and numbers by field.
         values: the attributes by field.
-        taken: the types in which arrays of bool are taken.
+        bools: the types in which arrays of bool are taken.
     """
     numbers = [name for name, value in inputs.items() if isinstance(value, NUMBERS)]
     if not numbers:
         return {}
     known = {name: dtype_of(arrays_of(v)[0]) for name, v in inputs.items() if arrays_of(v)}
-    known |= taken
+    known |= bools
     chosen = values.get("output_data_type")
     for f in operator.outputs_of():
         if chosen is not None and not isinstance(chosen, Mapping):

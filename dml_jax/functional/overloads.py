@@ -230,8 +230,8 @@ class Family:
             operator.c_name, {f.name: f.c_name for f in operator.fields}, values
         )
         found = (self.field_of(operator, argument) for argument in self.conditions)
-        taken = types_of_conditions(operator, inputs, [f.name for f in found if f is not None])
-        types = taken | types_of_numbers(operator, inputs, values, taken)
+        bools = types_of_conditions(operator, inputs, [f.name for f in found if f is not None])
+        types = bools | types_of_numbers(operator, inputs, values, bools)
         is_narrow = BFLOAT16 in map(dtype_of, flat(inputs)) or BFLOAT16 in types.values()
         is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
         if is_narrow and operator.short_name.startswith(_BITS):
@@ -261,7 +261,7 @@ class Family:
                 wanted = targets.get(name)
                 sizes.append(None if wanted == shape_of(array) else wanted)
                 taken.append(types[name] if isinstance(array, NUMBERS) else None)
-        returned, is_fitted = self._returned(op), bool(fitted.sizes or taken)
+        returned, is_fitted = self._returned(op), bool(fitted.sizes or bools)
         return Call(op, at, taken, sizes, fitted.result, rounded, returned, is_fitted)
 
     def _returned(self, op: Operator) -> Callable[[Any], Any] | None:

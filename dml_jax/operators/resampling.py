@@ -203,7 +203,8 @@ class _Directed(_Offset):
 
     Fields:
         rounding_direction: the element that NEAREST_NEIGHBOR reads: INCREASING is `ceil(x)`,
-            DECREASING is `floor(x)`. LINEAR does not use it.
+            DECREASING is `floor(x)`. LINEAR does not use it. The function takes None for the
+            nearest element, which `jax.image.resize` reads too.
     """
 
     @property
