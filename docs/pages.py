@@ -218,6 +218,7 @@ def navigation() -> str:
         *items(RESULTS),
         "* Project",
         "    * [Contributing](contributing.md)",
+        "    * [Security](security.md)",
         "    * [Changelog](changelog.md)",
     ]
     return "\n".join(lines) + "\n"

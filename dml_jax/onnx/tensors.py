@@ -136,9 +136,10 @@ class Type(NamedTuple):
         return self.name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
 
     @property
-    def real(self) -> str:
+    def real(self) -> TensorDataType:
         """Return DirectML's type of the real numbers in which integers are computed."""
-        return "FLOAT64" if self.dtype.itemsize == 8 and has_x64() else "FLOAT32"
+        is_wide = self.dtype.itemsize == 8 and has_x64()
+        return TensorDataType.FLOAT64 if is_wide else TensorDataType.FLOAT32
 
     @property
     def is_quantized(self) -> bool:

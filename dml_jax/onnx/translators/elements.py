@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, older, ragged, ranges
@@ -145,9 +146,9 @@ def _shift(node: Node) -> Expression:
     dtype = node.type().dtype
     if dtype.kind == "u":
         return shift(x, count)
-    unsigned = f"U{node.output_type().suffix}"
+    unsigned = TensorDataType.of(f"U{node.output_type().suffix}")
     bits, counts = dml.cast(x, unsigned), dml.cast(count, unsigned)
-    ones = int(np.iinfo(np.dtype(unsigned.lower())).max)
+    ones = int(np.iinfo(unsigned.dtype).max)
     # A negative number is shifted right as its complement, which is not negative.
     zeros = bits ^ bits
     mask = zeros if is_left else dml.if_(dml.less_than(x, 0), zeros | ones, zeros)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.enums import TensorDataType
+from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged, ranges
@@ -97,7 +97,7 @@ def _gemm(node: Node) -> Expression:
     c, sizes = None, (a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]])
     if node.has(2) and node.attribute("beta", 1.0):
         c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), sizes)
-    ways = ["TRANSPOSE" if turned else "NONE" for turned in is_turned]
+    ways = [MatrixTransform(turned) for turned in is_turned]
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
     made = dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
     return activated(node, made, _parameters(node))

@@ -5,6 +5,7 @@ from typing import Any
 from onnx import TensorProto
 
 from dml_jax import functional as dml
+from dml_jax.enums import QuantizationType
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
@@ -29,11 +30,13 @@ def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
     return placed(1), placed(2) if node.has(2) else None, is_blocked
 
 
-def _in_blocks(scale: Expression, zero_point: Expression | None) -> tuple[list[Expression], str]:
+def _in_blocks(
+    scale: Expression, zero_point: Expression | None
+) -> tuple[list[Expression], QuantizationType]:
     """Return the parameters of QUANTIZE and DEQUANTIZE, and their type."""
     if zero_point is None:
-        return [scale], "SCALE"
-    return [scale, zero_point], "SCALE_ZERO_POINT"
+        return [scale], QuantizationType.SCALE
+    return [scale, zero_point], QuantizationType.SCALE_ZERO_POINT
 
 
 def _cut(node: Node, x: Expression, scale: Expression) -> tuple[Expression, int, int]:

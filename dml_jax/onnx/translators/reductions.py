@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
@@ -41,7 +42,7 @@ def _reduce(node: Node) -> Any:
     padding = node.tensor(0).padding
     if node.op_type == "ReduceMean" and padding and padding.axis in axes:
         return _mean(node, x, axes, padding)
-    return dml.reduce(x, _REDUCTIONS[node.op_type][0], axes)
+    return dml.reduce(x, ReduceFunction.of(_REDUCTIONS[node.op_type][0]), axes)
 
 
 def _mean(node: Node, x: Expression, axes: list[int], padding: Padding) -> Expression:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.description.descriptor import Size2D
-from dml_jax.enums import TensorDataType
+from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx import ragged
@@ -225,7 +225,7 @@ def _resampled(
         reshaped(x, [line.size for line in merged]),
         [line.out for line in merged],
         "LINEAR" if is_linear else "NEAREST_NEIGHBOR",
-        direction,
+        AxisDirection.of(direction),
         [axis.scale for axis in axes],
         [axis.input_offset for axis in axes],
         [axis.output_offset for axis in axes],

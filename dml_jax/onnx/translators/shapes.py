@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
@@ -128,7 +129,9 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):
         return x
-    return dml.padding(x, MODES[node.attribute("mode", "constant")], value, low, high)
+    return dml.padding(
+        x, PaddingMode.of(MODES[node.attribute("mode", "constant")]), value, low, high
+    )
 
 
 @translates("Tile", range=ranges.first)
@@ -146,7 +149,7 @@ def _tile(node: Node) -> Expression | Tensor:
 @translates("DepthToSpace", "SpaceToDepth")
 def _blocks(node: Node) -> Expression:
     function = dml.depth_to_space if node.op_type == "DepthToSpace" else dml.space_to_depth
-    order = ORDERS[node.attribute("mode", "DCR")]
+    order = DepthSpaceOrder.of(ORDERS[node.attribute("mode", "DCR")])
     return function(node[0], node.attribute("blocksize"), order)
 
 

@@ -1,0 +1,80 @@
+"""What SECURITY.md says of files from strangers."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from guide_model import guide_model
+from onnx import TensorProto, parser
+
+import dml_jax
+from dml_jax import DmlError
+from dml_jax.cli import cli
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "SECURITY.md").read_text()
+
+
+def test_each_limit_names_its_test():
+    limits = PAGE.partition("## Limits that hold")[2].partition("## What has no limit")[0]
+    rows = [line for line in limits.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) > 8
+    for row in rows:
+        names = re.findall(r"`(test_\w+\.py)`", row)
+        assert names, row
+        for name in names:
+            assert (ROOT / "tests" / name).exists(), name
+
+
+def test_a_model_writes_where_it_says_when_it_runs_and_only_then(tmp_path: Path):
+    target, path = tmp_path / "elsewhere.npy", tmp_path / "m.json"
+    path.write_text(json.dumps(guide_model(str(target))))
+    for command in ("check", "show"):
+        done = CliRunner().invoke(cli, [command, str(path)])
+        assert done.exit_code == 0, done.output
+    dml_jax.run_model(dml_jax.load_model(path))
+    assert not target.exists()
+    done = CliRunner().invoke(cli, ["run", str(path), "--output_path", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert target.exists()
+
+
+def test_check_does_not_run_a_program(tmp_path: Path):
+    program, trace = tmp_path / "p.py", tmp_path / "ran"
+    program.write_text(f"import pydirectml as dml\nopen({str(trace)!r}, 'w').close()\n")
+    CliRunner().invoke(cli, ["check", str(program)])
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "in/../../w.bin", "{outside}", "link.bin"])
+def test_no_external_data_lies_outside_of_the_folder(location: str, tmp_path: Path):
+    folder, outside = tmp_path / "model", tmp_path / "w.bin"
+    (folder / "in").mkdir(parents=True)
+    np.zeros(2, np.float32).tofile(outside)
+    (folder / "link.bin").symlink_to(outside)
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
+    )
+    weight = model.graph.initializer[0]
+    weight.ClearField("float_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.append(
+        onnx.StringStringEntryProto(key="location", value=location.format(outside=outside))
+    )
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(DmlError, match="the initializer 'w'"):
+        dml_jax.load_onnx(folder / "m.onnx")
+    np.zeros(2, np.float32).tofile(folder / "in" / "w.bin")
+    weight.external_data[0].value = "in/w.bin"
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    assert dml_jax.load_onnx(folder / "m.onnx")({"x": np.ones(2, np.float32)})["y"].shape == (2,)
+
+
+def test_the_package_opens_no_connection():
+    text = "\n".join(path.read_text() for path in (ROOT / "dml_jax").rglob("*.py"))
+    assert not re.search(r"^\s*(from|import) (socket|urllib|http|requests)\b", text, re.MULTILINE)
