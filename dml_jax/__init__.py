@@ -49,6 +49,10 @@ _PLACES = {
     "description.tensor": ("TensorDesc", "calc_buffer_tensor_size"),
 }
 _MODULES = ("enums", "functional", "operators")
+_DRAWN = {
+    **dict.fromkeys(("Graph", "GraphBuilder", "load_onnx"), "show.diagrams"),
+    **dict.fromkeys(("Model", "load_model"), "dispatch.diagrams"),
+}
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 
@@ -57,6 +61,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"dml_jax.{_PLACE_OF[name]}"), name)
         if name in ("Expression", "GraphBuilder"):
             _of("functional")  # registers what the signs of expressions mean
+        if name in _DRAWN:
+            _of(_DRAWN[name])  # registers how notebooks draw a graph or a model
     elif name == "__all__":
         return [*_PLACE_OF, *_of("operators").__all__, *_of("functional").__all__]
     elif name in _MODULES:

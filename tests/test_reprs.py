@@ -1,16 +1,22 @@
 """What is shown of each public object: on one line, and what can be, as one would type it."""
 
 import inspect
+import json
 import pickle
 import pydoc
 import re
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, assert_type
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from guide_model import guide_model
+from onnx import parser
 
 import dml_jax
 from dml_jax import *  # noqa: F403
@@ -298,3 +304,41 @@ def test_operators_in_another_case_are_suggested_first():
     for name in catalogue():
         fault = unknown_operator(name.lower())
         assert f"(did you mean '{name}'?)" in str(fault)
+
+
+NETWORK = """
+    <ir_version: 10, opset_import: ["": 18]>
+    layer (float[1, 2] x) => (float[1, 2] y) <float[2, 2] w = {1, 2, 3, -4}> { y = MatMul(x, w) }
+"""
+
+
+def test_notebooks_show_tables():
+    shown = TensorDesc("FLOAT32", [2, 3], strides=[6, 1])._repr_html_()
+    cells = [c.text for c in ElementTree.fromstring(shown).iter("td")]
+    assert cells == ["type", "FLOAT32", "sizes", "[2, 3]", "strides", "[6, 1]", "bytes", "36"]
+    network = dml_jax.load_onnx(parser.parse_model(NETWORK))
+    cells = [c.text for c in ElementTree.fromstring(network._repr_html_()).iter("td")]
+    assert cells == ["input", "x", "FLOAT", "[1, 2]", "output", "y", "FLOAT", "[1, 2]"]
+
+
+def test_notebooks_show_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(guide_model()))
+    for shown, words in (
+        (_graph()._repr_svg_(), "CLIP"),
+        (dml_jax.load_model(path)._repr_svg_(), "sum"),
+    ):
+        assert shown
+        root = ElementTree.fromstring(shown)
+        assert root.tag.endswith("svg")
+        assert words in shown
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert _graph()._repr_svg_() is None
+
+
+def test_notebooks_show_no_picture_that_nobody_can_read():
+    builder = dml_jax.GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [1]))
+    for _ in range(300):
+        x = dml_jax.abs(x)
+    assert builder.build(x)._repr_svg_() is None

@@ -444,6 +444,19 @@ class TensorDesc:
             )
         return f"TensorDesc({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of the fields that are set, for notebooks."""
+        fields = {
+            "type": self.data_type.name,
+            "sizes": list(self.sizes),
+            "strides": None if self.strides is None else list(self.strides),
+            "bytes": self.total_tensor_size_in_bytes,
+            "flags": self.flags.name if self.flags else None,
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        rows = "".join(f"<tr><td>{name}</td><td>{v}</td></tr>" for name, v in given.items())
+        return f"<table><caption>TensorDesc</caption>{rows}</table>"
+
     @property
     def implied_size_in_bytes(self) -> int:
         """`calc_buffer_tensor_size` of this tensor: the least that a buffer needs."""

@@ -2,7 +2,7 @@
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.model import Dispatch, Model, Print
-from dml_jax.show.diagrams import Picture, kind_of, label
+from dml_jax.show.diagrams import Picture, kind_of, label, svg
 
 _Writer = tuple[int, TensorDesc]
 
@@ -54,3 +54,11 @@ def model_picture(model: Model) -> Picture:
                 ]
                 parts[place.memory] = [*rest, (place.offset, place.end, (box, place.tensor))]
     return picture
+
+
+def _drawn(model: Model) -> str | None:
+    """Return the picture of a model as SVG, or None where a notebook shows text."""
+    return svg(model_picture(model))
+
+
+Model.drawn = staticmethod(_drawn)

@@ -140,6 +140,15 @@ class Model:
         names = ", ".join(map(repr, self.dispatchables))
         return f"<Model of {len(self.resources)} resources and dispatchables {names}>"
 
+    def _repr_svg_(self) -> str | None:
+        """Return the picture that `dml-jax show -o` draws, for notebooks; None without one."""
+        return self.drawn(self)
+
+    @staticmethod
+    def drawn(model: "Model") -> str | None:
+        """Return the picture of a model as SVG; None until `dispatch.diagrams` replaces this."""
+        return None
+
     def results_of(self, dispatch: Dispatch) -> dict[str, Result]:
         """Return what a dispatch of a network leaves in deferred resources, by their names."""
         network, found = as_network(dispatch.dispatchable.operator), {}

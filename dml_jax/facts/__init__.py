@@ -99,5 +99,6 @@ def _called_elsewhere(word: str) -> str | None:
 def unknown_operator(name: str) -> Fault:
     """Return the fault of a `name` that no operator has."""
     word = name.upper().removeprefix(PREFIX)
-    hint = suggested(_called_elsewhere(word)) or nearest(word, catalogue())
+    own = word if word in catalogue() else _called_elsewhere(word)
+    hint = suggested(own) or nearest(word, catalogue())
     return Fault("", "type", f"be an operator of DirectML{hint}", name)

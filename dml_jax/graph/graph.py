@@ -271,6 +271,15 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"
 
+    @staticmethod
+    def drawn(graph: "Graph") -> str | None:
+        """Return the picture of a graph as SVG; None until `show.diagrams` replaces this."""
+        return None
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture that `dml-jax show -o` draws, for notebooks; None without one."""
+        return self.drawn(self)
+
     def save(self, path: str | Path) -> None:
         """Write the graph as JSON, and each constant beside it as <stem>.<node>.npy."""
         path, value = as_path(path, "path"), self.to_json()

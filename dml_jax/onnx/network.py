@@ -3,6 +3,7 @@
 import collections
 import copy
 import functools
+import html
 import importlib
 import operator
 import pkgutil
@@ -336,6 +337,17 @@ class Network(Bindable):
 
     def __repr__(self) -> str:
         return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the inputs and outputs, for notebooks."""
+        rows = [
+            f"<tr><td>{place}</td><td>{html.escape(name)}</td><td>{kind.name}</td>"
+            f"<td>{'of any sizes' if kind.shape is None else list(kind.shape)}</td></tr>"
+            for place, kinds in (("input", self.inputs), ("output", self._results))
+            for name, kind in kinds.items()
+        ]
+        counts = f"{self.node_count} operators, {len(self.weights)} weights"
+        return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
 
     def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name; a pure function, for jax.jit, jax.grad and jax.vmap.

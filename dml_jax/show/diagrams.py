@@ -1,19 +1,23 @@
 """Diagrams: boxes in layers, joined by lines that data flows along."""
 
+import io
 import itertools
 import math
 import statistics
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.operator import Operator
 from dml_jax.operator.callable import Bindable
-from dml_jax.show.figures import check_picture, save_picture
+from dml_jax.show.figures import check_picture, save_picture, write_picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLOURS = {  # the inside and the edge of a box
     "input": ("#e3f4e1", "#5a9e57"),
@@ -27,6 +31,7 @@ _FONT, _SMALL = 10, 7.5  # points, as all lengths here
 _HEIGHT, _LOW = 36.0, 14.0  # of a box with two lines of text, and of one with a single small line
 _GAP, _BETWEEN, _BEND, _MARGIN = 14.0, 22.0, 6.0, 18.0
 _TALL = 2_400.0  # the height from which on layers stand in columns
+_NOTEBOOK_MAX = 200  # boxes of a picture in a notebook
 _MOST_PIXELS = 30_000  # along a side; the renderer allows 2^16
 
 
@@ -122,10 +127,32 @@ def check_diagram(target: Path) -> None:
 def draw(picture: Picture, target: Path) -> None:
     """Write a .svg or .png file. Raises `DmlError` if it cannot, or if a package is missing."""
     check_diagram(target)
-    from matplotlib.figure import Figure
-
     if not picture.boxes:
         raise DmlError([Fault("", "the commands", "be at least one, to be drawn", NOTHING)])
+    figure = _figure(picture)
+    save_picture(figure, target, min(150, _MOST_PIXELS / max(figure.get_size_inches())))
+
+
+def svg(picture: Picture) -> str | None:
+    """Return a picture as SVG, for notebooks.
+
+    It is None without matplotlib, and of a picture that is empty or too large to be read in a
+    notebook: the notebook shows text then.
+    """
+    if not 0 < len(picture.boxes) <= _NOTEBOOK_MAX:
+        return None
+    try:
+        figure = _figure(picture)
+    except ImportError:
+        return None
+    file = io.BytesIO()
+    write_picture(figure, file, "svg")
+    return file.getvalue().decode()
+
+
+def _figure(picture: Picture) -> "Figure":
+    from matplotlib.figure import Figure
+
     columns = columns_of(picture)
     width, height = sum(c.width for c in columns), max(c.height for c in columns)
     figure = Figure(figsize=(width / 72, height / 72))
@@ -137,7 +164,7 @@ def draw(picture: Picture, target: Path) -> None:
         _draw_lines(axes, column, left)
         _draw_boxes(axes, column, left)
         left += column.width
-    save_picture(figure, target, min(150, _MOST_PIXELS / max(figure.get_size_inches())))
+    return figure
 
 
 def columns_of(picture: Picture) -> "list[Layout]":
@@ -353,3 +380,11 @@ def _draw_lines(axes: Any, layout: Layout, left: float) -> None:
             path=Curve(points, codes), arrowstyle=style, color="#8795a1", lw=1, zorder=1
         )
         axes.add_patch(arrow)
+
+
+def _drawn(graph: Graph) -> str | None:
+    """Return the picture of a graph as SVG, or None where a notebook shows text."""
+    return svg(graph_picture(graph))
+
+
+Graph.drawn = staticmethod(_drawn)

@@ -2,7 +2,7 @@
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from dml_jax.errors import DmlError, Fault, missing_extra
 from dml_jax.files import write_whole
@@ -32,9 +32,14 @@ def check_picture(target: Path, *packages: str) -> None:
 
 def save_picture(figure: "Figure", target: Path, dots: float = 150) -> None:
     """Write `figure` to a .svg or .png file, with so many `dots` an inch."""
+    kind = target.suffix.lower().removeprefix(".")
+    write_whole(target, lambda file: write_picture(figure, file, kind, dots))
+
+
+def write_picture(figure: "Figure", file: IO[bytes], kind: str, dots: float = 150) -> None:
+    """Write `figure` to an open file: `kind` is svg or png."""
     import matplotlib
 
-    kind = target.suffix.lower().removeprefix(".")
     date = {"Date": None} if kind == "svg" else None
     with matplotlib.rc_context({"svg.hashsalt": "dml-jax"}):
-        write_whole(target, lambda file: figure.savefig(file, format=kind, dpi=dots, metadata=date))
+        figure.savefig(file, format=kind, dpi=dots, metadata=date)
