@@ -171,8 +171,9 @@ def test_sizes_of_several_results_by_result_or_by_field():
     for sizes in (*by_result, {key: room, value: room}, {key: room}):
         made = present(sizes)
         assert (made.present_key.shape, made.present_value.shape) == (tuple(room),) * 2
-    for sizes in (room, None):
-        with pytest.raises(DmlError, match=value):
-            present(sizes)
+    made = present(None)  # as long as the past
+    assert (made.present_key.shape, made.present_value.shape) == ((2, 1, 6, 4),) * 2
+    with pytest.raises(DmlError, match=value):
+        present(room)
     with pytest.raises(DmlError, match="at most 3 lists"):
         present([None, room, room, room])

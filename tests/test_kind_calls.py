@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import dml_jax
 from dml_jax import ActivationSigmoid, ActivationTanh, DmlError
@@ -240,3 +241,26 @@ def test_all_missing_arguments_are_said_at_once():
 def test_cubic_is_elsewhere():
     with pytest.raises(DmlError, match=r"NEAREST_NEIGHBOR, LINEAR \(jax.image.resize has cubic\)"):
         wrong.resample(X, [2, 3, 8, 8], "CUBIC")
+
+
+def test_a_symbolic_batch_is_mapped_over():
+    """The cure that the message about symbolic sizes names."""
+    (batch,) = export.symbolic_shape("b")
+    shape = jax.ShapeDtypeStruct((batch, 4), jnp.float32)
+    with pytest.raises(DmlError, match=re.escape("(symbolic ones are none: jax.vmap")):
+        export.export(jax.jit(lambda x: dml_jax.clip(x, 0, 1)))(shape)
+    mapped = export.export(jax.jit(jax.vmap(lambda x: dml_jax.clip(x, 0, 1))))(shape)
+    for size in (1, 3):
+        x = np.linspace(-1, 2, 4 * size, dtype=np.float32).reshape(size, 4)
+        np.testing.assert_array_equal(mapped.call(x), np.clip(x, 0, 1))
+
+
+def test_the_cure_of_bool_indices_cures():
+    chosen = jnp.array([True, False])
+    with pytest.raises(DmlError) as refused:
+        dml_jax.gather(X[0, 0], chosen)
+    cure = re.search(r"x.astype\('(\w+)'\) converts", str(refused.value))
+    assert cure
+    np.testing.assert_array_equal(
+        dml_jax.gather(X[0, 0], chosen.astype(cure[1])), N[0, 0][np.array([1, 0])]
+    )

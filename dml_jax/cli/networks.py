@@ -104,7 +104,7 @@ _OPTIONS = (
         "-F --onnx_free_dim_denotation_override denotations",
         "NAME:SIZE, as batch:8",
         _size,
-        "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
+        "The same, for dimensions with this denotation, as DATA_BATCH. Repeatable.",
     ),
     _of_pairs(
         "-b --binding_shape shapes",

@@ -148,7 +148,7 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 @_timed(
     "-t --milliseconds_to_run milliseconds_to_run",
     Finite(0),
-    "Least time of all iterations of a dispatch.",
+    "Run each dispatch for at least this many milliseconds.",
 )
 @_timed(
     "-I --dispatch_interval interval",

@@ -74,7 +74,7 @@ def _symbols(values: Any) -> str:
     from jax import export
 
     symbolic = isinstance(values, tuple) and any(map(export.is_symbolic_dim, values))
-    return " (symbolic ones are none: export a program for each size)" if symbolic else ""
+    return " (symbolic ones are none: jax.vmap maps over a symbolic batch)" if symbolic else ""
 
 
 def span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:

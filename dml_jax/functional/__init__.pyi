@@ -2660,7 +2660,8 @@ def resample(
             nearest element, which `jax.image.resize` reads too.
         scales: The factor of each dimension; above 1 there are more elements.
         input_pixel_offsets: The place within an element, of each dimension: 0.5 is its centre.
-        output_pixel_offsets: The same of the output, with the opposite sign, such as -0.5.
+        output_pixel_offsets: The place within an element of the output, negative: -0.5 is its
+            centre.
         antialiased: Whether LINEAR averages more elements where the scale is below 1.
 
     Makes DML_OPERATOR_RESAMPLE or DML_OPERATOR_RESAMPLE1 or DML_OPERATOR_RESAMPLE2 or DML_OPERATOR_RESAMPLE3.
@@ -2685,7 +2686,8 @@ def resample_grad(
         mode: NEAREST_NEIGHBOR or LINEAR.
         scales: The factor of each dimension; above 1 there are more elements.
         input_pixel_offsets: The place within an element, of each dimension: 0.5 is its centre.
-        output_pixel_offsets: The same of the output, with the opposite sign, such as -0.5.
+        output_pixel_offsets: The place within an element of the output, negative: -0.5 is its
+            centre.
         rounding_direction: The element that NEAREST_NEIGHBOR reads: INCREASING is `ceil(x)`,
             DECREASING is `floor(x)`. LINEAR does not use it. The function takes None for the
             nearest element, which `jax.image.resize` reads too.

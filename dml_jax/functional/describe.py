@@ -41,9 +41,12 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     """Return the operator of a call, with the type `narrow` for bfloat16."""
     operator, inputs = arguments.operator, arguments.inputs
     rank = next((len(shape_of(a) or ()) for a in flat(inputs) if shape_of(a) is not None), 0)
-    paths = [
-        path for f in operator.fields if f.name in inputs for path, _ in paths_of(f, inputs[f.name])
-    ]
+    paths = {
+        path: {t.name for t in operator.contract.types_of(f.name)}
+        for f in operator.fields
+        if f.name in inputs
+        for path, _ in paths_of(f, inputs[f.name])
+    }
     lists = operator.contract.spatial_lists
     try:
         return _inferred(arguments, narrow, rank)

@@ -89,12 +89,14 @@ def of_lists(
     return [*(f for f in found if f not in lengths), *own] if lengths and own else found
 
 
-def cured(faults: Iterable[Fault], inputs: Collection[str], rank: int) -> Iterator[Fault]:
+def cured(
+    faults: Iterable[Fault], inputs: Mapping[str, Collection[str]], rank: int
+) -> Iterator[Fault]:
     """Yield the faults of a function's call, with what its caller can do about them.
 
     Args:
         faults: the faults of the descriptor.
-        inputs: the paths of the arrays.
+        inputs: the types that each array may have, by its path.
         rank: the rank of the first array, up to which axes may count from the end.
     """
     for fault in faults:
@@ -104,7 +106,7 @@ def cured(faults: Iterable[Fault], inputs: Collection[str], rank: int) -> Iterat
             both = f"be in [{-rank}, {rank - 1}]"
             rule = re.sub(r"^be (an integer )?in \[0, \d+\]", both, rule)
         elif is_input and aspect in ("DataType", "dtype"):
-            rule = _of_type(rule, str(fault.value))
+            rule = _of_type(rule, str(fault.value), inputs[root])
         elif is_input and aspect == "DimensionCount" and fault.value == 0:
             rule += " (x.reshape(1) has rank 1)"
         elif fault.field == "FilterTensor.Sizes[1]":
@@ -112,10 +114,11 @@ def cured(faults: Iterable[Fault], inputs: Collection[str], rank: int) -> Iterat
         yield replace(fault, rule=rule)
 
 
-def _of_type(rule: str, got: str) -> str:
+def _of_type(rule: str, got: str, taken: Collection[str]) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
     if got == "bool":
-        return "be one that DirectML has (x.astype('uint8') converts)"
+        best = next((n for n in ("UINT8", "UINT32", "INT32") if n in taken), "FLOAT32")
+        return f"be one that DirectML has (x.astype('{best.lower()}') converts)"
     if not rule.startswith("be one of "):
         return rule
     allowed = rule.removeprefix("be one of ").split(", ")

@@ -36,7 +36,7 @@ class _Attention(Operator):
     Choices: a mask of BOOLEAN adds `mask_filter_value`, other masks put it in place of the score;
     the two differ where no key of a query is left. BOOLEAN masks where the element is 0, and
     nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
-    after them are of packed sequences, which tensors of B batches are not. In keys and values that
+    after them are ignored. In keys and values that
     are hidden from all queries, by a mask, a length, or a position bias of at most -10000 or
     `mask_filter_value`, NaN and infinity count as 0, in derivatives too. The bias is in the present
     keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on an
@@ -188,11 +188,12 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
 
     Query head h reads the keys and values of head `h // (H / N)`.
 
-    Choices: with past_sequence_lengths_tensor the past tensors are buffers, of which as many keys
-    are valid as the length says. New keys and values follow these in the present tensors, which
-    may be longer than the past ones; what does not fit is left out. Query i stands at position
-    `length + i`, and `mask_filter_value` takes the place of its score with each later key. The past
-    tensors have to be given then: a function cannot read what an output holds before.
+    Choices: with past_sequence_lengths_tensor the past tensors are buffers, of which only the first
+    `past_sequence_lengths_tensor[b]` keys are used. New keys and values follow these in the present
+    tensors, which may be longer than the past ones; what does not fit is left out. The function
+    makes them as long as the past ones by default. Query i stands at position `length + i`, and
+    `mask_filter_value` takes the place of its score with each later key. The past tensors have to
+    be given then: a function cannot read what an output holds before.
 
     Fields:
         past_sequence_lengths_tensor: the number of valid past keys, [B].

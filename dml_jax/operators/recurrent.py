@@ -26,9 +26,9 @@ class Recurrent(Operator):
 
     S steps, N sequences, I inputs, K hidden units, D directions (2 of BIDIRECTIONAL, else 1).
 
-    Choices: a sequence that is shorter than S has output 0 beyond its end, where its states stay as
-    they are: its backward pass begins at its last step, and its last states are those of its last
-    step in the order of the pass. A length above S is S; a sequence of length 0 keeps its first
+    Choices: a sequence that is shorter than S has output 0 beyond its end. Its states do not change
+    there, and its backward pass begins at its last step. Its last states are those after the last
+    step of the pass. A length above S is S; a sequence of length 0 keeps its first
     states. Bias, first states and peepholes that are left out are 0. Everything is computed in
     FLOAT32, the states of FLOAT16 too; outputs are rounded once.
 

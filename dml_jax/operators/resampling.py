@@ -173,8 +173,8 @@ class _Offset(_Resampling):
     Fields:
         input_pixel_offsets: the place within an element, of each dimension: 0.5 is its centre.
             Choice: finite.
-        output_pixel_offsets: the same of the output, with the opposite sign, such as -0.5. Choice:
-            finite.
+        output_pixel_offsets: the place within an element of the output, negative: -0.5 is its
+            centre. Choice: finite.
     """
 
     @property
