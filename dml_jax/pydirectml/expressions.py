@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dml_jax import graph
+from dml_jax import (
+    functional,  # noqa: F401  (registers what the signs of expressions mean)
+    graph,
+)
 from dml_jax.description.descriptor import ScaleBias
 from dml_jax.errors import Unquoted
 from dml_jax.operator import FusedActivation as Fused
