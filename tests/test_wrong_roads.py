@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from onnx import parser
 
 import dml_jax
 from dml_jax import DmlError
@@ -107,3 +109,30 @@ def test_operators_by_their_names_elsewhere(name: str, operator: str, tmp_path: 
     path = model_of(tmp_path / "m.json", {"type": f"DML_OPERATOR_{name}", "desc": REDUCE})
     with pytest.raises(DmlError, match=f"did you mean '{operator}'"):
         dml_jax.load_model(path)
+
+
+def test_weights_of_another_type_are_one_fault():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}>
+        { z = Mul (x, w)  y = Add (z, v) }"""
+    )
+    network = dml_jax.load_onnx(model)
+    with pytest.raises(DmlError, match=r"dtype to be bfloat16 or float32.*got float16") as refused:
+        network.weights_as(jnp.float16)
+    assert len(refused.value.faults) == 1
+    x = np.ones(2, np.float32)
+    result = network.apply(network.weights_as(jnp.bfloat16), {"x": x})
+    np.testing.assert_array_equal(result["y"].astype(np.float32), [4, 6])
+
+
+def test_free_dimensions_are_named():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[DATA, other] x) => (float[DATA, other] y) { y = Relu (x) }"""
+    )
+    with pytest.raises(
+        DmlError, match=re.escape("name a free dimension (DATA, other), got 'batch'")
+    ):
+        dml_jax.load_onnx(model, free_dimensions={"batch": 8})
+    assert dml_jax.load_onnx(model, free_dimensions={"DATA": 8, "other": 1}).inputs["x"].shape

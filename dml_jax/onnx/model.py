@@ -289,7 +289,8 @@ def _inputs(
     dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
     names = [*dict.fromkeys(n for d in dims for n in _names_of(d))]
     for name in free:
-        rule = f"name a free dimension{nearest(name, names)}"
+        listed = f" ({', '.join(names[:8])})" if names else ""
+        rule = f"name a free dimension{nearest(name, names) or listed}"
         expect(name in names, "free_dimensions", rule, name)
     found = {}
     for value in asked:

@@ -139,7 +139,12 @@ class Network(Bindable):
 
         bfloat16 spreads: nodes that read bfloat16 arrays compute in FLOAT32 and round their results
         to bfloat16, once. Outputs that depend on such arrays are bfloat16.
+
+        Raises `DmlError` for another type than FLOAT32 and bfloat16, which `apply` does not take.
         """
+        if np.dtype(dtype) not in (np.float32, BFLOAT16):
+            rule = "be bfloat16 or float32 (a network saved in FLOAT16 computes in FLOAT16)"
+            raise DmlError([Fault("", "dtype", rule, Unquoted(np.dtype(dtype).name))])
         return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 
     @property
