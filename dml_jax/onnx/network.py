@@ -22,6 +22,7 @@ from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint
@@ -66,11 +67,12 @@ class Network(Bindable):
         translation: Translation,
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
+        origin: Origin,
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
     ):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
-        self.free = free
+        self.free, self._origin = free, origin
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
@@ -349,6 +351,25 @@ class Network(Bindable):
         known = self._sources_of(self._arrays(weights, inputs))
         return self._by_name(self.rewritten.computed(known))
 
+    def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
+        """Write the model that was read, with other values of its initializers.
+
+        All else is as it was read: types, names of sizes, metadata, functions. What was external
+        data is so again, in the file `PATH.data` beside the new one. The file that was read is not
+        changed.
+
+        Args:
+            path: the file to write, another one than the one that was read.
+            weights: the new values by name, as `apply` takes them; others stay as they are in
+                `self.weights`. A type that holds fewer numbers than the file's is widened.
+            dtype: jnp.float16 or jnp.bfloat16 stores FLOAT initializers of the graph so, rounded;
+                nodes Cast, which are new, make FLOAT of them. None keeps all types.
+
+        Raises `DmlError` where a value does not fit, or a file cannot be written.
+        """
+        own = {name: np.asarray(array) for name, array in self.weights.items()}
+        save(self._origin, path, {**own, **(weights or {})}, dtype, own)
+
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
         random, arrays = np.random.default_rng(seed), {}
@@ -503,6 +524,7 @@ def load_translators() -> None:
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
+    origin = Origin.of(model)
     read = models.read(model, options.shapes, options.names, options.constants)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
@@ -556,4 +578,4 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)
+    return Network(read.inputs, outputs, translation, options.rewrites, free, origin, defaults)

@@ -110,7 +110,7 @@ class Translation:
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._taken: set[str] = set()
-        self._made: dict[str, Tensor] = {}  # weights
+        self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def inner(self) -> "Translation":
@@ -155,9 +155,10 @@ class Translation:
             return self.constant(name, array, element)
         if self._outer is not None:
             return self.captured(self._outer.weight(name, array, element))
-        made = self._made.get(name)
-        if made is not None and made.type == kind and np.array_equal(made.array, array):
-            return made  # the same graph, translated again
+        known = self._made.setdefault(name, [])  # graphs beside each other may share a name
+        for made in known:
+            if made.type == kind and np.array_equal(made.array, array):
+                return made  # the same graph, translated again
         source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
 
         def elements() -> np.ndarray:
@@ -167,7 +168,8 @@ class Translation:
         held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
         self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
         tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), elements, True)
-        return self._made.setdefault(name, tensor)
+        known.append(tensor)
+        return tensor
 
     def captured(self, value: Any) -> Any:
         """Return a tensor, or a sequence of tensors, of the graph around this one."""
