@@ -35,6 +35,7 @@ from dml_jax.host import cores
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 ROUNDS, RUNS = 5, 5
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
 
 
@@ -215,7 +216,8 @@ def saved(source: Source) -> dict[str, Any]:
     network = load_onnx(path, shapes, fallback=source.fallback, constants=constants)
     weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
     kept = {n: w for n, w in network.weights.items() if n in constants}
-    results = jax.jit(network.apply)({**weights, **kept}, inputs)
+    arguments = {**weights, **kept}, inputs
+    results = jax.jit(network.apply).lower(*arguments).compile(QUICK)(*arguments)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "saved.onnx")
         network.save(file, weights)
