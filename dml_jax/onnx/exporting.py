@@ -201,7 +201,8 @@ def _viewed(w: Writer, x: Value, view: Any) -> Value:
 def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> list[Value]:
     """Write an operator; return the outputs that are described."""
     exporter = exporter_of(operator.short_name)
-    if exporter is not None:
+    is_scaled = getattr(operator, "scale_bias", None) is not None
+    if exporter is not None and not (is_scaled and inputs[0].dtype.kind in "iu"):
         made = exporter(Use(w, operator, _by_field(operator, inputs)))
         if made is not NotImplemented:
             outputs = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -234,5 +235,3 @@ def _activated(w: Writer, operator: Operator, outputs: list[Value]) -> list[Valu
     if made is NotImplemented:
         (made,) = write_function(w, fused, outputs[0])
     return [made, *outputs[1:]]
-
-

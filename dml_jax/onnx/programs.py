@@ -12,6 +12,13 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from dml_jax.onnx.writer import FOLDED_MAX, Value, Writer, unwritten
 
+_FLOAT0 = jax.dtypes.float0  # the type of gradients of integers, which hold nothing
+
+
+def _stored(dtype: Any) -> np.dtype:
+    return np.dtype(bool if dtype == _FLOAT0 else dtype)
+
+
 Written = Callable[["Equation"], Any]
 
 PRIMITIVES: dict[str, Written] = {}
@@ -28,6 +35,10 @@ def writes(*primitives: str) -> Callable[[Written], Written]:
     return register
 
 
+_PROGRAMS = {"jaxpr", "call_jaxpr", "fun_jaxpr", "branches", "body_jaxpr", "platforms"}
+"""The parameters of primitives that run programs, whose steps are computed one by one."""
+
+
 class Equation:
     """One step of a program, as what writes it reads it.
 
@@ -40,7 +51,7 @@ class Equation:
     def __init__(self, writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]):
         self.writer, self.inputs, self.params = writer, inputs, eqn.params
         self.name: str = eqn.primitive.name
-        self.types = [(np.dtype(v.aval.dtype), tuple(v.aval.shape)) for v in eqn.outvars]
+        self.types = [(_stored(v.aval.dtype), tuple(v.aval.shape)) for v in eqn.outvars]
 
     def __getitem__(self, index: int) -> Value:
         return self.inputs[index]
@@ -72,7 +83,11 @@ def write_program(
     known: dict[Any, Value] = {}
 
     def read(x: Any) -> Value:
-        return writer.constant(np.asarray(x.val, x.aval.dtype)) if isinstance(x, Literal) else known[x]
+        if not isinstance(x, Literal):
+            return known[x]
+        if x.aval.dtype == _FLOAT0:
+            return writer.constant(np.zeros(x.aval.shape, bool))
+        return writer.constant(np.asarray(x.val, x.aval.dtype))
 
     for var, array in zip(jaxpr.constvars, constants, strict=True):
         known[var] = array if isinstance(array, Value) else writer.constant(np.asarray(array))
@@ -98,7 +113,7 @@ def _folded(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Valu
     """Return the outputs of a step: computed, where that takes small constants alone."""
     size = sum(int(np.prod(v.aval.shape)) * v.aval.dtype.itemsize for v in eqn.outvars)
     is_known = all(x.array is not None for x in inputs) and size <= FOLDED_MAX
-    if is_known and not eqn.effects and not eqn.primitive.name.startswith("platform"):
+    if is_known and not eqn.effects and not _PROGRAMS.intersection(eqn.params):
         results: Any = eqn.primitive.bind(*(x.array for x in inputs), **eqn.params)
         results = results if eqn.primitive.multiple_results else [results]
         return [writer.constant(np.asarray(x)) for x in results]

@@ -111,7 +111,9 @@ class Writer:
         key = name or (array.dtype.name, array.shape, np.ascontiguousarray(array).tobytes())
         known = self._top._initializers
         if key not in known:
-            known[key] = numpy_helper.from_array(np.ascontiguousarray(array), self.name(name or "c"))
+            known[key] = numpy_helper.from_array(
+                np.ascontiguousarray(array), self.name(name or "c")
+            )
             known[key].dims[:] = array.shape
         return Value(known[key].name, array.dtype, array.shape, array)
 
@@ -167,7 +169,9 @@ class Writer:
             return [self.cast(x, d) for x, (d, _) in zip(made, outs, strict=True)]
         names = [self.name() for _ in outs]
         kept = {k: v for k, v in attributes.items() if v is not None}
-        node = helper.make_node(op_type, ["" if x is None else str(x) for x in inputs], names, **kept)
+        node = helper.make_node(
+            op_type, ["" if x is None else str(x) for x in inputs], names, **kept
+        )
         self.nodes.append(node)
         return [Value(n, d, s) for n, (d, s) in zip(names, outs, strict=True)]
 
@@ -193,7 +197,9 @@ class Writer:
             return x
         if x.array is not None and x.array.nbytes <= FOLDED_MAX:
             return self.constant(x.array.reshape(shape))
-        return self("Reshape", x, self.indices(shape), shape=shape, allowzero=int(0 in shape) or None)
+        return self(
+            "Reshape", x, self.indices(shape), shape=shape, allowzero=int(0 in shape) or None
+        )
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
         """Return `x` with its dimensions in another order."""
@@ -227,9 +233,7 @@ class Writer:
             max(0, -(-(b - a) // s)) for a, b, s in zip(starts, stops, steps, strict=True)
         )
         axes = [
-            k
-            for k in range(x.rank)
-            if (starts[k], shape[k]) != (0, x.shape[k]) or steps[k] != 1
+            k for k in range(x.rank) if (starts[k], shape[k]) != (0, x.shape[k]) or steps[k] != 1
         ]
         if not axes:
             return x
@@ -358,9 +362,7 @@ def _needed(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[onn
     return kept[::-1]
 
 
-def _fused_identities(
-    nodes: list[onnx.NodeProto], inputs: set[str]
-) -> list[onnx.NodeProto]:
+def _fused_identities(nodes: list[onnx.NodeProto], inputs: set[str]) -> list[onnx.NodeProto]:
     """Return the nodes, which write the outputs themselves where nothing else reads these."""
     readers: dict[str, int] = {}
     for node in nodes:
@@ -377,6 +379,7 @@ def _fused_identities(
         for k, name in enumerate(maker.output):
             if name == source:
                 maker.output[k] = node.output[0]
+        makers[node.output[0]] = maker
     return kept
 
 

@@ -41,7 +41,9 @@ def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -
     if len(programs) == 1:
         return write_closed(w, programs[0], operands)
     is_last = (
-        index if index.dtype == bool else w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
+        index
+        if index.dtype == bool
+        else w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
     )
     first, last = w.branch(), w.branch()
     made = {
@@ -95,5 +97,3 @@ def looped(eqn: Equation) -> list[Value]:
     (again,) = write_closed(inner, p["cond_jaxpr"], [*for_cond, *made])
     body = inner.graph("turn", [turn, goes_on, *states], [again, *made])
     return w.several("Loop", None, begins, *carry, results=eqn.types, body=body)
-
-

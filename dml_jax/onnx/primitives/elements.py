@@ -112,9 +112,30 @@ def logarithm_of_one_more(eqn: Equation) -> Value:
     u = w("Add", x, one)
     exact = w("Div", w("Mul", w("Log", u), x), w("Sub", u, one))
     is_near = w.compare("Less", w("Abs", x), one)
-    return w.where(
-        w.compare("Equal", u, one), x, w.where(is_near, exact, w("Log", u))
-    )
+    return w.where(w.compare("Equal", u, one), x, w.where(is_near, exact, w("Log", u)))
+
+
+@writes("atan2")
+def angle(eqn: Equation) -> Value:
+    """Add pi, with the sign of y, to the angle of y / x where x is negative."""
+    w, (y, x) = eqn.writer, eqn.inputs
+    zero = w.like(0, x)
+    is_down = _is_negative(w, y)
+    turn = w.where(is_down, w.like(-np.pi, x), w.like(np.pi, x))
+    both = w("And", *(w("IsInf", v, dtype=bool) for v in (y, x)))
+    ratio = w.where(both, w("Mul", w("Sign", y), w("Sign", x)), w("Div", y, x))
+    slope = w("Atan", ratio)
+    result = w.where(_is_negative(w, x), w("Add", slope, turn), slope)
+    is_zero = w("And", w.compare("Equal", y, zero), w.compare("Equal", x, zero))
+    at_zero = w.where(_is_negative(w, x), turn, y)
+    return w.where(is_zero, at_zero, result)
+
+
+def _is_negative(w: Writer, x: Value) -> Value:
+    """Return where floats are below 0, or -0."""
+    inverse = w.compare("Less", w("Reciprocal", x), w.like(0, x))
+    is_zero = w.compare("Equal", x, w.like(0, x))
+    return w("Or", w.compare("Less", x, w.like(0, x)), w("And", is_zero, inverse))
 
 
 @writes("erfc")
@@ -201,13 +222,19 @@ def remainder(eqn: Equation) -> Value:
 
 
 def _ones(w: Writer, x: Value) -> Value:
-    return w.constant(np.asarray(-1).astype(x.dtype) if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype)
+    return w.constant(
+        np.asarray(-1).astype(x.dtype) if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype
+    )
 
 
 def _divisor(w: Writer, b: Value) -> tuple[Value, Value | None, Value | None]:
     """Return divisors by which a processor divides, and where they were 0 and -1."""
     is_signed = b.dtype.kind == "i"
-    if b.array is not None and not (b.array == 0).any() and not (is_signed and (b.array == -1).any()):
+    if (
+        b.array is not None
+        and not (b.array == 0).any()
+        and not (is_signed and (b.array == -1).any())
+    ):
         return b, None, None
     is_zero = w.compare("Equal", b, w.like(0, b))
     special, is_minus_one = is_zero, None
@@ -223,7 +250,9 @@ def shifted(eqn: Equation) -> Value:
     if eqn.name == "shift_right_arithmetic" and x.dtype.kind == "i":
         is_negative = w.compare("Less", x, w.like(0, x))
         most = w.like(8 * x.dtype.itemsize - 1, count)
-        is_large = w("Or", w.compare("Greater", count, most), w.compare("Less", count, w.like(0, count)))
+        is_large = w(
+            "Or", w.compare("Greater", count, most), w.compare("Less", count, w.like(0, count))
+        )
         count = w.where(is_large, most, count)
         flipped = w.where(is_negative, w("BitwiseNot", x), x)
         down = _shift(w, flipped, count, "RIGHT")
@@ -247,7 +276,11 @@ def bits_that_are_set(eqn: Equation) -> Value:
     unsigned = w.cast(x, f"uint{8 * x.dtype.itemsize}")
     total = None
     for k in range(8 * x.dtype.itemsize):
-        bit = w("BitwiseAnd", w("BitShift", unsigned, w.like(k, unsigned), direction="RIGHT"), w.like(1, unsigned))
+        bit = w(
+            "BitwiseAnd",
+            w("BitShift", unsigned, w.like(k, unsigned), direction="RIGHT"),
+            w.like(1, unsigned),
+        )
         total = bit if total is None else w("Add", total, bit)
     assert total is not None
     return w.cast(total, eqn.dtype)
@@ -284,14 +317,24 @@ def bits(eqn: Equation) -> Value:
     w.needs(26)
     from onnx import helper
 
-    return w("BitCast", x, dtype=eqn.dtype, shape=eqn.shape, to=helper.np_dtype_to_tensor_dtype(eqn.dtype))
+    return w(
+        "BitCast",
+        x,
+        dtype=eqn.dtype,
+        shape=eqn.shape,
+        to=helper.np_dtype_to_tensor_dtype(eqn.dtype),
+    )
 
 
 @writes("reduce_precision")
 def in_fewer_bits(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
     sizes = eqn.params["exponent_bits"], eqn.params["mantissa_bits"]
-    known = {(5, 10): np.dtype(np.float16), (8, 7): np.dtype(jnp.bfloat16), (8, 23): np.dtype(np.float32)}
+    known = {
+        (5, 10): np.dtype(np.float16),
+        (8, 7): np.dtype(jnp.bfloat16),
+        (8, 23): np.dtype(np.float32),
+    }
     if sizes == (11, 52) or known.get(sizes) == x.dtype:
         return x
     from dml_jax.onnx.writer import unwritten
@@ -301,6 +344,15 @@ def in_fewer_bits(eqn: Equation) -> Value:
     return w.cast(w.cast(x, known[sizes]), x.dtype)
 
 
-@writes("stop_gradient", "copy", "copy_p", "optimization_barrier", "reduce_and_scatter", "sharding_constraint", "layout_constraint", "device_put")
+@writes(
+    "stop_gradient",
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "reduce_and_scatter",
+    "sharding_constraint",
+    "layout_constraint",
+    "device_put",
+)
 def passed(eqn: Equation) -> list[Value]:
     return list(eqn.inputs)

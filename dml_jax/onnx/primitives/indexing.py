@@ -102,8 +102,12 @@ def gathered(eqn: Equation) -> Value:
         fill = p["fill_value"]
         if fill is None:
             is_float = x.dtype.kind == "f" or x.dtype == jnp.bfloat16
-            fill = np.nan if is_float else np.iinfo(x.dtype).max if x.dtype.kind == "u" else (
-                False if x.dtype == bool else np.iinfo(x.dtype).min
+            fill = (
+                np.nan
+                if is_float
+                else np.iinfo(x.dtype).max
+                if x.dtype.kind == "u"
+                else (False if x.dtype == bool else np.iinfo(x.dtype).min)
             )
         inside = w.reshape(w.expand(inside, batch), [*batch, *[1] * len(kept)])
         from dml_jax.onnx.primitives.elements import chosen
@@ -153,8 +157,10 @@ def scattered(eqn: Equation) -> Value:
     of_batch = [k for k in range(updates.rank) if k not in numbers.update_window_dims]
     moved = w.transpose(updates, [*of_batch, *numbers.update_window_dims])
     total = math.prod(updates.shape)
-    row = w.pad(w.reshape(x, [count]), [0], [1]) if x.dtype != bool else w.concatenate(
-        [w.reshape(x, [count]), w.constant(np.zeros(1, bool))], 0
+    row = (
+        w.pad(w.reshape(x, [count]), [0], [1])
+        if x.dtype != bool
+        else w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, bool))], 0)
     )
     made = w(
         "ScatterElements",

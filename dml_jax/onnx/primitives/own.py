@@ -22,5 +22,3 @@ def placed(eqn: Equation) -> list[Value]:
 def reduction(eqn: Equation) -> list[Value]:
     kind, axes = eqn.params["kind"], eqn.params["axes"]
     return write_function(eqn.writer, functools.partial(kind.plain, axes=axes), *eqn.inputs)
-
-

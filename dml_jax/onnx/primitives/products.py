@@ -85,7 +85,14 @@ def correlate(
     shape = [x.shape[0], filters.shape[0], *spatial]
     if not spatial:
         one = correlate(
-            w, w.reshape(x, [*x.shape, 1]), w.reshape(filters, [*filters.shape, 1]), [1], [(0, 0)], [1], groups, bias
+            w,
+            w.reshape(x, [*x.shape, 1]),
+            w.reshape(filters, [*filters.shape, 1]),
+            [1],
+            [(0, 0)],
+            [1],
+            groups,
+            bias,
         )
         return w.reshape(one, shape)
     if x.dtype == np.float64:  # ONNX Runtime's CPU has no kernel

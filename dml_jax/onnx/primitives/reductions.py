@@ -68,7 +68,9 @@ def _logarithm_of_sum(w: Writer, a: Value, b: Value) -> Value:
     most = w("Max", a, b)
     least = w("Min", a, b)
     rest = w("Log", w("Add", w("Exp", w("Sub", least, most)), w.like(1, a)))
-    return w.where(w.compare("Equal", least, most), w("Add", most, w.like(np.log(2), a)), w("Add", most, rest))
+    return w.where(
+        w.compare("Equal", least, most), w("Add", most, w.like(np.log(2), a)), w("Add", most, rest)
+    )
 
 
 _COMBINED: dict[str, tuple[_Pair, Callable[[np.dtype], Any]]] = {
@@ -114,9 +116,7 @@ def in_windows(eqn: Equation) -> Value:
     x = with_zeros_between(w, x, tuple(d - 1 for d in p["base_dilation"]), fill)
     low, high = zip(*p["padding"], strict=True) if x.rank else ((), ())
     x = w.pad(x, low, high, fill)
-    rows = zip(
-        p["window_dimensions"], p["window_strides"], p["window_dilation"], strict=True
-    )
+    rows = zip(p["window_dimensions"], p["window_strides"], p["window_dilation"], strict=True)
     for axis, (size, stride, dilation) in enumerate(rows):
         parts = strided(w, x, axis, size, stride, dilation)
         x = parts[0]

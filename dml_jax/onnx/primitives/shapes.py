@@ -119,7 +119,9 @@ def counted(eqn: Equation) -> Value:
 
 @writes("empty2", "empty")
 def zeros(eqn: Equation) -> Value:
-    return eqn.writer.expand(eqn.writer.constant(np.zeros([1] * len(eqn.shape), eqn.dtype)), eqn.shape)
+    return eqn.writer.expand(
+        eqn.writer.constant(np.zeros([1] * len(eqn.shape), eqn.dtype)), eqn.shape
+    )
 
 
 @writes("dynamic_slice")
