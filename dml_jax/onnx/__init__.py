@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions
     from dml_jax.rewrite import Rewrite
 
-__all__ = ["Network", "free_names", "free_sizes", "export", "load_onnx", "save_onnx", "sizes_of"]
+__all__ = ["Network", "export", "free_names", "free_sizes", "load_onnx", "save_onnx", "sizes_of"]
 
 
 def load_onnx(

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
 from dml_jax.onnx import load_onnx
 from dml_jax.onnx.model import parsed
 from dml_jax.onnx.network import Network
@@ -32,8 +32,15 @@ class DmlRep(BackendRep):
         self._model, self._device = model, device
         initialized = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [v.name for v in model.graph.input if v.name not in initialized]
+        values = (v for v in model.graph.input if v.type.HasField("tensor_type"))
+        self._tensors = {v.name for v in values}
         self._defaults = [v.name for v in model.graph.input if v.name in initialized]
         self._loaded: dict[Any, tuple[Network, list[str]]] = {}
+
+    @property
+    def networks(self) -> list[Network]:
+        """Return the networks that were loaded, for each set of sizes one."""
+        return [network for network, _ in self._loaded.values()]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs in their order, arrays of NumPy in ONNX's types.
@@ -44,7 +51,14 @@ class DmlRep(BackendRep):
 
         Raises `DmlError` where something does not fit, or cannot be had.
         """
-        arrays = {name: np.asarray(array) for name, array in self._by_name(inputs).items()}
+        given = self._by_name(inputs)
+        expect = Expect("")
+        for name, value in given.items():
+            is_array = not isinstance(value, (list, tuple, type(None))) and name in self._tensors
+            rule = "be a tensor (sequences and optionals are not taken)"
+            expect(is_array, f"the input '{name}'", rule, Unquoted(with_article(type(value))))
+        expect.check()
+        arrays = {name: np.asarray(array) for name, array in given.items()}
         with jax.enable_x64(True), jax.default_device(self._device):
             network, fixed = self._network(arrays)
             results = network({n: a for n, a in arrays.items() if n not in fixed})

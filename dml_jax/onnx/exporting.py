@@ -21,7 +21,7 @@ from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.programs import write_closed, write_function
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
 Exporter = Callable[["Use"], Any]
@@ -107,10 +107,7 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
 
 
 def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.ModelProto:
-    shapes = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(np.shape(x), jax.dtypes.canonicalize_dtype(x.dtype)),
-        tuple(arguments),
-    )
+    shapes = jax.tree.map(_shape_of, tuple(arguments))
     closed, results = jax.make_jaxpr(function, return_shape=True)(*shapes)
     w = Writer()
     leaves, _ = jax.tree_util.tree_flatten_with_path(shapes)
@@ -122,6 +119,14 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(results)[0]]
     outputs = [w.name(_name("output", path)) for path in paths]
     return w.model(inputs, dict(zip(outputs, made, strict=True)), names)
+
+
+def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
+    """Return the shape and type of an argument. Raises `DmlError` for keys of random numbers."""
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        raise unwritten(f"the type {dtype}")
+    return jax.ShapeDtypeStruct(np.shape(x), jax.dtypes.canonicalize_dtype(dtype))
 
 
 def _name(prefix: str, path: Sequence[Any]) -> str:

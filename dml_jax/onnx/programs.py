@@ -111,6 +111,8 @@ def write_function(writer: Writer, function: Callable[..., Any], *inputs: Value)
 
 def _folded(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
     """Return the outputs of a step: computed, where that takes small constants alone."""
+    if any(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.extended) for v in eqn.outvars):
+        raise unwritten(f"the primitive '{eqn.primitive.name}' of JAX")
     size = sum(int(np.prod(v.aval.shape)) * v.aval.dtype.itemsize for v in eqn.outvars)
     is_known = all(x.array is not None for x in inputs) and size <= FOLDED_MAX
     if is_known and not eqn.effects and not _PROGRAMS.intersection(eqn.params):

@@ -6,6 +6,8 @@ cases, and hold the page to them.
 
 import importlib.metadata
 import importlib.util
+import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from conformance.cases import Case  # noqa: E402
 import dml_jax  # noqa: E402
 
 if TYPE_CHECKING:
+    from conformance.backend import Outcomes
     from conformance.onnx_nodes import Outcome
 
 PAGE = TESTS.parent / "docs/conformance.md"
@@ -191,6 +194,47 @@ def node_section(found: "Mapping[str, Sequence[Outcome]]") -> tuple[str, list[st
     return row.replace(") | ", f") | {version} | ", 1), lines
 
 
+RUNNER_TITLE = "ONNX's own runner"
+RUNNER = """`onnx.backend.test.BackendTest` runs the same tests, and models, with
+`dml_jax.onnx.backend`. It gives all tensors as inputs, sizes too: where DirectML takes such an input
+as an attribute, the backend loads the network once more, with the integers of rank 1 and less, or
+else all inputs of such a rank, as constants. A test that has no other inputs is computed at load,
+by ONNX's reference implementation; a column counts these. The runner counts tests of sequences,
+strings and random numbers too. The other rows are the last that ONNX's scoreboard published of a
+version that ran."""
+
+
+def runner_outcomes() -> "Outcomes":
+    """Run all tests of ONNX's runner, in a process of its own."""
+    from conformance.backend import Outcomes
+
+    command = [sys.executable, str(Path(__file__).with_name("backend.py"))]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return Outcomes(**json.loads(text.splitlines()[-1]))
+
+
+def runner_section(found: "Outcomes") -> list[str]:
+    """Return the section of ONNX's own runner."""
+    from conformance.backend import PUBLISHED, SCOREBOARD
+
+    lines = [f"## {RUNNER_TITLE}", "", RUNNER, ""]
+    lines += ["| backend | version | ONNX | tests | passed | at load | published |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | --- |"]
+    onnx = importlib.metadata.version("onnx")
+    counts = f"{found.tests} | {found.passed} | {found.at_load} |"
+    lines += [f"| dml_jax | {dml_jax.__version__} | {onnx} | {counts} |"]
+    for name, folder, version, of, tests, passed, day in PUBLISHED:
+        link = f"[{name}]({SCOREBOARD}/{folder})"
+        lines += [f"| {link} | {version} | {of} | {tests} | {passed} | | {day} |"]
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.others.items():
+        reasons.setdefault(why.replace("|", "/"), []).append(f"`{name}`")
+    lines += ["", "| did not pass because | tests | names |", "| --- | ---: | --- |"]
+    for why, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        lines += [f"| {why} | {len(names)} | {', '.join(names)} |"]
+    return lines
+
+
 def run(case: Case) -> str:
     """Why a case does not pass; empty if it does."""
     try:
@@ -220,6 +264,7 @@ def main() -> int:
         row, lines = sections(source, cases, list(failed))
         rows.append(row)
         parts += ["", *lines]
+    parts += ["", *runner_section(runner_outcomes())]
     with_ = f"With dml_jax {dml_jax.__version__}, jax {jax.__version__} on {jax.default_backend()}."
     table = [f"| source | version | {NUMBERS}", f"| --- | --- | {RULE}", *rows, "", with_]
     PAGE.write_text("\n".join([INTRODUCTION, *table, *parts, ""]))

@@ -152,7 +152,7 @@ def remainder(use: Use) -> Any:
 @exports("CAST")
 def cast(use: Use) -> Any:
     x, dtype = use.input_tensor, use.output_tensor.dtype
-    if x.dtype.kind == "f" and dtype.kind in "iu" or "V" in (x.dtype.kind, dtype.kind):
+    if (x.dtype.kind == "f" and dtype.kind in "iu") or "V" in (x.dtype.kind, dtype.kind):
         return NotImplemented  # beyond the ends of the type it gives what the program says
     return use.writer.cast(x, dtype)
 

@@ -2,7 +2,6 @@
 
 import functools
 
-
 from dml_jax.onnx.programs import Equation, write_closed, write_function, writes
 from dml_jax.onnx.writer import Value
 

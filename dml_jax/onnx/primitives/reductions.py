@@ -11,8 +11,8 @@ from dml_jax.onnx.programs import Equation, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
 _REDUCED = {
-    **{"reduce_sum": "ReduceSum", "reduce_prod": "ReduceProd"},
-    **{"reduce_max": "ReduceMax", "reduce_min": "ReduceMin"},
+    "reduce_sum": "ReduceSum", "reduce_prod": "ReduceProd",
+    "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
 }
 
 
