@@ -28,7 +28,7 @@ class DmlRep(BackendRep):
         device: the device that computes.
     """
 
-    def __init__(self, model: onnx.ModelProto, device: jax.Device):
+    def __init__(self, model: onnx.ModelProto, device: Any):
         self._model, self._device = model, device
         initialized = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [v.name for v in model.graph.input if v.name not in initialized]
@@ -192,10 +192,10 @@ class DmlBackend(Backend):
         return True
 
 
-def _device(name: str) -> jax.Device:
+def _device(name: str) -> Any:
     """Return a device. Raises `DmlError` where JAX has it not."""
     kind, _, index = name.partition(":")
-    found: Sequence[jax.Device] = ()
+    found: Sequence[Any] = ()
     if kind in _PLATFORMS and (index or "0").isdigit():
         try:
             found = jax.devices(_PLATFORMS[kind])

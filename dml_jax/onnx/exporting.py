@@ -13,72 +13,33 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
+from jax import dtypes
 
 from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
+from dml_jax.onnx import exporters, primitives
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.programs import write_closed, write_function
+from dml_jax.onnx.uses import EXPORTERS, Exporter, Use
 from dml_jax.onnx.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
-Exporter = Callable[["Use"], Any]
-
-EXPORTERS: dict[str, Exporter] = {}
-"""What writes an operator, by its name without DML_OPERATOR_; `exporter_of` imports them."""
-
-
-def exports(*operators: str) -> Callable[[Exporter], Exporter]:
-    """Register what writes some operators.
-
-    It takes a `Use`, and returns the value or values of the outputs that are described, before a
-    fused activation; NotImplemented where the traced program is written instead.
-    """
-
-    def register(exporter: Exporter) -> Exporter:
-        EXPORTERS.update(dict.fromkeys(operators, exporter))
-        return exporter
-
-    return register
-
-
-class Use:
-    """An operator as its exporter reads it.
-
-    `use.input_tensor` is the value of the field `input_tensor`: a list for a field of tensors, None
-    for one that is left out. Other names are fields of the operator.
-
-    Args:
-        writer: adds nodes.
-        operator: the operator, or the attributes of a fused activation.
-        inputs: the values of its input tensors, by field.
-    """
-
-    def __init__(self, writer: Writer, operator: Any, inputs: dict[str, Any]):
-        self.writer, self.operator, self._inputs = writer, operator, inputs
-
-    def __getattr__(self, name: str) -> Any:
-        return self._inputs[name] if name in self._inputs else getattr(self.operator, name)
-
-    @property
-    def scaled(self) -> Value:
-        """Return the first input times the scale plus the bias, if there are any."""
-        x: Value = next(iter(self._inputs.values()))
-        w, by = self.writer, getattr(self.operator, "scale_bias", None)
-        if by is None:
-            return x
-        return w("Add", w("Mul", x, w.like(by.scale, x)), w.like(by.bias, x))
-
 
 @functools.cache
+def _loaded() -> None:
+    """Import the modules that register exporters and what writes primitives."""
+    for package in (primitives, exporters):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
 def exporter_of(name: str) -> Exporter | None:
     """Return what writes an operator, by its name without DML_OPERATOR_; None for its program."""
-    from dml_jax.onnx import exporters
-
-    for module in pkgutil.iter_modules(exporters.__path__, f"{exporters.__name__}."):
-        importlib.import_module(module.name)
+    _loaded()
     return EXPORTERS.get(name)
 
 
@@ -97,6 +58,7 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
 
     Raises `DmlError` for a step that has no nodes of ONNX.
     """
+    _loaded()
     if isinstance(what, Network):
         return _network(what)
     if isinstance(what, Graph):
@@ -124,9 +86,9 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
 def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
     """Return the shape and type of an argument. Raises `DmlError` for keys of random numbers."""
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+    if jnp.issubdtype(dtype, dtypes.extended):
         raise unwritten(f"the type {dtype}")
-    return jax.ShapeDtypeStruct(np.shape(x), jax.dtypes.canonicalize_dtype(dtype))
+    return jax.ShapeDtypeStruct(np.shape(x), dtypes.canonicalize_dtype(dtype))
 
 
 def _name(prefix: str, path: Sequence[Any]) -> str:

@@ -1,22 +1,27 @@
 """Programs of JAX as ONNX nodes: a node or some for each primitive of the traced program."""
 
-import functools
-import importlib
-import pkgutil
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import dtypes
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from dml_jax.onnx.writer import FOLDED_MAX, Value, Writer, unwritten
 
-_FLOAT0 = jax.dtypes.float0  # the type of gradients of integers, which hold nothing
+_FLOAT0 = dtypes.float0  # the type of gradients of integers, which hold nothing
 
 
 def _stored(dtype: Any) -> np.dtype:
     return np.dtype(bool if dtype == _FLOAT0 else dtype)
+
+
+def _type_of(x: Any) -> tuple[np.dtype, tuple[int, ...]]:
+    """Return the type and the shape of a variable of a program."""
+    return _stored(x.aval.dtype), tuple(x.aval.shape)
 
 
 Written = Callable[["Equation"], Any]
@@ -51,7 +56,7 @@ class Equation:
     def __init__(self, writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]):
         self.writer, self.inputs, self.params = writer, inputs, eqn.params
         self.name: str = eqn.primitive.name
-        self.types = [(_stored(v.aval.dtype), tuple(v.aval.shape)) for v in eqn.outvars]
+        self.types = [_type_of(v) for v in eqn.outvars]
 
     def __getitem__(self, index: int) -> Value:
         return self.inputs[index]
@@ -85,9 +90,11 @@ def write_program(
     def read(x: Any) -> Value:
         if not isinstance(x, Literal):
             return known[x]
-        if x.aval.dtype == _FLOAT0:
-            return writer.constant(np.zeros(x.aval.shape, bool))
-        return writer.constant(np.asarray(x.val, x.aval.dtype))
+        dtype, shape = _type_of(x)
+        is_empty = dtype.kind == "b" and not isinstance(
+            x.val, (bool, np.bool_, np.ndarray, jax.Array)
+        )
+        return writer.constant(np.zeros(shape, bool) if is_empty else np.asarray(x.val, dtype))
 
     for var, array in zip(jaxpr.constvars, constants, strict=True):
         known[var] = array if isinstance(array, Value) else writer.constant(np.asarray(array))
@@ -111,25 +118,17 @@ def write_function(writer: Writer, function: Callable[..., Any], *inputs: Value)
 
 def _folded(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
     """Return the outputs of a step: computed, where that takes small constants alone."""
-    if any(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.extended) for v in eqn.outvars):
+    avals: list[Any] = [v.aval for v in eqn.outvars]
+    if any(jnp.issubdtype(a.dtype, dtypes.extended) for a in avals):
         raise unwritten(f"the primitive '{eqn.primitive.name}' of JAX")
-    size = sum(int(np.prod(v.aval.shape)) * v.aval.dtype.itemsize for v in eqn.outvars)
+    size = sum(math.prod(a.shape) * a.dtype.itemsize for a in avals)
     is_known = all(x.array is not None for x in inputs) and size <= FOLDED_MAX
     if is_known and not eqn.effects and not _PROGRAMS.intersection(eqn.params):
         results: Any = eqn.primitive.bind(*(x.array for x in inputs), **eqn.params)
         results = results if eqn.primitive.multiple_results else [results]
         return [writer.constant(np.asarray(x)) for x in results]
-    function = _primitives().get(eqn.primitive.name)
+    function = PRIMITIVES.get(eqn.primitive.name)
     if function is None:
         raise unwritten(f"the primitive '{eqn.primitive.name}' of JAX")
     made = function(Equation(writer, eqn, inputs))
     return list(made) if isinstance(made, (list, tuple)) else [made]
-
-
-@functools.cache
-def _primitives() -> dict[str, Written]:
-    from dml_jax.onnx import primitives
-
-    for module in pkgutil.iter_modules(primitives.__path__, f"{primitives.__name__}."):
-        importlib.import_module(module.name)
-    return PRIMITIVES

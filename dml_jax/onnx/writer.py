@@ -117,7 +117,7 @@ class Writer:
             known[key].dims[:] = array.shape
         return Value(known[key].name, array.dtype, array.shape, array)
 
-    def indices(self, values: Sequence[int] | int) -> Value:
+    def indices(self, values: Any) -> Value:
         """Return integers that a node takes as an input."""
         return self.constant(np.asarray(values, np.int64))
 

@@ -196,8 +196,8 @@ def node_section(found: "Mapping[str, Sequence[Outcome]]") -> tuple[str, list[st
 
 RUNNER_TITLE = "ONNX's own runner"
 RUNNER = """`onnx.backend.test.BackendTest` runs the same tests, and models, with
-`dml_jax.onnx.backend`. It gives all tensors as inputs, sizes too: where DirectML takes such an input
-as an attribute, the backend loads the network once more, with the integers of rank 1 and less, or
+`dml_jax.onnx.backend`. It gives all tensors as inputs, sizes too. Where DirectML takes an input as
+an attribute, the backend loads the network once more, with the integers of rank 1 and less, or
 else all inputs of such a rank, as constants. A test that has no other inputs is computed at load,
 by ONNX's reference implementation; a column counts these. The runner counts tests of sequences,
 strings and random numbers too. The other rows are the last that ONNX's scoreboard published of a

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from dml_jax.onnx.exporting import Use, exports
+from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 
@@ -11,7 +11,9 @@ def _same(op_type: str, **fields: str) -> Any:
     """Return the exporter of an op type with attributes: those of ONNX by DirectML's fields."""
 
     def exporter(use: Use) -> Value:
-        values = {name: float(getattr(use, field)) for name, field in fields.items()}
+        values: dict[str, Any] = {
+            name: float(getattr(use, field)) for name, field in fields.items()
+        }
         return use.writer(op_type, use.input_tensor, **values)
 
     return exporter

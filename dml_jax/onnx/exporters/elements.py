@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.exporting import Use, exports
+from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 _UNARY = {
@@ -89,7 +89,10 @@ def is_nan(use: Use) -> Value:
 @exports("ELEMENT_WISE_IS_INFINITY")
 def is_infinity(use: Use) -> Value:
     w, mode = use.writer, use.infinity_mode.name
-    named = {"detect_negative": int(mode != "POSITIVE"), "detect_positive": int(mode != "NEGATIVE")}
+    named: dict[str, Any] = {
+        "detect_negative": int(mode != "POSITIVE"),
+        "detect_positive": int(mode != "NEGATIVE"),
+    }
     return _as_output(use, w("IsInf", use.input_tensor, dtype=bool, **named))
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.exporting import Use, exports
 from dml_jax.onnx.primitives.products import correlate
 from dml_jax.onnx.primitives.shapes import reverse
+from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 

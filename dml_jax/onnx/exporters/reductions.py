@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.exporting import Use, exports
+from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 _FUNCTIONS = {
@@ -102,5 +102,5 @@ def local_response_normalization(use: Use) -> Any:
     x: Value = use.input_tensor
     if not use.cross_channel or use.local_size % 2 == 0 or x.dtype != np.float32:
         return NotImplemented
-    named = {name: float(getattr(use, name)) for name in ("alpha", "beta", "bias")}
+    named: dict[str, Any] = {name: float(getattr(use, name)) for name in ("alpha", "beta", "bias")}
     return use.writer("LRN", x, size=int(use.local_size), **named)

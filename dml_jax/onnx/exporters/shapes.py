@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.exporting import Use, exports
+from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 

@@ -13,11 +13,21 @@ _SAME = {
     **{name: name.capitalize() for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "asin")},
     **{name: name.capitalize() for name in ("acos", "atan", "sinh", "cosh", "tanh", "asinh")},
     **{name: name.capitalize() for name in ("acosh", "atanh", "floor", "ceil", "abs", "sign")},
-    "logistic": "Sigmoid", "erf": "Erf", "add": "Add", "add_any": "Add", "sub": "Sub",
-    "mul": "Mul", "max": "Max", "min": "Min", "pow": "Pow",
+    "logistic": "Sigmoid",
+    "erf": "Erf",
+    "add": "Add",
+    "add_any": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "max": "Max",
+    "min": "Min",
+    "pow": "Pow",
 }
 _COMPARED = {
-    "eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
     "ge": "GreaterOrEqual",
 }
 

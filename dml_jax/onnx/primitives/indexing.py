@@ -43,7 +43,7 @@ def _starts(
         found[axis] = w.reshape(w.slice(indices, starts, stops), shape)
     for axis, place in batched:
         sizes = [n if k == place else 1 for k, n in enumerate(shape)]
-        found[axis] = w.indices(np.arange(shape[place]).reshape(sizes))  # pyright: ignore[reportArgumentType]
+        found[axis] = w.indices(np.arange(shape[place]).reshape(sizes))
     return found
 
 
@@ -78,7 +78,7 @@ def gathered(eqn: Equation) -> Value:
     rest = [a for a in kept if a not in first]
     moved = w.transpose(x, [*first, *rest])
     steps = dict(zip(first, _steps([x.shape[a] for a in first]), strict=True))
-    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))  # pyright: ignore[reportArgumentType]
+    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
     for a, start in starts.items():
         place = w("Add", place, w("Mul", start, w.indices(steps[a])))
     place = w.expand(place, batch)
@@ -139,7 +139,7 @@ def scattered(eqn: Equation) -> Value:
         inside = None
         low = w.indices(0)
         starts = {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
-    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))  # pyright: ignore[reportArgumentType]
+    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
     for a, start in starts.items():
         place = w("Add", place, w("Mul", start, w.indices(steps[a])))
     place = w.reshape(w.expand(place, batch), [*batch, *[1] * len(kept)])

@@ -11,8 +11,10 @@ from dml_jax.onnx.programs import Equation, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
 _REDUCED = {
-    "reduce_sum": "ReduceSum", "reduce_prod": "ReduceProd",
-    "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
+    "reduce_sum": "ReduceSum",
+    "reduce_prod": "ReduceProd",
+    "reduce_max": "ReduceMax",
+    "reduce_min": "ReduceMin",
 }
 
 
@@ -85,7 +87,7 @@ _COMBINED: dict[str, tuple[_Pair, Callable[[np.dtype], Any]]] = {
 def _ends(dtype: np.dtype) -> tuple[Any, Any]:
     if dtype.kind in "iu":
         return np.iinfo(dtype).min, np.iinfo(dtype).max
-    if dtype == bool:
+    if dtype.kind == "b":
         return False, True
     return -np.inf, np.inf
 
