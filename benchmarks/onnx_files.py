@@ -2,8 +2,8 @@
 
 `python benchmarks/onnx_files.py results.json [NAME ...]` gives each network of `onnx_networks.py`
 other weights and saves it. It exports the gradient by all weights, and a batch by `jax.vmap`, of
-some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs are
-compiled quickly, since each runs once.
+some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs of
+saved networks are compiled quickly, since each runs once.
 """
 
 import json
@@ -110,7 +110,8 @@ def exported(source: Source) -> Row:
         feeds = dict(zip(names, map(np.asarray, jax.tree.leaves(arguments)), strict=True))
         found = answers(model.SerializeToString(), None, feeds)
         row[f"{name}_nodes"] = len(model.graph.node)
-        row[f"{name}_error"] = largest(jax.tree.leaves(computed(function, *arguments)), found)
+        # XLA rounds otherwise where it optimizes less, and a maximum of a gradient is another one.
+        row[f"{name}_error"] = largest(jax.tree.leaves(jax.jit(function)(*arguments)), found)
     row["is_right"] = max(row["gradient_error"], row["batch_error"]) <= 1e-4
     return row
 
