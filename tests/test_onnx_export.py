@@ -145,6 +145,22 @@ def test_networks_have_onnx_types_outside():
     agree(runtime(model, inputs), [*network(*inputs).values()])
 
 
+CHOICE = """<ir_version: 10, opset_import: ["": 18]>
+g (float[2,3] x, bool c) => (float[2,3] y, float[3] w) <float[3] w = {1, 2, 3}>
+{ y = If (c) <then_branch = t () => (float[2,3] a) { a = Add(x, w) },
+              else_branch = e () => (float[2,3] b) { b = Mul(x, w) }> }"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_networks_with_control_flow(chosen: bool):
+    network = load_onnx(parser.parse_model(CHOICE))
+    inputs = [X[0, :2, :3], np.array(chosen)]
+    model = export(network)
+    assert "If" in {node.op_type for node in model.graph.node}
+    assert [v.name for v in model.graph.output] == ["y", "w"]
+    agree(runtime(model, inputs), [*network(*inputs).values()])
+
+
 def test_a_gradient_is_a_model():
     network = load_onnx(parser.parse_model(NETWORK.replace("int64", "int32")))
     x = {"x": jnp.asarray(X[0, :2, :3]), "n": jnp.zeros(1, jnp.int32)}

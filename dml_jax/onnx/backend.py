@@ -12,9 +12,18 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.errors import (
+    OF_SIZES,
+    OF_VALUES,
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    nearest,
+    with_article,
+)
 from dml_jax.onnx import load_onnx
-from dml_jax.onnx.model import parsed
+from dml_jax.onnx.model import free_sizes, parsed
 from dml_jax.onnx.network import Network
 
 _PLATFORMS = {"CPU": "cpu", "CUDA": "gpu"}
@@ -119,14 +128,14 @@ class DmlBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
-        """Return whether all nodes of a model can be had, with size 1 where a size is free."""
-        from dml_jax.onnx.model import free_sizes
-
+        """Return whether nodes of a model can be had, at least with other sizes and values."""
         try:
-            shapes, names = free_sizes(model, {})
-            load_onnx(model, shapes, names, fallback=True)
-        except DmlError:
-            return False
+            with jax.enable_x64(True):
+                shapes, names = free_sizes(model, {})
+                load_onnx(model, shapes, names, fallback=True)
+        except DmlError as error:
+            if any(fault.kind not in (OF_SIZES, OF_VALUES) for fault in error.faults):
+                return False
         return cls.supports_device(device)
 
     @classmethod

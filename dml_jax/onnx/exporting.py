@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from jax import dtypes
 
-from dml_jax.graph import ConstantNode, Graph, OperatorNode
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx import exporters, primitives
@@ -100,15 +100,11 @@ def _name(prefix: str, path: Sequence[Any]) -> str:
 
 def _operator(operator: Operator) -> onnx.ModelProto:
     w = Writer()
-    points = [*operator.tensors()]
-    inputs, names = [], []
-    for path, field, tensor in operator.tensors(output=False):
-        name = w.name(path if any(p == path for p, _, _ in points) else field)
-        inputs.append(Value(name, tensor.dtype, tensor.sizes))
-        names.append(name)
+    points = [(w.name(path), tensor) for path, _, tensor in operator.tensors(output=False)]
+    inputs = [Value(name, tensor.dtype, tensor.sizes) for name, tensor in points]
     made = write_operator(w, operator, inputs)
     outputs = [w.name(path) for path, _, _ in operator.tensors(output=True)]
-    return w.model(inputs, dict(zip(outputs, made, strict=True)), names)
+    return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
 
 
 def _graph(graph: Graph) -> onnx.ModelProto:
@@ -125,6 +121,7 @@ def _graph(graph: Graph) -> onnx.ModelProto:
 def _network(network: Network) -> onnx.ModelProto:
     """Write the graph of a network between arrays as ONNX has them."""
     w, graph = Writer(), network.graph
+    names = {name: w.name(name) for name in network.outputs}
     given = {n: Value(w.name(n), k.array_dtype, k.shape or ()) for n, k in network.inputs.items()}
     values = []
     for name, edge in zip(graph.input_names or (), graph.inputs, strict=True):
@@ -133,7 +130,7 @@ def _network(network: Network) -> onnx.ModelProto:
     made = write_graph(w, graph, values)
     kinds = network.output_types.items()
     outputs = {
-        w.name(name): w.reshape(w.cast(x, kind.array_dtype), kind.shape or ())
+        names[name]: w.reshape(w.cast(x, kind.array_dtype), kind.shape or ())
         for (name, kind), x in zip(kinds, made, strict=True)
     }
     return w.model([*given.values()], outputs, [*given])
@@ -152,12 +149,16 @@ def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]
         elif isinstance(node, OperatorNode):
             made = write_operator(w, node.operator, read)
         else:
-            made = write_function(w, functools.partial(computed, node), *read)
+            made = write_function(w, _in_order(node), *read)
         values |= {(index, place): x for place, x in enumerate(made)}
     results = [values[source] for source in graph.results]
     for index, view in graph.output_views.items():
         results[index] = _viewed(w, results[index], view)
     return results
+
+
+def _in_order(node: FunctionNode) -> Callable[..., Any]:
+    return lambda *arrays: computed(node, arrays)
 
 
 def _viewed(w: Writer, x: Value, view: Any) -> Value:

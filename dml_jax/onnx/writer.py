@@ -1,7 +1,7 @@
 """Writes ONNX nodes: values with types and shapes, initializers, and the model at the end."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ FOLDED_MAX = 1 << 16  # bytes: what constants give is an initializer up to this 
 Shape = tuple[int, ...]
 
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_FLOATS = ("float16", "float32", "float64")
 _WIDER = {  # a type that holds all elements of another one
     "bfloat16": "float32",
     "float16": "float32",
@@ -381,9 +380,6 @@ def _fused_identities(nodes: list[onnx.NodeProto], inputs: set[str]) -> list[onn
                 maker.output[k] = node.output[0]
         makers[node.output[0]] = maker
     return kept
-
-
-Function = Callable[..., Any]
 
 
 def unwritten(what: str) -> DmlError:
