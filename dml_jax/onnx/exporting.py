@@ -197,8 +197,9 @@ def _activated(w: Writer, operator: Operator, outputs: list[Value]) -> list[Valu
     fused = getattr(operator, "fused_activation", None)
     if fused is None:
         return outputs
-    exporter = exporter_of(fused.operator.short_name)
-    use = Use(w, SimpleNamespace(**fused.attributes), {"input_tensor": outputs[0]})
+    name = fused.operator.short_name
+    exporter = exporter_of(name)
+    use = Use(w, SimpleNamespace(short_name=name, **fused.attributes), {"input_tensor": outputs[0]})
     made = NotImplemented if exporter is None else exporter(use)
     if made is NotImplemented:
         (made,) = write_function(w, fused, outputs[0])

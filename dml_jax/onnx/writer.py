@@ -28,7 +28,8 @@ _WIDER = {  # a type that holds all elements of another one
 }
 _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
     **dict.fromkeys(("Max", "Min", "Clip"), ("int16", "uint16")),
-    "Where": ("int16", "uint16", "uint64", "bool"),
+    "Where": ("int8", "int16", "uint16", "uint32", "uint64", "bool", "float16"),
+    "Relu": _INTS,
     "Pad": ("int16", "uint16"),
     **dict.fromkeys(
         ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum"),
@@ -271,6 +272,12 @@ class Writer:
     def where(self, condition: Value, a: Value, b: Value) -> Value:
         """Return `a` where a condition holds, else `b`."""
         shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        if a.dtype == np.float64:  # ONNX Runtime has this Where since 1.32
+            rows = [self.reshape(self.expand(x, shape), (1, *shape)) for x in (b, a)]
+            place = self.reshape(self.expand(self.cast(condition, np.int64), shape), (1, *shape))
+            both = self.concatenate(rows, 0)
+            made = self("GatherElements", both, place, shape=place.shape, axis=0)
+            return self.reshape(made, shape)
         return self("Where", condition, a, b, dtype=a.dtype, shape=shape)
 
     def compare(self, op_type: str, a: Value, b: Value) -> Value:
@@ -333,6 +340,8 @@ def axes_of(rank: int) -> list[int]:
 def _runs(op_type: str, dtype: np.dtype) -> bool:
     if dtype == jnp.bfloat16:
         return op_type in _IN_BFLOAT16
+    if dtype.name in ("int4", "uint4"):
+        return op_type in ("Cast", "Identity")
     return dtype.name not in _NOT.get(op_type, ())
 
 

@@ -10,7 +10,9 @@ from dml_jax.onnx.writer import Value
 def _same(op_type: str, **fields: str) -> Any:
     """Return the exporter of an op type with attributes: those of ONNX by DirectML's fields."""
 
-    def exporter(use: Use) -> Value:
+    def exporter(use: Use) -> Any:
+        if use.input_tensor.dtype.kind != "f":
+            return NotImplemented
         values: dict[str, Any] = {
             name: float(getattr(use, field)) for name, field in fields.items()
         }

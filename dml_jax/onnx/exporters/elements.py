@@ -115,14 +115,17 @@ def rounded(use: Use) -> Any:
 
 @exports("ELEMENT_WISE_CLIP")
 def clipped(use: Use) -> Any:
-    if use.min > use.max:  # the lower one, unlike ONNX's Clip
+    is_float = use.input_tensor.dtype.kind == "f"
+    if use.min > use.max or not is_float:  # the lower one, unlike ONNX's Clip
         return NotImplemented
     w, x = use.writer, use.scaled
     return w("Clip", x, w.like(use.min, x), w.like(use.max, x), shape=x.shape)
 
 
 @exports("ELEMENT_WISE_THRESHOLD")
-def from_a_least(use: Use) -> Value:
+def from_a_least(use: Use) -> Any:
+    if use.input_tensor.dtype.kind != "f":
+        return NotImplemented
     return use.writer("Max", use.scaled, use.writer.like(use.min, use.scaled))
 
 

@@ -39,11 +39,13 @@ def sliced_either_way(use: Use) -> Any:
         use.input_window_offsets,
         use.input_window_sizes,
         use.input_window_strides,
+        shape,
         strict=True,
     )
-    for offset, size, step in rows:
-        starts.append(offset if step > 0 else offset + size - 1)
-        stop = offset + size if step > 0 else offset - 1
+    for offset, size, step, count in rows:
+        start = offset if step > 0 else offset + size - 1
+        stop = start + (count - 1) * step + (1 if step > 0 else -1)
+        starts.append(start)
         stops.append(stop if stop >= 0 else -(2**62))
     axes = w.indices(range(x.rank))
     inputs = [w.indices(v) for v in (starts, stops)]

@@ -58,7 +58,11 @@ def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -
 @writes("scan")
 def scanned(eqn: Equation) -> list[Value]:
     w, p = eqn.writer, eqn.params
-    held, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
+    if "num_consts" in p:
+        held, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
+    else:  # since JAX 0.11
+        held, carried, _ = (len(list(part)) for part in p["ft_in"].update(eqn.inputs).unpack())
+        carried += held
     constants, carry, rows = eqn.inputs[:held], eqn.inputs[held:carried], eqn.inputs[carried:]
     inner = w.branch()
     states = [Value(w.name(), x.dtype, x.shape) for x in carry]

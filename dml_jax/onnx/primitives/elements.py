@@ -272,6 +272,9 @@ def shifted(eqn: Equation) -> Value:
 
 def _shift(w: Writer, x: Value, count: Value, direction: str) -> Value:
     unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    if unsigned == np.uint16:  # ONNX Runtime has this BitShift since 1.32
+        made = _shift(w, w.cast(w.cast(x, unsigned), np.uint32), count, direction)
+        return w.cast(w.cast(made, unsigned), x.dtype)
     bits, by = w.cast(x, unsigned), w.cast(count, unsigned)
     most = w.like(8 * x.dtype.itemsize - 1, by)
     is_large = w.compare("Greater", by, most)
@@ -284,6 +287,7 @@ def _shift(w: Writer, x: Value, count: Value, direction: str) -> Value:
 def bits_that_are_set(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
     unsigned = w.cast(x, f"uint{8 * x.dtype.itemsize}")
+    unsigned = w.cast(unsigned, np.uint32) if unsigned.dtype == np.uint16 else unsigned
     total = None
     for k in range(8 * x.dtype.itemsize):
         bit = w(
