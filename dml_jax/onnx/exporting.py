@@ -79,7 +79,8 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
     inputs = [Value(n, x.dtype, x.shape) for n, (_, x) in zip(names, leaves, strict=True)]
     made = write_closed(w, closed, inputs)
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(results)[0]]
-    outputs = [w.name(_name("output", path)) for path in paths]
+    wanted = [_name("output", path) for path in paths]
+    outputs = [w.name(f"output_{name}" if name in names else name) for name in wanted]
     return w.model(inputs, dict(zip(outputs, made, strict=True)), names)
 
 
