@@ -75,6 +75,12 @@ def _web_platform_version() -> str:
     return webnn.version()
 
 
+def _samples_of_operators() -> tuple[str, list[Case]]:
+    from conformance import opinfo
+
+    return opinfo.kept()[0], opinfo.cases()
+
+
 def _onnxruntime_tests() -> list[Case]:
     from conformance import ortweb
 
@@ -102,6 +108,13 @@ SOURCES = {
         "",
         _torch_version,
         _random_operators,
+    ),
+    "opinfo": Source(
+        "PyTorch's own samples of its operators, with first and second gradients",
+        "https://github.com/pytorch/pytorch/tree/main/torch/testing/_internal/opinfo",
+        "",
+        lambda: _samples_of_operators()[0],
+        lambda: _samples_of_operators()[1],
     ),
     "webnn": Source(
         "WebNN's tests of web-platform-tests",
@@ -189,6 +202,10 @@ gives min, and passes a gradient that DirectML stops.
 WebNN's tests go through this package's functions, as Chromium maps WebNN's operators to DirectML,
 and have the tolerances of that suite's own table. ONNX Runtime's tests of its web provider are
 networks of one node; a test that is left out is proved to be mistaken.
+
+PyTorch's samples of its operators are compared with its answers in float64: in FLOAT32, and in
+FLOAT64 as networks compute it. Two samples of an operator are kept;
+`python -m conformance.opinfo all`, in tests/ and with PyTorch, compares every sample.
 """
 
 ONNX_TITLE = "ONNX's backend tests"
