@@ -11,11 +11,6 @@ from dml_jax.lowering.dtypes import is_float
 from dml_jax.lowering.quantization import divide
 
 
-def identity(x: jax.Array) -> jax.Array:
-    """Return `x`."""
-    return x
-
-
 def linear(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * x + beta`."""
     return alpha * x + beta
