@@ -6,9 +6,12 @@ from typing import Any
 import click
 import numpy as np
 
-from dml_jax.cli.terminal import FILE, json_option, reporting, say_json
+from dml_jax.cli.terminal import json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.files import similar_file
+
+# Reading and writing report their errors themselves: they are no wrong command line.
+FILE = click.Path(readable=False, path_type=Path)
 
 
 @click.command()
