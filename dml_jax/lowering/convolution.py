@@ -1,4 +1,8 @@
-"""Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}."""
+"""Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}.
+
+In the layout NHWC arrays are {N, spatial..., C}, and filters {spatial..., channels, channels}: the
+order in which a CPU reads them.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import placed, reshaped
+from dml_jax.lowering.by_platform import placed, reshaped, stored
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.scale_bias import precision
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
@@ -32,18 +36,23 @@ def convolution(
     groups: int,
     is_mirrored: bool,
     activation: Callable[[jax.Array], jax.Array] | None = None,
+    layout: str = "NCHW",
 ) -> jax.Array:
     """Return `activation(x * w + bias)`, where `*` convolves, summed in FLOAT32, rounded once.
 
     Args:
-        x: {N, groups * C, spatial...}.
-        w: the filter, {groups * P, C, spatial...}.
-        bias: {1, groups * P, 1...}.
+        x: {N, groups * C, spatial...}, or in the layout NHWC {N, spatial..., groups * C}.
+        w: the filter, {groups * P, C, spatial...}, or {spatial..., C, groups * P}.
+        bias: {1, groups * P, 1...}, or {1, 1..., groups * P}.
         window: of the filter's sizes.
         groups: how many parts of the channels are convolved apart.
         is_mirrored: whether the last element of the filter meets the first one of the window.
         activation: a function of floats.
+        layout: NCHW or NHWC.
     """
+    if layout == "NHWC":
+        w = lax.rev(wide(w), range(x.ndim - 2)) if is_mirrored else wide(w)
+        return _finished(_of_last_channels(wide(x), w, window, groups), bias, activation, x.dtype)
     w = lax.rev(wide(w), range(2, x.ndim)) if is_mirrored else wide(w)
     return _finished(_correlation(wide(x), w, window, groups), bias, activation, x.dtype)
 
@@ -217,6 +226,59 @@ def by_shifts(
             total = product if total is None else total + product
     assert total is not None
     return total.reshape(batch, groups * outputs, *counts)
+
+
+def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of {N, spatial..., C} in the form that suits these shapes.
+
+    Args:
+        x: {N, spatial..., groups * C}.
+        w: {spatial..., C, groups * P}.
+        window: of the spatial sizes of `w`.
+        groups: how many parts of the channels are convolved apart.
+    """
+    counts = window.counts(x.shape[1:-1])
+    if groups == 1 and math.prod(window.sizes) == 1:
+        rows = window.at(window.padded(x, 0, 1), [0] * len(counts), counts, 1)
+        y = _products(rows.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]))
+        return y.reshape(x.shape[0], *counts, w.shape[-1])
+    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS:
+        return _by_shifts_of_last(x, w, window)
+    if 1 < groups <= FEW_GROUPS:
+        parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
+        return lax.concatenate(
+            [_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1
+        )
+    d = len(counts)
+    channels_last = lax.ConvDimensionNumbers(
+        (0, d + 1, *range(1, d + 1)), (d + 1, d, *range(d)), (0, d + 1, *range(1, d + 1))
+    )
+    return lax.conv_general_dilated(
+        x,
+        w,
+        window.strides,
+        window.padding,
+        None,
+        window.dilations,
+        channels_last,
+        groups,
+        precision=precision(),
+    )
+
+
+def _by_shifts_of_last(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    """Return the correlation of each channel of {N, spatial..., C} with filters of its own."""
+    padded = window.padded(stored(x), 0, 1)  # each place of the window reads it
+    counts = window.counts(x.shape[1:-1])
+    outputs = w.shape[-1] // x.shape[-1]
+    taps = w.reshape(-1, x.shape[-1], outputs) if outputs > 1 else w.reshape(-1, x.shape[-1])
+    total = None
+    for k, offset in enumerate(window.offsets):
+        shifted = window.at(padded, offset, counts, 1)
+        product = (shifted[..., None] if outputs > 1 else shifted) * taps[k]
+        total = product if total is None else total + product
+    assert total is not None
+    return total.reshape(x.shape[0], *counts, w.shape[-1])
 
 
 def by_columns(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:

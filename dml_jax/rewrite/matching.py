@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
@@ -34,6 +34,24 @@ class Rewrite:
     pattern: Sequence[str]
     replacement: Callable[..., Expression]
     condition: Callable[..., bool] = lambda *_: True
+
+    def once(self, graph: Graph) -> tuple[Graph, int]:
+        """Return the graph with the nodes replaced that match, and their number."""
+        return _pass(graph, self)
+
+
+class GraphRewrite(Protocol):
+    """A rewrite of whole graphs, as `Rewrite` is one of chains of nodes.
+
+    Attributes:
+        name: how reports name it.
+    """
+
+    name: str
+
+    def once(self, graph: Graph) -> tuple[Graph, int]:
+        """Return the graph that it makes, and how many nodes are other ones."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,7 @@ class Found:
         return not any(self[k] is not None and self[k].source in self._varying for k in keys)
 
 
-def rewritten(graph: Graph, rewrites: Iterable[Rewrite]) -> tuple[Graph, dict[str, int]]:
+def rewritten(graph: Graph, rewrites: Iterable[Rewrite | GraphRewrite]) -> tuple[Graph, dict[str, int]]:
     """Return what rewrites make of a graph, and how many nodes each one replaced, by its name.
 
     Each rewrite walks the whole graph, those within its functions too, until it finds no more. The
@@ -94,7 +112,7 @@ def rewritten(graph: Graph, rewrites: Iterable[Rewrite]) -> tuple[Graph, dict[st
     for rewrite in rewrites:
         counts[rewrite.name] = 0
         for _ in range(_PASSES_MAX):
-            graph, count = _pass(graph, rewrite)
+            graph, count = rewrite.once(graph)
             counts[rewrite.name] += count
             if not count:
                 break
