@@ -119,8 +119,8 @@ class Window(NamedTuple):
         rank = 2 + len(sizes)
         total = jnp.ones([1] * rank, dtype)
         for d, count in enumerate(self.counts(sizes)):
-            first = np.arange(count)[:, None] * self.strides[d] - self.start[d]
-            places = first + np.arange(self.sizes[d]) * self.dilations[d]
+            start = np.arange(count)[:, None] * self.strides[d] - self.start[d]
+            places = start + np.arange(self.sizes[d]) * self.dilations[d]
             inside = ((places >= 0) & (places < sizes[d])).sum(1).astype(dtype)
             total = total * inside.reshape([-1 if axis == d + first else 1 for axis in range(rank)])
         return total

@@ -235,10 +235,9 @@ class _Walk:
         if free is None:
             _ = self._last(value) if is_last else self._first(value)
             free = self._free(value, tensor, is_last)
-        if free is None:  # the view runs over several dimensions
-            _ = self._first(value)
-            free = self._free(value, tensor, is_last)
-        assert free is not None
+        if free is None:  # a view across dimensions, or of dimensions in another order
+            sizes, strides = _turned(tensor.sizes), _turned(_strides(tensor))
+            free = self._copied(value, self._first(value).reinterpret(sizes, strides))
         return free
 
     def _free(self, value: _Value, tensor: TensorDesc, is_last: bool) -> Expression | None:

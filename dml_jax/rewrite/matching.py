@@ -1,7 +1,7 @@
 """Walk a graph, match nodes, and replace them: the one way in which graphs are rewritten."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -136,7 +136,7 @@ def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
     }
     if not chains and not inner:
         return graph, 0
-    copy = _Copy(graph)
+    copy = Copy(graph)
     for index, node, _ in graph.plan:
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
@@ -159,7 +159,7 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
     return chain
 
 
-class _Copy:
+class Copy:
     """A graph that is built again node by node, with replacements."""
 
     def __init__(self, graph: Graph):
@@ -196,9 +196,9 @@ class _Copy:
         if is_varying:
             self._varying.add(expression.source)
 
-    def add(self, index: int, node: AnyNode) -> None:
-        """Copy a node."""
-        reads = self._reads(index)
+    def add(self, index: int, node: AnyNode, other: Mapping[int, Expression] = {}) -> None:
+        """Copy a node, or add `node` in its place, with `other` for some of its inputs."""
+        reads = self._reads(index) | {slot: e.source for slot, e in other.items()}
         is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
         for expression in self._builder.add(node, reads):
             self._keep(index, expression.source[1], expression, is_varying)
