@@ -249,7 +249,16 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
         return lax.concatenate(
             [_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1
         )
-    d = len(counts)
+    if x.shape[-2] == window.sizes[-1] == 1 < len(counts) and window.padding[-1] == (0, 0):
+        x, w = jnp.moveaxis(x, -2, 1), jnp.moveaxis(w, -3, 0)  # a CPU has kernels of long rows
+        flat = Window(*([part[-1], *part[:-1]] for part in window))
+        return jnp.moveaxis(_plain_of_last(x, w, flat, groups), 1, -2)
+    return _plain_of_last(x, w, window, groups)
+
+
+def _plain_of_last(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of {N, spatial..., C}, by `jax.lax`."""
+    d = len(window.sizes)
     channels_last = lax.ConvDimensionNumbers(
         (0, d + 1, *range(1, d + 1)), (d + 1, d, *range(d)), (0, d + 1, *range(1, d + 1))
     )

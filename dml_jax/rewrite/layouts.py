@@ -34,6 +34,7 @@ _POOLING = frozenset(
     f"{kind}_POOLING{version}" for kind in ("AVERAGE", "MAX") for version in ("", "1", "2")
 )
 _FEW_CHANNELS = 4  # up to so many, a product of the elements of all windows is faster
+_FEW_PLACES = 25  # of a window of one channel, up to which it is not
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
 
 
@@ -90,7 +91,7 @@ def _gains(operator: Any) -> bool:
     channels, places = w.sizes[1], math.prod(w.sizes[2:])
     if operator.group_count > 1:
         return channels == 1 or operator.group_count <= 16
-    return places == 1 or channels > _FEW_CHANNELS
+    return places == 1 or channels > _FEW_CHANNELS or (channels == 1 and places <= _FEW_PLACES)
 
 
 def _has_axes(operator: Any) -> bool:
