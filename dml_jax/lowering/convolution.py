@@ -22,8 +22,11 @@ from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
 FEW_PRODUCTS = 80
-# So many windows at most, whose elements are stored, where a sum has up to twice as many products.
+# So many windows at most, whose elements are stored, where a sum has up to twice as many products,
+# four times as many of few channels and a small window.
 FEW_WINDOWS = 2**16
+FEW_CHANNELS = 15
+FEW_PLACES = 25
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
 
@@ -159,7 +162,9 @@ def _gains_by_columns(
         return w.shape[2] <= FEW
     products = math.prod(w.shape[1:])
     windows = x.shape[0] * math.prod(window.counts(x.shape[2:]))
-    return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
+    is_small = w.shape[1] <= FEW_CHANNELS and math.prod(window.sizes) <= FEW_PLACES
+    more = 4 if is_small else 2
+    return products <= (more * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
 def plain(

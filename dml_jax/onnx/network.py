@@ -16,16 +16,16 @@ import numpy as np
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
-from dml_jax.onnx import plain, translators
+from dml_jax.onnx import kernels, plain, translators
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
-from dml_jax.operator.callable import Bindable, BindPoint
-from dml_jax.rewrite import Rewrite, rewritten
+from dml_jax.operator.callable import Bindable, BindPoint, are_refused
+from dml_jax.rewrite import GraphRewrite, Rewrite, rewritten
 
 Arrays = Mapping[str, Any]
 
@@ -64,10 +64,12 @@ class Network(Bindable):
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
-        rewrites: Sequence[Rewrite],
+        rewrites: Sequence[Rewrite | GraphRewrite],
         free: Mapping[str, Sequence[str | None]],
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        prepares: bool = True,
     ):
+        self._prepares = prepares
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self.free = free
@@ -244,6 +246,8 @@ class Network(Bindable):
 
         An array that is larger than all that it is computed from is computed at each call.
         """
+        if not self._prepares:
+            return [name for name in self.rewritten.input_names or () if name in self.weights], []
         graph, names = self.rewritten, self.rewritten.input_names or ()
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
             (-1, index): graph.inputs[index].total_tensor_size_in_bytes
@@ -252,7 +256,8 @@ class Network(Bindable):
         }
         used = [*graph.results]
         for index, node, sources in graph.plan:
-            outputs = node.operator.outputs if isinstance(node, OperatorNode) else ()
+            has_operator = getattr(node, "operator", None) is not None
+            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
             sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
@@ -264,6 +269,13 @@ class Network(Bindable):
         kept = dict.fromkeys(source for source in used if fixed.get(source))
         made = [source for source in kept if source[0] >= 0]
         return [names[index] for node, index in kept if node < 0], made
+
+    @property
+    def _made(self) -> list[TensorDesc]:
+        """Return the tensors that are prepared of weights."""
+        nodes = self.rewritten.nodes
+        outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
+        return [outputs[node][place] for node, place in self._kept[1]]
 
     @functools.cached_property
     def _prepare(self) -> Any:
@@ -304,6 +316,11 @@ class Network(Bindable):
         lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        made = [tensor.total_tensor_size_in_bytes for tensor in self._made]
+        if made:
+            lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
+        options = self.compiler_options.items()
+        lines += [f"compiler option {name}={value or 'nothing'}" for name, value in options]
         replaceable = [name for name in self.defaults if name not in self.fixed]
         for names, what in (
             (replaceable, "replaced by name at a call"),
@@ -359,9 +376,42 @@ class Network(Bindable):
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
 
+    def _jitted(self, options: Mapping[str, Any] | None = None) -> Any:
+        """Return the program of `constants` and inputs by name, with options of XLA."""
+        return jax.jit(
+            lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)),
+            compiler_options=dict(options) if options else None,
+        )
+
+    @functools.cached_property
+    def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return XLA's options for programs of the network alone, by shapes and types.
+
+        Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
+        `jax.jit(f, compiler_options=dict(network.compiler_options))`.
+        """
+        return kernels.by_rule(self.rewritten) if kernels.platform() == "cpu" else {}
+
     @functools.cached_property
     def _program(self) -> Any:
-        return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
+        """Return the program that is a part of another one, and any where XLA has no options."""
+        return self._jitted()
+
+    @functools.cached_property
+    def _alone(self) -> Any:
+        """Return the program with options; None where there are none."""
+        return self._jitted(self.compiler_options) if self.compiler_options else None
+
+    def _results_of(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what the program gives: by itself, or as a part of one that JAX traces."""
+        is_traced = any(isinstance(array, jax.core.Tracer) for array in inputs.values())
+        if self._alone is not None and not is_traced:
+            try:
+                return self._alone(held, inputs)
+            except (ValueError, RuntimeError) as error:
+                if not are_refused(error):
+                    raise
+        return self._program(held, inputs)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -385,7 +435,7 @@ class Network(Bindable):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
         checked = {n: _checked(n, x) for n, x in inputs.items()}
-        results = network._program(network.constants, checked)
+        results = network._results_of(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
@@ -556,4 +606,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)
+    rewrites = options.made_by(kernels.platform())
+    return Network(
+        read.inputs, outputs, translation, rewrites, free, defaults, options.prepare
+    )

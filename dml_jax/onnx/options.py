@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dml_jax.rewrite import DEFAULT, Rewrite
+from dml_jax.errors import DmlError, Fault
+from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, GraphRewrite, Rewrite
+
+LAYOUTS = ("file", "channels_last")
 
 Sizes = Mapping[str, int]
 
@@ -19,7 +22,11 @@ class NetworkOptions:
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
-        rewrites: what the program's graph is made by of the file's.
+        rewrites: what the program's graph is made by of the file's; None is `DEFAULT`, which
+            `layout` and `prepare` choose of.
+        layout: "file" for arrays as the file has them, "channels_last", or None for what suits the
+            platform.
+        prepare: whether arrays that follow from weights alone are kept.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -28,8 +35,23 @@ class NetworkOptions:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
-    rewrites: Sequence[Rewrite] = DEFAULT
+    rewrites: Sequence[Rewrite | GraphRewrite] | None = None
+    layout: str | None = None
+    prepare: bool = True
     is_shared: bool = False
+
+    def made_by(self, platform: str) -> Sequence[Rewrite | GraphRewrite]:
+        """Return the rewrites for a platform. Raises `DmlError` for another layout."""
+        if self.layout not in (None, *LAYOUTS):
+            rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
+            raise DmlError([Fault("load_onnx", "layout", rule, self.layout)])
+        if self.rewrites is not None:
+            return self.rewrites
+        left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
+        is_last = platform == "cpu" and self.prepare if self.layout is None else self.layout != "file"
+        if not is_last:
+            left_out.add(CHANNELS_LAST)
+        return [rewrite for rewrite in DEFAULT if rewrite not in left_out]
 
     def known_to(self, model: Any) -> "NetworkOptions":
         """Return those that a model knows; all of them if these are for one."""

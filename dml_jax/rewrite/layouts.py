@@ -33,8 +33,9 @@ _MOVING = frozenset(
 _POOLING = frozenset(
     f"{kind}_POOLING{version}" for kind in ("AVERAGE", "MAX") for version in ("", "1", "2")
 )
-_FEW_CHANNELS = 4  # up to so many, a product of the elements of all windows is faster
+_FEW_CHANNELS = 15  # up to so many, a product of the elements of all windows is faster
 _FEW_PLACES = 25  # of a window of one channel, up to which it is not
+_LONG_ROW = 64  # elements
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
 
 
@@ -68,20 +69,19 @@ class ChannelsLast:
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph in which convolutions have channels last, and their number."""
-        if not any(isinstance(n, OperatorNode) and _gains(n.operator) for n in graph.nodes):
+        operators = [node.operator for node in graph.nodes if isinstance(node, OperatorNode)]
+        if not any(_gains(operator) and not _is_product(operator) for operator in operators):
             return graph, 0
         walk = _Walk(graph)
         made = walk.build()
-        import os
-        if os.environ.get("SHOW"): print("copied", walk.copied, "saved", walk.saved)
-        return (made, walk.count) if walk.copied < walk.saved or os.environ.get("FORCE") else (graph, 0)
+        return (made, walk.count) if walk.copied < walk.saved else (graph, 0)
 
 
 CHANNELS_LAST = ChannelsLast()
 
 
 def _gains(operator: Any) -> bool:
-    """Return whether a CPU is faster at a convolution with channels last."""
+    """Return whether a CPU is faster at a convolution with channels last, at least not slower."""
     if operator.short_name != "CONVOLUTION" or operator.direction.suffix != "FORWARD":
         return False
     x, w, y = operator.input_tensor, operator.filter_tensor, operator.output_tensor
@@ -91,7 +91,18 @@ def _gains(operator: Any) -> bool:
     channels, places = w.sizes[1], math.prod(w.sizes[2:])
     if operator.group_count > 1:
         return channels == 1 or operator.group_count <= 16
-    return places == 1 or channels > _FEW_CHANNELS or (channels == 1 and places <= _FEW_PLACES)
+    return _is_product(operator) or channels > _FEW_CHANNELS or (channels == 1 and places <= _FEW_PLACES)
+
+
+def _is_product(operator: Any) -> bool:
+    """Return whether a convolution is a product of matrices, which a CPU does either way."""
+    return math.prod(operator.filter_tensor.sizes[2:]) == operator.group_count == 1
+
+
+def _has_long_rows(operator: Any) -> bool:
+    """Return whether a CPU is as fast along rows of elements as along channels, each by itself."""
+    x, steps = operator.input_tensor, operator.strides
+    return operator.group_count > 1 and x.sizes[-1] > _LONG_ROW and steps[-1] == 1
 
 
 def _has_axes(operator: Any) -> bool:
@@ -290,7 +301,9 @@ class _Walk:
         if rank not in (3, 4) or not all(t.is_packed and len(t.sizes) == rank for t in outputs):
             return None
         if operator.short_name == "CONVOLUTION":
-            return self._convolution(node, given, outputs) if _gains(operator) else None
+            if not _gains(operator) or (_is_product(operator) and not self._follows(given[:1])):
+                return None
+            return self._convolution(node, given, outputs)
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
             return None
         if operator.short_name in _POOLING:
@@ -333,7 +346,7 @@ class _Walk:
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1
-        if math.prod(w_tensor.sizes[2:]) > 1 and w_tensor.sizes[1] > 1:
+        if not _is_product(node.operator) and not _has_long_rows(node.operator):
             sizes = (t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
             self.saved += 2 * sum(sizes)
         return self._laid_out(node, read, outputs)
