@@ -16,6 +16,7 @@ from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
 from dml_jax.cli.show import show
 from dml_jax.cli.terminal import STATUS
+from dml_jax.cli.tune import tune
 from dml_jax.errors import nearest
 
 
@@ -72,6 +73,7 @@ def cli() -> None:
     dml-jax check folder               tell what runs of all that is in a folder
     dml-jax show graph.json -o out.svg draw a graph, or a model
     dml-jax show graph.json --python   print the Python program that builds it
+    dml-jax tune network.onnx          find the fastest kernels for a network on this machine
     dml-jax bench --quick              compare operators with this device's memory
     dml-jax operators                  list the operators
     dml-jax operators REDUCE           describe one: fields, ranks and types, gradient
@@ -101,5 +103,5 @@ def completion(shell: str) -> None:
     click.echo(complete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
 
 
-for command in (run, check, show, bench, operators, completion):
+for command in (run, check, show, tune, bench, operators, completion):
     cli.add_command(command)

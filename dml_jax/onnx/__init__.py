@@ -26,6 +26,7 @@ def load_onnx(
     rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None,
     layout: str | None = None,
     prepare: bool = True,
+    tuned: bool = True,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -47,6 +48,8 @@ def load_onnx(
             convolutions have their channels last on a CPU, where few copies are needed.
         prepare: whether arrays that follow from weights alone are computed once, and kept. They
             take at most as much memory as the weights; `network.report()` says how much.
+        tuned: whether the layout and the kernels are those that `network.tune` kept for this
+            machine, if it did, unless `layout` or `rewrites` is given.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -58,7 +61,7 @@ def load_onnx(
     options = NetworkOptions(
         free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
     )
-    options = replace(options, rewrites=rewrites, layout=layout, prepare=prepare)
+    options = replace(options, rewrites=rewrites, layout=layout, prepare=prepare, tuned=tuned)
     return load_network(model, options)
 
 

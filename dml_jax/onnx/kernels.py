@@ -17,7 +17,7 @@ from dml_jax.graph import Graph
 YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 """The option that lists what YNNPACK computes: products (DOT), convolutions, both or nothing."""
 
-_PRODUCTS, _CONVOLUTIONS = (
+PRODUCTS, CONVOLUTIONS = (
     f"LIBRARY_FUSION_TYPE_INDIVIDUAL_{name}" for name in ("DOT", "CONVOLUTION")
 )
 _INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
@@ -41,11 +41,11 @@ def by_rule(graph: Graph) -> Mapping[str, Any]:
     """
     kinds = []
     if any(map(_needs_ynnpack, graph.operators)):
-        kinds.append(_PRODUCTS)
+        kinds.append(PRODUCTS)
     operators = [*graph.operators]
     operators += [node.operator for node in graph.functions if node.operator is not None]
     if sum(map(_gain, operators)) <= 0:
-        kinds.append(_CONVOLUTIONS)
+        kinds.append(CONVOLUTIONS)
     return {} if len(kinds) == 2 else {YNNPACK: ",".join(kinds)}
 
 

@@ -7,6 +7,8 @@ import importlib
 import operator
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,16 +18,17 @@ import numpy as np
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import model as models
-from dml_jax.onnx import kernels, plain, translators
+from dml_jax.onnx import plain, translators, tuning
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
-from dml_jax.rewrite import GraphRewrite, Rewrite, rewritten
+from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
 Arrays = Mapping[str, Any]
 
@@ -54,6 +57,7 @@ class Network(Bindable):
         graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
+        is_tuned: whether layout and kernels are those that `tune` chose.
         free: the name of each dimension of an input, None for one whose size is fixed.
     """
 
@@ -64,12 +68,12 @@ class Network(Bindable):
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
-        rewrites: Sequence[Rewrite | GraphRewrite],
+        options: NetworkOptions,
         free: Mapping[str, Sequence[str | None]],
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
-        prepares: bool = True,
+        path: str | Path | None = None,
     ):
-        self._prepares = prepares
+        self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self.free = free
@@ -82,13 +86,17 @@ class Network(Bindable):
         self.graph = translation.build([*outputs.items()])
         nodes = (id(node) for _, node in self.graph.all_nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
-        self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
+        self._graphs: dict[str, tuple[Graph, dict[str, int]]] = {}  # by their layouts
+        found = tuning.kept(self.graph) if options.is_tunable else None
+        self.is_tuned = found is not None
+        if found is not None:
+            self._adopt(found[0], tuning.KERNELS[found[1]])
+        else:
+            self._compute(*rewritten(self.graph, options.made_by(platform())))
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
-        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
-        self._taking: dict[frozenset[str], Network] = {}
 
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
@@ -246,7 +254,7 @@ class Network(Bindable):
 
         An array that is larger than all that it is computed from is computed at each call.
         """
-        if not self._prepares:
+        if not self._options.prepare:
             return [name for name in self.rewritten.input_names or () if name in self.weights], []
         graph, names = self.rewritten, self.rewritten.input_names or ()
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
@@ -320,6 +328,8 @@ class Network(Bindable):
         if made:
             lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
         options = self.compiler_options.items()
+        if self.is_tuned:
+            lines.append("layout and kernels that were tuned on this machine")
         lines += [f"compiler option {name}={value or 'nothing'}" for name, value in options]
         replaceable = [name for name in self.defaults if name not in self.fixed]
         for names, what in (
@@ -390,7 +400,75 @@ class Network(Bindable):
         Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
         `jax.jit(f, compiler_options=dict(network.compiler_options))`.
         """
-        return kernels.by_rule(self.rewritten) if kernels.platform() == "cpu" else {}
+        return self.rule(self.rewritten) if self._chosen is None else self._chosen
+
+    @staticmethod
+    def rule(graph: Graph) -> Mapping[str, Any]:
+        """Return XLA's options for the program of a graph, by its shapes and types."""
+        return by_rule(graph) if platform() == "cpu" else {}
+
+    def made(self, layout: str) -> Graph:
+        """Return the graph with its arrays in a layout: "file" or "channels_last"."""
+        if layout not in self._graphs:
+            rewrites = replace(self._options, layout=layout).made_by(platform())
+            graph, counts = rewritten(self.graph, rewrites)
+            first = next((g for g, _ in self._graphs.values()), None)
+            is_same = first is not None and not counts.get(CHANNELS_LAST.name) and layout != "file"
+            self._graphs[layout] = (first, counts) if is_same and first else (graph, counts)
+        return self._graphs[layout][0]
+
+    def _adopt(self, layout: str, options: Mapping[str, Any] | None) -> None:
+        """Compute in a layout, with options of XLA; None stands for those of the rule."""
+        self._compute(self.made(layout), self._graphs[layout][1], options)
+
+    def _compute(
+        self, graph: Graph, counts: dict[str, int], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
+        self.rewritten, self.rewrites, self._chosen = graph, counts, options
+        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
+            vars(self).pop(name, None)
+        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
+        self._taking: dict[frozenset[str], Network] = {}
+
+    def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
+        """Return the network as a program in a layout, with options of XLA."""
+        other = copy.copy(self)
+        other.__dict__ = dict(vars(self))
+        other._adopt(layout, options)
+        return other
+
+    def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by the program with XLA's options, which must know these."""
+        program = self._program if self._alone is None else self._alone
+        return program(self.constants, inputs)
+
+    def tune(self, seconds: float = 60) -> "tuning.Tuning":
+        """Time layouts and kernels for this network on this machine, and use the fastest.
+
+        A file keeps the winner for later loads on this machine with these versions; `untune`
+        removes it. Calls get random inputs. Candidates that differ from the network's answers, or
+        that XLA cannot compile, are left out.
+
+        Args:
+            seconds: about how long it takes. The candidates at the end of the list may get no time.
+
+        Returns a table of the candidates, which `print` shows.
+        """
+        if platform() != "cpu":
+            rule = "be a CPU (other platforms have one layout and one set of kernels)"
+            raise DmlError([Fault("tune", "the platform", rule, platform())])
+        origin = None if self._path is None else (self._path, replace(self._options, tuned=False))
+        found = tuning.tuned(self, seconds, origin)
+        self._adopt(found.winner.layout, tuning.KERNELS[found.winner.kernels])
+        self.is_tuned = True
+        return found
+
+    def untune(self) -> bool:
+        """Forget what `tune` kept for this network and machine; return whether there was any."""
+        self._compute(*rewritten(self.graph, self._options.made_by(platform())))
+        self.is_tuned = False
+        return tuning.forget(self.graph)
 
     @functools.cached_property
     def _program(self) -> Any:
@@ -606,7 +684,5 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    rewrites = options.made_by(kernels.platform())
-    return Network(
-        read.inputs, outputs, translation, rewrites, free, defaults, options.prepare
-    )
+    path = model if isinstance(model, (str, Path)) else None
+    return Network(read.inputs, outputs, translation, options, free, defaults, path)

@@ -27,6 +27,7 @@ class NetworkOptions:
         layout: "file" for arrays as the file has them, "channels_last", or None for what suits the
             platform.
         prepare: whether arrays that follow from weights alone are kept.
+        tuned: whether what `Network.tune` kept for this machine is used.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -38,7 +39,14 @@ class NetworkOptions:
     rewrites: Sequence[Rewrite | GraphRewrite] | None = None
     layout: str | None = None
     prepare: bool = True
+    tuned: bool = True
     is_shared: bool = False
+
+    @property
+    def is_tunable(self) -> bool:
+        """Return whether layout and kernels are free to be those that were tuned."""
+        is_free = self.layout is None and self.rewrites is None
+        return self.tuned and self.prepare and is_free
 
     def made_by(self, platform: str) -> Sequence[Rewrite | GraphRewrite]:
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
