@@ -22,11 +22,10 @@ from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
 FEW_PRODUCTS = 80
-# So many windows at most, whose elements are stored, where a sum has up to twice as many products,
-# four times as many of few channels and a small window.
+# So many windows at most, whose elements are stored, where a sum has up to twice as many products.
 FEW_WINDOWS = 2**16
-FEW_CHANNELS = 15
-FEW_PLACES = 25
+# Up to so many channels, places of a window and elements of all windows, where it has more.
+FEW_CHANNELS, FEW_PLACES, FEW_ELEMENTS = 15, 25, 2**21
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
 
@@ -163,8 +162,9 @@ def _gains_by_columns(
     products = math.prod(w.shape[1:])
     windows = x.shape[0] * math.prod(window.counts(x.shape[2:]))
     is_small = w.shape[1] <= FEW_CHANNELS and math.prod(window.sizes) <= FEW_PLACES
-    more = 4 if is_small else 2
-    return products <= (more * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
+    if is_small and products * windows <= FEW_ELEMENTS:
+        return True
+    return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
 def plain(
@@ -285,7 +285,8 @@ def _by_shifts_of_last(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
     padded = window.padded(stored(x), 0, 1)  # each place of the window reads it
     counts = window.counts(x.shape[1:-1])
     outputs = w.shape[-1] // x.shape[-1]
-    taps = w.reshape(-1, x.shape[-1], outputs) if outputs > 1 else w.reshape(-1, x.shape[-1])
+    row = (x.shape[-1], outputs) if outputs > 1 else (x.shape[-1],)
+    taps = w.reshape(-1, *[1] * (x.ndim - 1), *row)
     total = None
     for k, offset in enumerate(window.offsets):
         shifted = window.at(padded, offset, counts, 1)

@@ -21,7 +21,7 @@ PRODUCTS, CONVOLUTIONS = (
     f"LIBRARY_FUSION_TYPE_INDIVIDUAL_{name}" for name in ("DOT", "CONVOLUTION")
 )
 _INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
-_EVEN = 96  # channels of a convolution at which both are equally fast
+_EVEN = 80  # channels of a convolution at which both are equally fast
 _IGNORED = 16  # channels up to which YNNPACK leaves a convolution to Eigen
 
 

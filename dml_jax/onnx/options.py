@@ -5,7 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dml_jax.errors import DmlError, Fault
-from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, GraphRewrite, Rewrite
+from dml_jax.rewrite import (
+    CHANNELS_LAST,
+    DEFAULT,
+    MATRICES,
+    RECURRENCES,
+    ChannelsLast,
+    GraphRewrite,
+    Rewrite,
+)
 
 LAYOUTS = ("file", "channels_last")
 
@@ -56,10 +64,10 @@ class NetworkOptions:
         if self.rewrites is not None:
             return self.rewrites
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
-        is_last = platform == "cpu" and self.prepare if self.layout is None else self.layout != "file"
-        if not is_last:
+        if self.layout is not None or platform != "cpu" or not self.prepare:
             left_out.add(CHANNELS_LAST)
-        return [rewrite for rewrite in DEFAULT if rewrite not in left_out]
+        forced = [ChannelsLast(always=True)] if self.layout == "channels_last" else []
+        return [*(rewrite for rewrite in DEFAULT if rewrite not in left_out), *forced]
 
     def known_to(self, model: Any) -> "NetworkOptions":
         """Return those that a model knows; all of them if these are for one."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
-from dml_jax.rewrite.layouts import CHANNELS_LAST
+from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
 from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
 from dml_jax.rewrite.weights import MATRICES, RECURRENCES
 
@@ -30,6 +30,7 @@ __all__ = [
     "MATRICES",
     "RECURRENCES",
     "TRANSPOSES",
+    "ChannelsLast",
     "Found",
     "GraphRewrite",
     "Rewrite",

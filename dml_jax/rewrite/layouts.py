@@ -35,6 +35,7 @@ _POOLING = frozenset(
 )
 _FEW_CHANNELS = 15  # up to so many, a product of the elements of all windows is faster
 _FEW_PLACES = 25  # of a window of one channel, up to which it is not
+_FEW_OUTPUTS = 32  # of a product, up to which a CPU rather computes rows of them
 _LONG_ROW = 64  # elements
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
 
@@ -58,14 +59,20 @@ class _Value:
     array: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
 class ChannelsLast:
     """Lays the arrays of convolutions out with their channels last, where copies are few.
 
     It counts convolutions. Each one that stays would copy its input and its output, so that the
     rewrite gains where it needs less copies than these.
+
+    Attributes:
+        always: whether it does so with any number of copies.
+        name: how reports name it.
     """
 
-    name = "channels last"
+    always: bool = False
+    name: str = "channels last"
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph in which convolutions have channels last, and their number."""
@@ -74,7 +81,7 @@ class ChannelsLast:
             return graph, 0
         walk = _Walk(graph)
         made = walk.build()
-        return (made, walk.count) if walk.copied < walk.saved else (graph, 0)
+        return (made, walk.count) if self.always or walk.copied < walk.saved else (graph, 0)
 
 
 CHANNELS_LAST = ChannelsLast()
@@ -95,7 +102,7 @@ def _gains(operator: Any) -> bool:
 
 
 def _is_product(operator: Any) -> bool:
-    """Return whether a convolution is a product of matrices, which a CPU does either way."""
+    """Return whether a convolution is a product of matrices."""
     return math.prod(operator.filter_tensor.sizes[2:]) == operator.group_count == 1
 
 
@@ -301,7 +308,8 @@ class _Walk:
         if rank not in (3, 4) or not all(t.is_packed and len(t.sizes) == rank for t in outputs):
             return None
         if operator.short_name == "CONVOLUTION":
-            if not _gains(operator) or (_is_product(operator) and not self._follows(given[:1])):
+            is_free = _is_product(operator) and operator.filter_tensor.sizes[0] <= _FEW_OUTPUTS
+            if not _gains(operator) or (is_free and not self._follows(given[:1])):
                 return None
             return self._convolution(node, given, outputs)
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
@@ -313,15 +321,17 @@ class _Walk:
         return None
 
     def _follows(self, given: Sequence[Any]) -> bool:
-        """Return whether more of what a node reads has its channels last than not."""
-        votes, most = 0, max(math.prod(tensor.sizes) for _, _, tensor in given)
+        """Return whether as much of what a node reads has its channels last as not."""
+        votes, has_last = 0, False
+        most = max(math.prod(tensor.sizes) for _, _, tensor in given)
         for value, _, tensor in given:
             is_repeated = any(n > 1 and s == 0 for n, s in zip(tensor.sizes, _strides(tensor)))
             if not value.is_fixed and not is_repeated and 4 * math.prod(tensor.sizes) >= most:
                 size = math.prod(tensor.sizes)
-                votes += size if self._free_of(value, tensor, True) else 0
-                votes -= size if self._free_of(value, tensor, False) else 0
-        return votes > 0
+                is_first, is_last = (self._free_of(value, tensor, x) for x in (False, True))
+                votes += size * (is_last - is_first)
+                has_last |= is_last and not is_first
+        return has_last and votes >= 0
 
     def _free_of(self, value: _Value, tensor: Any, is_last: bool) -> bool:
         if not isinstance(value.desc, TensorDesc) or not value.desc.is_packed:

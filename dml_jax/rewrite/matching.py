@@ -47,7 +47,8 @@ class GraphRewrite(Protocol):
         name: how reports name it.
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph that it makes, and how many nodes are other ones."""
