@@ -143,7 +143,10 @@ CASES = {
     "RNN": (lambda: recurrent("RNN", 1, "bidirectional"), {RECURRENCES: 1}),
     "LSTM": (lambda: recurrent("LSTM", 4, "reverse"), {RECURRENCES: 1}),
     "GRU": (lambda: recurrent("GRU", 3, "bidirectional"), {RECURRENCES: 1}),
-    "GRU, linear": (lambda: recurrent("GRU", 3, "forward", linear_before_reset=1), {RECURRENCES: 1}),
+    "GRU, linear": (
+        lambda: recurrent("GRU", 3, "forward", linear_before_reset=1),
+        {RECURRENCES: 1},
+    ),
 }
 
 

@@ -251,9 +251,7 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
         return _by_shifts_of_last(x, w, window)
     if 1 < groups <= FEW_GROUPS:
         parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
-        return lax.concatenate(
-            [_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1
-        )
+        return lax.concatenate([_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1)
     if x.shape[-2] == window.sizes[-1] == 1 < len(counts) and window.padding[-1] == (0, 0):
         x, w = jnp.moveaxis(x, -2, 1), jnp.moveaxis(w, -3, 0)  # a CPU has kernels of long rows
         flat = Window(*([part[-1], *part[:-1]] for part in window))

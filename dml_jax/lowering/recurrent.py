@@ -42,9 +42,7 @@ def parts_of_input(x: jax.Array, weight: jax.Array, is_turned: bool = False) -> 
     if not is_turned:
         parts = lax.dot_general(weight, x, (((2,), (2,)), ((), ())), precision=precision())
         return parts.transpose(2, 0, 3, 1)
-    rows = lax.dot(
-        x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1), precision=precision()
-    )
+    rows = lax.dot(x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1), precision=precision())
     return rows.reshape(*x.shape[:2], *weight.shape[1:]).swapaxes(1, 2)
 
 

@@ -98,9 +98,7 @@ class Window(NamedTuple):
             x = every(x, d + first, step, self.strides[d], counts[d])
         return x
 
-    def fold(
-        self, combine: Callable[[Parts, Parts], Parts], parts: Parts, first: int = 2
-    ) -> Parts:
+    def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts, first: int = 2) -> Parts:
         """Return the elements of each window combined, in their row-major order.
 
         Args:

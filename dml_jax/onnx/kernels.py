@@ -4,7 +4,6 @@ XLA's CPU has products and convolutions of YNNPACK, and those of Eigen. The rule
 `benchmarks/kernels.py`, which times both over shapes. It needs no measurement at load.
 """
 
-import functools
 import math
 from collections.abc import Mapping
 from typing import Any

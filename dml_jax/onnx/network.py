@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
@@ -394,7 +395,7 @@ class Network(Bindable):
         )
 
     @functools.cached_property
-    def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return XLA's options for programs of the network alone, by shapes and types.
 
         Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
@@ -482,7 +483,7 @@ class Network(Bindable):
 
     def _results_of(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return what the program gives: by itself, or as a part of one that JAX traces."""
-        is_traced = any(isinstance(array, jax.core.Tracer) for array in inputs.values())
+        is_traced = any(isinstance(array, Tracer) for array in inputs.values())
         if self._alone is not None and not is_traced:
             try:
                 return self._alone(held, inputs)

@@ -52,7 +52,9 @@ _TOLERANCE = 1e-3  # of the largest absolute value of an output
 _COMPILING = 0.6  # the part of the time in which candidates are compiled
 _SETTLING = 3  # calls of a turn that are not counted
 _CALLS = 5  # calls of a turn that are
-_TRIAL = "import sys, pickle; from dml_jax.onnx import tuning; tuning.trial(sys.stdin.buffer.read())"
+_TRIAL = (
+    "import sys, pickle; from dml_jax.onnx import tuning; tuning.trial(sys.stdin.buffer.read())"
+)
 
 
 @dataclass

@@ -98,7 +98,11 @@ def _gains(operator: Any) -> bool:
     channels, places = w.sizes[1], math.prod(w.sizes[2:])
     if operator.group_count > 1:
         return channels == 1 or operator.group_count <= 16
-    return _is_product(operator) or channels > _FEW_CHANNELS or (channels == 1 and places <= _FEW_PLACES)
+    return (
+        _is_product(operator)
+        or channels > _FEW_CHANNELS
+        or (channels == 1 and places <= _FEW_PLACES)
+    )
 
 
 def _is_product(operator: Any) -> bool:
@@ -124,6 +128,10 @@ def _turned(sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 def _strides(tensor: TensorDesc) -> Sequence[int]:
     return tensor.packed_strides if tensor.strides is None else tensor.strides
+
+
+def _is_repeated(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    return any(n > 1 and step == 0 for n, step in zip(sizes, strides, strict=True))
 
 
 def _is_row_major(sizes: Sequence[int], strides: Sequence[int]) -> bool:
@@ -248,8 +256,9 @@ class _Walk:
         is_whole = isinstance(whole, TensorDesc) and whole.is_packed and len(whole.sizes) > 2
         if not is_whole or whole.data_type != getattr(tensor, "data_type", None):
             read = Expression(tensor, self._builder, self._first(value).source)
-            turned = [_turned(each) for each in (tensor.sizes, _strides(tensor))] if is_last else ()
-            return read.reinterpret(*turned) if is_last else read
+            if not is_last:
+                return read
+            return read.reinterpret(_turned(tensor.sizes), _turned(_strides(tensor)))
         free = self._free(value, tensor, is_last)
         if free is None:
             _ = self._last(value) if is_last else self._first(value)
@@ -264,7 +273,7 @@ class _Walk:
         sizes, strides = tensor.sizes, _strides(tensor)
         if is_last:
             sizes, strides = _turned(sizes), _turned(strides)
-        is_repeated = any(n > 1 and s == 0 for n, s in zip(sizes, strides, strict=True))
+        is_repeated = _is_repeated(sizes, strides)
         if value.last is not None:
             moved = _moved(sizes, strides, value.desc)
             if moved is not None:
@@ -325,7 +334,7 @@ class _Walk:
         votes, has_last = 0, False
         most = max(math.prod(tensor.sizes) for _, _, tensor in given)
         for value, _, tensor in given:
-            is_repeated = any(n > 1 and s == 0 for n, s in zip(tensor.sizes, _strides(tensor)))
+            is_repeated = _is_repeated(tensor.sizes, _strides(tensor))
             if not value.is_fixed and not is_repeated and 4 * math.prod(tensor.sizes) >= most:
                 size = math.prod(tensor.sizes)
                 is_first, is_last = (self._free_of(value, tensor, x) for x in (False, True))

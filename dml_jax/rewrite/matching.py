@@ -97,7 +97,9 @@ class Found:
         return not any(self[k] is not None and self[k].source in self._varying for k in keys)
 
 
-def rewritten(graph: Graph, rewrites: Iterable[Rewrite | GraphRewrite]) -> tuple[Graph, dict[str, int]]:
+def rewritten(
+    graph: Graph, rewrites: Iterable[Rewrite | GraphRewrite]
+) -> tuple[Graph, dict[str, int]]:
     """Return what rewrites make of a graph, and how many nodes each one replaced, by its name.
 
     Each rewrite walks the whole graph, those within its functions too, until it finds no more. The

@@ -53,12 +53,12 @@ class Recurrences:
                 made.add(index, node)
                 continue
             count += 1
-            operator, (weight, recurrence) = node.operator, (found[name] for name in _WEIGHTS)
+            weight, recurrence = (found[name] for name in _WEIGHTS)
             weight, recurrence = turned(weight, (0, 3, 1, 2)), turned(recurrence, (0, 1, 3, 2))
             inputs = [tensor for _, tensor in node.slots(output=False)]
             inputs[1:3] = weight.desc, recurrence.desc
             outputs = [tensor for _, tensor in node.slots(output=True)]
-            other = laid_out(operator, TURNED, inputs, outputs, node.name)
+            other = laid_out(found.operator, TURNED, inputs, outputs, node.name)
             made.add(index, other, {1: weight, 2: recurrence})
         return (made.build(), count) if count else (graph, 0)
 
