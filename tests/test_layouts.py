@@ -133,7 +133,7 @@ def recurrent(op_type: str, gates: int, direction: str, **attributes: Any) -> An
 CASES = {
     "chain": (chain, {LAST: 2}),
     "of TensorFlow": (of_tensorflow, {LAST: 1}),
-    "mixed": (mixed, {LAST: 4}),
+    "mixed": (mixed, {LAST: 5}),
     "one dimension": (of_one_dimension, {LAST: 2}),
     "one channel": (
         lambda: network_of([node("Conv", "x a", "y")], (1, 1, 9, 7), a=weight(4, 1, 3, 3)),

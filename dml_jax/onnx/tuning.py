@@ -50,6 +50,7 @@ _MAY_ABORT = {"oneDNN"}  # XLA ends the process where oneDNN lacks a primitive f
 _LAYOUTS = ("channels_last", "file")
 _TOLERANCE = 1e-3  # of the largest absolute value of an output
 _COMPILING = 0.6  # the part of the time in which candidates are compiled
+_SLOW = 5  # times as slow as another one at its first call, from which a candidate is not timed
 _SETTLING = 3  # calls of a turn that are not counted
 _CALLS = 5  # calls of a turn that are
 _TRIAL = (
@@ -208,7 +209,10 @@ def tuned(network: Any, seconds: float, origin: Any) -> Tuning:
         if any(_differ(made[name], answers[name]) for name in answers):
             candidate.note = "other answers"
             continue
-        calls.append((candidate, call))
+        candidate.ms = _milliseconds(call)
+        best = min((c.ms or 0 for c, _ in calls), default=candidate.ms)
+        if candidate.ms <= _SLOW * best:
+            calls.append((candidate, call))
     _time(calls, start + seconds)
     candidates.sort(key=lambda c: float("inf") if c.ms is None else c.ms)
     return Tuning(candidates, _keep(network.graph, candidates[0]))
@@ -252,14 +256,19 @@ def _time(calls: Sequence[tuple[Candidate, Callable[[], Any]]], end: float) -> N
         turns += 1
         for (_, call), found in zip(calls, times, strict=True):
             for count in range(_SETTLING + _CALLS):
-                start = time.perf_counter()
-                call()
+                ms = _milliseconds(call)
                 if count >= _SETTLING:
-                    found.append(1e3 * (time.perf_counter() - start))
+                    found.append(ms)
                 if time.perf_counter() > end and turns > 2:
                     break
     for (candidate, _), found in zip(calls, times, strict=True):
         candidate.ms = statistics.median(found)
+
+
+def _milliseconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - start)
 
 
 def _survives(candidate: Candidate, origin: Any, seconds: float) -> bool:
