@@ -230,7 +230,8 @@ def test_kernels_follow_shapes_and_types() -> None:
     def chosen(channels: int, size: int) -> Any:
         w = weight(channels, channels, 3, 3)
         nodes = [node("Conv", "x a", "y", pads=[1, 1, 1, 1])]
-        return load_onnx(network_of(nodes, (1, channels, size, size), a=w)).compiler_options
+        model = network_of(nodes, (1, channels, size, size), a=w)
+        return load_onnx(model, layout="channels_last").compiler_options
 
     assert chosen(256, 7) == {YNNPACK: ""}
     assert chosen(32, 56) == {YNNPACK: CONVOLUTIONS}

@@ -36,14 +36,13 @@ def by_rule(graph: Graph) -> Mapping[str, Any]:
     """Return XLA's options for the program of a graph on a CPU, by its shapes and types.
 
     Eigen multiplies where no product is one of integers, and each weight stands as {K, N}. It
-    convolves where most of the work has many channels.
+    convolves where arrays have their channels last, and most of the work is of many channels.
     """
     kinds = []
     if any(map(_needs_ynnpack, graph.operators)):
         kinds.append(PRODUCTS)
-    operators = [*graph.operators]
-    operators += [node.operator for node in graph.functions if node.operator is not None]
-    if sum(map(_gain, operators)) <= 0:
+    laid_out = [node.operator for node in graph.functions if node.operator is not None]
+    if sum(map(_gain, laid_out)) <= 0:
         kinds.append(CONVOLUTIONS)
     return {} if len(kinds) == 2 else {YNNPACK: ",".join(kinds)}
 
