@@ -50,6 +50,7 @@ GUIDES = {  # in the order of the site
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",
+    "guides/speed.md": "Fast networks on a CPU",
     "guides/errors.md": "Errors and remedies",
     "performance.md": "Performance",
     "benchmarks.md": "Reading the bandwidth chart",

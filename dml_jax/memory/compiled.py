@@ -31,7 +31,7 @@ from dml_jax.memory.binding_table import (
     ran,
     text_of,
 )
-from dml_jax.operator.callable import Bindable, described
+from dml_jax.operator.callable import Bindable, compiled_with, described
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
@@ -76,7 +76,8 @@ class Compiled:
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
-        self._executable = jitted.lower(self._held, *self._shapes).compile()
+        own = function.compiler_options if isinstance(function, Bindable) else {}
+        self._executable = compiled_with(jitted.lower(self._held, *self._shapes), own)
 
     @functools.cached_property
     def _constants(self) -> tuple[jax.Array, ...]:

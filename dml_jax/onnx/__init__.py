@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
     from dml_jax.onnx.network import Network
     from dml_jax.onnx.options import NetworkOptions
-    from dml_jax.rewrite import Rewrite
+    from dml_jax.rewrite import GraphRewrite, Rewrite
 
 __all__ = ["Network", "export", "free_names", "free_sizes", "load_onnx", "save_onnx", "sizes_of"]
 
@@ -23,7 +23,10 @@ def load_onnx(
     free_dimensions: Mapping[str, int] | None = None,
     fallback: bool = False,
     constants: Mapping[str, Any] | None = None,
-    rewrites: "Sequence[Rewrite] | None" = None,
+    rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None,
+    layout: str | None = None,
+    prepare: bool = True,
+    tuned: bool = True,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -41,6 +44,12 @@ def load_onnx(
             and an If or a Loop that depends on them alone is decided at load.
         rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
             `dml_jax.rewrite.DEFAULT`, [] for none. `network.report()` says what each one did.
+        layout: how arrays lie in the program: "file" as in the file, or "channels_last". None lets
+            convolutions have their channels last on a CPU, where few copies are needed.
+        prepare: whether arrays that follow from weights alone are computed once, and kept. They
+            take at most as much memory as the weights; `network.report()` says how much.
+        tuned: whether the layout and the kernels are those that `network.tune` kept for this
+            machine, if it did, unless `layout` or `rewrites` is given.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -52,7 +61,8 @@ def load_onnx(
     options = NetworkOptions(
         free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
     )
-    return load_network(model, options if rewrites is None else replace(options, rewrites=rewrites))
+    options = replace(options, rewrites=rewrites, layout=layout, prepare=prepare, tuned=tuned)
+    return load_network(model, options)
 
 
 def load_network(model: Any, options: "NetworkOptions") -> "Network":

@@ -7,26 +7,30 @@ import importlib
 import operator
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.onnx import fallbacks, translators
+from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
-from dml_jax.operator.callable import Bindable, BindPoint
-from dml_jax.rewrite import Rewrite, rewritten
+from dml_jax.operator.callable import Bindable, BindPoint, are_refused
+from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
 Arrays = Mapping[str, Any]
 
@@ -55,6 +59,7 @@ class Network(Bindable):
         graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
+        is_tuned: whether layout and kernels are those that `tune` chose.
         free: the name of each dimension of an input, None for one whose size is fixed.
     """
 
@@ -65,11 +70,13 @@ class Network(Bindable):
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
-        rewrites: Sequence[Rewrite],
+        options: NetworkOptions,
         free: Mapping[str, Sequence[str | None]],
         origin: Origin,
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        path: str | Path | None = None,
     ):
+        self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self.free, self._origin = free, origin
@@ -82,13 +89,17 @@ class Network(Bindable):
         self.graph = translation.build([*outputs.items()])
         nodes = (id(node) for _, node in self.graph.all_nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
-        self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
+        self._graphs: dict[str, tuple[Graph, dict[str, int]]] = {}  # by their layouts
+        found = tuning.kept(self.graph) if options.is_tunable else None
+        self.is_tuned = found is not None
+        if found is not None:
+            self._adopt(found[0], tuning.KERNELS[found[1]])
+        else:
+            self._compute(*rewritten(self.graph, options.made_by(platform())))
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         arrays = jax.device_put([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
-        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
-        self._taking: dict[frozenset[str], Network] = {}
 
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
@@ -246,6 +257,8 @@ class Network(Bindable):
 
         An array that is larger than all that it is computed from is computed at each call.
         """
+        if not self._options.prepare:
+            return [name for name in self.rewritten.input_names or () if name in self.weights], []
         graph, names = self.rewritten, self.rewritten.input_names or ()
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
             (-1, index): graph.inputs[index].total_tensor_size_in_bytes
@@ -254,7 +267,8 @@ class Network(Bindable):
         }
         used = [*graph.results]
         for index, node, sources in graph.plan:
-            outputs = node.operator.outputs if isinstance(node, OperatorNode) else ()
+            has_operator = getattr(node, "operator", None) is not None
+            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
             sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
@@ -266,6 +280,13 @@ class Network(Bindable):
         kept = dict.fromkeys(source for source in used if fixed.get(source))
         made = [source for source in kept if source[0] >= 0]
         return [names[index] for node, index in kept if node < 0], made
+
+    @property
+    def _made(self) -> list[TensorDesc]:
+        """Return the tensors that are prepared of weights."""
+        nodes = self.rewritten.nodes
+        outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
+        return [outputs[node][place] for node, place in self._kept[1]]
 
     @functools.cached_property
     def _prepare(self) -> Any:
@@ -306,6 +327,13 @@ class Network(Bindable):
         lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        made = [tensor.total_tensor_size_in_bytes for tensor in self._made]
+        if made:
+            lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
+        options = self.compiler_options.items()
+        if self.is_tuned:
+            lines.append("layout and kernels that were tuned on this machine")
+        lines += [f"compiler option {name}={value or 'nothing'}" for name, value in options]
         replaceable = [name for name in self.defaults if name not in self.fixed]
         for names, what in (
             (replaceable, "replaced by name at a call"),
@@ -380,9 +408,110 @@ class Network(Bindable):
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
 
+    def _jitted(self, options: Mapping[str, Any] | None = None) -> Any:
+        """Return the program of `constants` and inputs by name, with options of XLA."""
+        return jax.jit(
+            lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)),
+            compiler_options=dict(options) if options else None,
+        )
+
+    @functools.cached_property
+    def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return XLA's options for programs of the network alone, by shapes and types.
+
+        Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
+        `jax.jit(f, compiler_options=dict(network.compiler_options))`.
+        """
+        return self.rule(self.rewritten) if self._chosen is None else self._chosen
+
+    @staticmethod
+    def rule(graph: Graph) -> Mapping[str, Any]:
+        """Return XLA's options for the program of a graph, by its shapes and types."""
+        return by_rule(graph) if platform() == "cpu" else {}
+
+    def made(self, layout: str) -> Graph:
+        """Return the graph with its arrays in a layout: "file" or "channels_last"."""
+        if layout not in self._graphs:
+            rewrites = replace(self._options, layout=layout).made_by(platform())
+            graph, counts = rewritten(self.graph, rewrites)
+            first = next((g for g, _ in self._graphs.values()), None)
+            is_same = first is not None and not counts.get(CHANNELS_LAST.name) and layout != "file"
+            self._graphs[layout] = (first, counts) if is_same and first else (graph, counts)
+        return self._graphs[layout][0]
+
+    def _adopt(self, layout: str, options: Mapping[str, Any] | None) -> None:
+        """Compute in a layout, with options of XLA; None stands for those of the rule."""
+        self._compute(self.made(layout), self._graphs[layout][1], options)
+
+    def _compute(
+        self, graph: Graph, counts: dict[str, int], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
+        self.rewritten, self.rewrites, self._chosen = graph, counts, options
+        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
+            vars(self).pop(name, None)
+        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
+        self._taking: dict[frozenset[str], Network] = {}
+
+    def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
+        """Return the network as a program in a layout, with options of XLA."""
+        other = copy.copy(self)
+        other.__dict__ = dict(vars(self))
+        other._adopt(layout, options)
+        return other
+
+    def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by the program with XLA's options, which must know these."""
+        program = self._program if self._alone is None else self._alone
+        return program(self.constants, inputs)
+
+    def tune(self, seconds: float = 60) -> "tuning.Tuning":
+        """Time layouts and kernels for this network on this machine, and use the fastest.
+
+        A file keeps the winner for later loads on this machine with these versions; `untune`
+        removes it. Calls get random inputs. Candidates that differ from the network's answers, or
+        that XLA cannot compile, are left out.
+
+        Args:
+            seconds: about how long it takes. The candidates at the end of the list may get no time.
+
+        Returns a table of the candidates, which `print` shows.
+        """
+        if platform() != "cpu":
+            rule = "be a CPU (other platforms have one layout and one set of kernels)"
+            raise DmlError([Fault("tune", "the platform", rule, platform())])
+        origin = None if self._path is None else (self._path, replace(self._options, tuned=False))
+        found = tuning.tuned(self, seconds, origin)
+        self._adopt(found.winner.layout, tuning.KERNELS[found.winner.kernels])
+        self.is_tuned = True
+        return found
+
+    def untune(self) -> bool:
+        """Forget what `tune` kept for this network and machine; return whether there was any."""
+        self._compute(*rewritten(self.graph, self._options.made_by(platform())))
+        self.is_tuned = False
+        return tuning.forget(self.graph)
+
     @functools.cached_property
     def _program(self) -> Any:
-        return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
+        """Return the program that is a part of another one, and any where XLA has no options."""
+        return self._jitted()
+
+    @functools.cached_property
+    def _alone(self) -> Any:
+        """Return the program with options; None where there are none."""
+        return self._jitted(self.compiler_options) if self.compiler_options else None
+
+    def _results_of(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what the program gives: by itself, or as a part of one that JAX traces."""
+        is_traced = any(isinstance(array, Tracer) for array in inputs.values())
+        if self._alone is not None and not is_traced:
+            try:
+                return self._alone(held, inputs)
+            except (ValueError, RuntimeError) as error:
+                if not are_refused(error):
+                    raise
+        return self._program(held, inputs)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -406,7 +535,7 @@ class Network(Bindable):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
         checked = {n: _checked(n, x) for n, x in inputs.items()}
-        results = network._program(network.constants, checked)
+        results = network._results_of(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
@@ -578,4 +707,5 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, origin, defaults)
+    path = model if isinstance(model, (str, Path)) else None
+    return Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
