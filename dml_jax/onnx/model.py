@@ -67,14 +67,11 @@ def read(
         free_dimensions: the sizes that stand for the names of free dimensions.
         constants: the values of inputs, which become initializers.
     """
-    proto, folder = _parsed(model)
+    proto, folder = parsed(model)
     expect = Expect("")
     proto = with_inner_elements(proto, folder, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-    opset = opsets.get("", OPSET_MIN)
-    last = min(OPSET_MAX, defs.onnx_opset_version())
-    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    opsets = opsets_of(expect, proto)
     if proto.HasField("graph"):
         expect(bool(proto.graph.output), "the outputs", "be one or more", Unquoted("none"))
     else:
@@ -85,6 +82,15 @@ def read(
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
     return Model(proto, folder, inputs, opsets, defaults)
+
+
+def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:
+    """Return the version of each domain that a model imports; `expect` takes one out of range."""
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opset = opsets.get("", OPSET_MIN)
+    last = min(OPSET_MAX, defs.onnx_opset_version())
+    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    return opsets
 
 
 def _with_initializers(
@@ -141,7 +147,7 @@ def free_sizes(
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
@@ -211,7 +217,7 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     found: dict[str, list[str | None]] = {}
     for value in graph.input:
@@ -226,7 +232,7 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
     return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
@@ -242,7 +248,7 @@ def is_fixed(dim: Any) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def _parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
+def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
     """Return the proto, and the folder of its external data."""
     if isinstance(model, onnx.ModelProto):
         return model, Folder()

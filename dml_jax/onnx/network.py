@@ -6,7 +6,8 @@ import functools
 import importlib
 import operator
 import pkgutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +32,26 @@ Arrays = Mapping[str, Any]
 
 _SHOWN = 8  # names in a line of a report
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
+
+
+class Store:
+    """Arrays that several networks of one file hold once: weights, and what follows from these."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
+
+    def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+        """Return arrays on the device; the same array is there once."""
+        missing = [a for a in arrays if id(a) not in self._weights]
+        for array, held in zip(missing, jax.device_put(missing), strict=True):
+            self._weights[id(array)] = array, held  # the array too, or another one took its id
+        return [self._weights[id(array)][1] for array in arrays]
+
+    def clear(self) -> None:
+        """Forget all arrays on the device, which stay where networks hold them."""
+        self._weights.clear()
+        self.made.clear()
 
 
 class Network(Bindable):
@@ -67,6 +88,7 @@ class Network(Bindable):
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        store: Store | None = None,
     ):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
@@ -83,7 +105,8 @@ class Network(Bindable):
         self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
-        arrays = jax.device_put([translation.weights[name] for name in read])
+        self._store = store or Store()
+        arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
         self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         self._taking: dict[frozenset[str], Network] = {}
@@ -234,7 +257,7 @@ class Network(Bindable):
         given = [*self.weights.values()]
         if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
             with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._prepare(self.weights) if sources else ()
+                made = self._prepared_of(sources)
             self._prepared = given, (*(self.weights[name] for name in names), *made)
         return self._prepared[1]
 
@@ -265,14 +288,36 @@ class Network(Bindable):
         made = [source for source in kept if source[0] >= 0]
         return [names[index] for node, index in kept if node < 0], made
 
-    @functools.cached_property
-    def _prepare(self) -> Any:
-        """Return the function of weights that computes what follows from these alone."""
+    def _prepared_of(self, sources: Sequence[Source]) -> list[jax.Array]:
+        """Return what follows from weights alone; what another network made of them is shared."""
+        keys, made = self._keys(), self._store.made
+        found = {source: made.get(keys[source]) for source in sources}
+        missing = [source for source in sources if found[source] is None]
 
         def prepare(weights: Arrays) -> list[jax.Array]:
-            return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+            return self.rewritten.evaluated(self._sources_of(weights), missing)
 
-        return jax.jit(prepare)
+        results = jax.jit(prepare)(self.weights) if missing else []
+        for source, array in zip(missing, results, strict=True):
+            found[source] = made[keys[source]] = array
+        return [array for array in found.values() if array is not None]
+
+    def _keys(self) -> dict[Source, Hashable]:
+        """Return what makes each source that follows from weights: equal keys have equal arrays."""
+        graph, weights = self.rewritten, self.weights
+        keys: dict[Source, Hashable] = {
+            (-1, index): id(weights[name])
+            for index, name in enumerate(graph.input_names or ())
+            if name in weights
+        }
+        for index, node, sources in graph.plan:
+            if isinstance(node, ConstantNode):
+                keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
+            elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
+                views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
+                key = node.operator, views, tuple(keys[source] for source in sources)
+                keys |= {(index, k): (k, key) for k in range(len(node.operator.outputs))}
+        return keys
 
     def _sources_of(self, values: Arrays) -> dict[Source, Any]:
         """Return the inputs of the graph by their sources, of arrays by name."""
@@ -387,6 +432,14 @@ class Network(Bindable):
         checked = {n: _checked(n, x) for n, x in inputs.items()}
         results = network._program(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
+
+    def run(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
+        return self._program(self.constants, inputs)
+
+    def forget(self) -> None:
+        """Drop the compiled program; the next run compiles it again."""
+        self._program.clear_cache()
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""

@@ -317,6 +317,16 @@ class Translation:
                     scope.setdefault(name, None)
         return [scope.get(name) for name in outputs]
 
+    def attempt(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Fault]:
+        """Translate a node; return what is in the way, of which no fault stays here."""
+        count = len(self.faults)
+        try:
+            self._node(proto, scope, opsets)
+        except (DmlError, *_BROKEN) as error:
+            self.faults += _refusal(error).within(label_of(proto)).faults
+        found, self.faults = self.faults[count:], self.faults[:count]
+        return found
+
     def _node(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
         domain = domain_of(proto.domain)
         for name in filter(None, proto.input):
