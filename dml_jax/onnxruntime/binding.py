@@ -170,5 +170,5 @@ def _at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not size:
         return np.zeros(tuple(shape), dtype)
-    buffer = (ctypes.c_char * size).from_address(int(address))
+    buffer: Any = (ctypes.c_char * size).from_address(int(address))
     return np.frombuffer(buffer, dtype).reshape(tuple(shape))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dml_jax.errors import nearest, with_article
+from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
 

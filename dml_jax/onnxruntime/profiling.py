@@ -54,7 +54,7 @@ class Profile:
         }
         self._events.append(event)
 
-    def run(self, source: Source, values: Values, device: jax.Device | None) -> Values:
+    def run(self, source: Source, values: Values, device: Any) -> Values:
         """Return all tensors of a run by name; each node is an event."""
         first = self.now()
         values = dict(values)

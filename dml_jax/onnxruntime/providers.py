@@ -23,7 +23,7 @@ ALL = (
 
 
 @functools.cache
-def gpus() -> tuple[jax.Device, ...]:
+def gpus() -> tuple[Any, ...]:
     """Return the GPUs of JAX."""
     try:
         return tuple(jax.local_devices(backend="gpu"))
@@ -59,7 +59,7 @@ class Providers:
     options: Mapping[str, Mapping[str, str]]
 
     @property
-    def device(self) -> jax.Device | None:
+    def device(self) -> Any:
         """Return the device that computes; None where JAX's own choice is this one.
 
         Raises `EPFail` where no GPU has the number `device_id`.
@@ -94,10 +94,13 @@ def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Provi
         )
         rest = [{}] * len(given)
     found: dict[str, dict[str, str]] = {}
+    item: Any
+    own: Any
     for item, more in zip(given, rest, strict=True):
-        name, own = item if isinstance(item, (tuple, list)) and len(item) == 2 else (item, more)
+        is_pair = isinstance(item, (tuple, list)) and len(item) == 2
+        name, own = (item[0], item[1]) if is_pair else (item, more)
         if name in known:
-            found.setdefault(name, {k: str(v) for k, v in dict(own).items()})
+            found.setdefault(str(name), {k: str(v) for k, v in own.items()})
         else:
             text = f"the provider {name!r} is not there, and the CPU computes what it would. "
             text += f"Available providers: {', '.join(map(repr, known))}"

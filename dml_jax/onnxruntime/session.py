@@ -12,7 +12,7 @@ import onnx
 from dml_jax.errors import DmlError, Fault, with_article
 from dml_jax.onnx.external import Folder
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes
-from dml_jax.onnxruntime import errors
+from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.feeds import asked, checked
@@ -82,6 +82,7 @@ class InferenceSession:
         self.output_names = [arg.name for arg in self._outputs]
         self._known_inputs = {arg.name: arg for arg in self._inputs}
         self._known_defaults = {arg.name: arg for arg in self._overridable}
+        self._rows = indices.rows_of(self._source)
         self._make_programs()
         if self._profile is not None:
             is_path = not isinstance(path_or_bytes, bytes)
@@ -129,11 +130,12 @@ class InferenceSession:
             kind = with_article(type(feeds))
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
-        values = None
-        if self._profile is None:
-            values = self._programs.find(feeds)
-        if values is None:
+        if self._profile is None and self._programs.knows(feeds):
+            indices.check(feeds, self._rows)
+            values = self._programs.run(dict(feeds))
+        else:
             given = checked(feeds, self._known_inputs, self._known_defaults)
+            indices.check(given, self._rows)
             with raised_as(errors.Fail):
                 if self._profile is None:
                     values = self._programs.run(given)
@@ -264,7 +266,10 @@ def _owned(value: Any) -> Any:
     """Return a result as an array of NumPy that nothing else holds."""
     if isinstance(value, list):
         return [_owned(x) for x in value]
-    return np.array(value) if hasattr(value, "dtype") else value
+    if not hasattr(value, "dtype"):
+        return value
+    array = np.array(value)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def _source(model: Any, options: SessionOptions) -> Source:
@@ -300,7 +305,9 @@ def _source(model: Any, options: SessionOptions) -> Source:
     with raised_as(errors.Fail):
         if source.proto.ir_version > onnx.IR_VERSION:
             rule = f"be at most {onnx.IR_VERSION}"
-            raise DmlError([Fault("", "the IR version of the model", rule, source.proto.ir_version)])
+            raise DmlError(
+                [Fault("", "the IR version of the model", rule, source.proto.ir_version)]
+            )
         source.read(options.arrays())
     with raised_as(errors.InvalidArgument):
         faults = undefined(source)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from onnx import helper
 
+from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.metadata import tensor_text
 from dml_jax.onnxruntime.providers import gpus
 
@@ -52,7 +53,7 @@ class OrtDevice:
         return self._vendor
 
     @property
-    def of_jax(self) -> jax.Device | None:
+    def of_jax(self) -> Any:
         """Return JAX's device; None for the CPU. Raises `RuntimeError` where JAX has none."""
         if self.name == "cpu":
             return None
