@@ -309,7 +309,8 @@ class Stage:
         values |= self.known
         network = self.network
         if network is not None:
-            results = network.run({name: _of(values, name) for name in network.inputs})
+            given = {name: _of(values, name) for name in network.inputs}
+            results: Values = {**network.run(given)}
             for name, axis in network.padded.items():
                 count = int(results.pop(f"{name}.count"))
                 results[name] = np.asarray(results[name]).take(range(count), axis)

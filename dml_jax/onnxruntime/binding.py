@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dml_jax.errors import nearest
+from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.values import OrtDevice, OrtValue, dtype_of
 
 if TYPE_CHECKING:
