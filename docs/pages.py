@@ -45,6 +45,7 @@ GUIDES = {  # in the order of the site
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/port-onnx.md": "From ONNX Runtime",
+    "guides/port-onnxruntime.md": "Programs of ONNX Runtime",
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",

@@ -30,7 +30,10 @@ def model(nodes, inputs, outputs, initializers=(), opset=17):
 def sums():
     """Return z = x + y, with a default of y, and j = i."""
     made = model(
-        [helper.make_node("Add", ["x", "y"], ["z"], "add"), helper.make_node("Identity", ["i"], ["j"])],
+        [
+            helper.make_node("Add", ["x", "y"], ["z"], "add"),
+            helper.make_node("Identity", ["i"], ["j"]),
+        ],
         [_info("x", _FLOAT, ["N", 3]), _info("y", _FLOAT, [3]), _info("i", _INT64, [None])],
         [_info("z", _FLOAT, ["N", 3]), _info("j", _INT64, [None])],
         [numpy_helper.from_array(np.ones(3, np.float32), "y")],
@@ -374,7 +377,8 @@ class TestProviders:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             session = own.InferenceSession(
-                BYTES, providers=[("CUDAExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"]
+                BYTES,
+                providers=[("CUDAExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"],
             )
         assert [w.category for w in seen] == [UserWarning]
         assert session.get_providers() == ["CPUExecutionProvider"]
@@ -503,7 +507,11 @@ class TestSizes:
                 helper.make_node("MatMul", ["floats", "floats"], ["square"]),
             ],
             [_info("x", _FLOAT, [None, 3])],
-            [_info("sums", _FLOAT, None), _info("steps", _INT64, None), _info("square", _FLOAT, [])],
+            [
+                _info("sums", _FLOAT, None),
+                _info("steps", _INT64, None),
+                _info("square", _FLOAT, []),
+            ],
             [
                 numpy_helper.from_array(np.array(0), "zero"),
                 numpy_helper.from_array(np.array(1), "one"),
