@@ -45,8 +45,8 @@ def sums():
 
 
 BYTES = sums().SerializeToString()
-X, I = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([2**40, -1])
-FEEDS = {"x": X, "i": I}
+X, PLACES = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([2**40, -1])
+FEEDS = {"x": X, "i": PLACES}
 
 
 def both(data, **arguments):
@@ -194,7 +194,7 @@ class TestRuns:
 
         sessions[0].run_async(None, FEEDS, callback, "data")
         assert done.wait(60)
-        assert found[0][1].tolist() == I.tolist() and found[1:] == ["data", ""]
+        assert found[0][1].tolist() == PLACES.tolist() and found[1:] == ["data", ""]
         done.clear()
         sessions[0].run_async(None, {**FEEDS, "x": np.ones((2, 4), np.float32)}, callback, 1)
         assert done.wait(60)
@@ -411,7 +411,7 @@ class TestValues:
         found = []
         for module, session in zip((own, real), sessions, strict=True):
             make = module.OrtValue.ortvalue_from_numpy
-            results = session.run_with_ort_values(None, {"x": make(X), "i": make(I)})
+            results = session.run_with_ort_values(None, {"x": make(X), "i": make(PLACES)})
             found.append([r.numpy().tolist() for r in results])
         assert found[0] == found[1]
 
@@ -419,13 +419,13 @@ class TestValues:
         for module, session in zip((own, real), sessions, strict=True):
             binding = session.io_binding()
             binding.bind_cpu_input("x", X)
-            binding.bind_ortvalue_input("i", module.OrtValue.ortvalue_from_numpy(I))
+            binding.bind_ortvalue_input("i", module.OrtValue.ortvalue_from_numpy(PLACES))
             target = np.zeros((2, 3), np.float32)
             binding.bind_output("z", "cpu", 0, np.float32, [2, 3], target.ctypes.data)
             binding.bind_output("j")
             session.run_with_iobinding(binding)
             assert target.tolist() == (X + 1).tolist()
-            assert binding.copy_outputs_to_cpu()[1].tolist() == I.tolist()
+            assert binding.copy_outputs_to_cpu()[1].tolist() == PLACES.tolist()
             assert [v.device_name() for v in binding.get_outputs()] == ["cpu", "cpu"]
             with pytest.raises(RuntimeError):
                 binding.bind_cpu_input("q", X)
@@ -440,7 +440,7 @@ class TestSizes:
     def test_a_program_for_each_size(self, sessions):
         session = own.InferenceSession(BYTES)
         for rows in (1, 2, 1, 3, 2):
-            session.run(None, {"x": np.ones((rows, 3), np.float32), "i": I})
+            session.run(None, {"x": np.ones((rows, 3), np.float32), "i": PLACES})
         assert session._programs.count == 3
 
     def test_the_least_recently_used_goes(self):
@@ -448,10 +448,8 @@ class TestSizes:
         options.add_session_config_entry("session.dml_jax_programs", "2")
         session = own.InferenceSession(BYTES, options)
         for rows in (1, 2, 1, 3, 1):
-            assert session.run(["z"], {"x": np.ones((rows, 3), np.float32), "i": I})[0].shape == (
-                rows,
-                3,
-            )
+            x = np.ones((rows, 3), np.float32)
+            assert session.run(["z"], {"x": x, "i": PLACES})[0].shape == x.shape
         assert session._programs.count == 2
         options.add_session_config_entry("session.dml_jax_programs", "no")
         with pytest.raises(ValueError, match="a number of at least 1"):
