@@ -1,8 +1,8 @@
 """Programs for ONNX Runtime that other people wrote, beside ONNX Runtime: answers and times.
 
 `python benchmarks/onnxruntime_programs FOLDER results.json [NAME ...]` makes a virtual environment
-in FOLDER, fetches the packages by pip, and runs the programs of this folder, which call them, twice:
-by ONNX Runtime, and by `python -m dml_jax.onnxruntime`. The packages are not changed.
+in FOLDER, fetches the packages by pip, and runs the programs of this folder, which call them: by
+ONNX Runtime, and by `python -m dml_jax.onnxruntime`. The packages are not changed.
 `--python PATH` takes an environment that has the packages.
 """
 
