@@ -11,8 +11,10 @@ import onnx
 import onnxruntime as real
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.capi import onnxruntime_pybind11_state as real_state
 
 import dml_jax.onnxruntime as own
+from dml_jax.onnx.tensors import has_x64
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
 real.set_default_logger_severity(4)
@@ -103,7 +105,7 @@ class TestFacts:
         assert got == wanted
 
     def test_every_exception_is_there(self):
-        state = real.capi.onnxruntime_pybind11_state
+        state = real_state
         names = [n for n in dir(state) if isinstance(getattr(state, n), type)]
         for name in names:
             if issubclass(getattr(state, name), Exception):
@@ -178,11 +180,11 @@ class TestRuns:
             "u": np.array([2**62], np.uint64),
             "d": np.array([2.0]),
         }
-        before = jax.config.jax_enable_x64
+        before = has_x64()
         got = same(both(data), feeds, atol=0)
         assert got[0][0] == 9_000_000_000_000_000_000
         assert got[2].dtype == np.float64 and got[2][0] == np.sqrt(2.0)
-        assert jax.config.jax_enable_x64 == before
+        assert has_x64() == before
         assert jax.numpy.asarray(np.arange(3)).dtype == (np.int64 if before else np.int32)
 
     def test_a_run_that_is_asynchronous(self, sessions):
@@ -312,7 +314,7 @@ class TestMistakes:
     def test_unknown_op_types(self, domain):
         node = helper.make_node("Foo", ["x"], ["y"], domain=domain)
         data = model([node], [_info("x", _FLOAT, [3])], [_info("y", _FLOAT, [3])])
-        for module, state in ((real, real.capi.onnxruntime_pybind11_state), (own, own_state)):
+        for module, state in ((real, real_state), (own, own_state)):
             with pytest.raises(state.InvalidGraph):
                 module.InferenceSession(data.SerializeToString())
 
@@ -325,9 +327,7 @@ class TestMistakes:
         ).SerializeToString()
         sessions = both(data)
         same(sessions, {"i": np.array([1, -2])})
-        for session, state in zip(
-            sessions, (own_state, real.capi.onnxruntime_pybind11_state), strict=True
-        ):
+        for session, state in zip(sessions, (own_state, real_state), strict=True):
             with pytest.raises(state.InvalidArgument):
                 session.run(None, {"i": np.array([1, 2])})
 
@@ -352,7 +352,7 @@ class TestMistakes:
         with pytest.raises(AttributeError, match="did you mean 'intra_op_num_threads'"):
             options.intra_op_num_thread = 1
         with pytest.raises(TypeError, match="to be an int"):
-            options.intra_op_num_threads = "a"
+            setattr(options, "intra_op_num_threads", "a")  # noqa: B010
 
     def test_a_run_that_is_terminated(self, sessions):
         options = own.RunOptions()
@@ -383,6 +383,36 @@ class TestProviders:
         assert [w.category for w in seen] == [UserWarning]
         assert session.get_providers() == ["CPUExecutionProvider"]
         assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+
+
+@pytest.mark.skipif("gpu" not in jax.default_backend(), reason="no GPU is there")
+class TestGpus:
+    @pytest.mark.parametrize("name", ["CUDAExecutionProvider", "DmlExecutionProvider"])
+    def test_providers_of_a_gpu(self, name):
+        assert name in own.get_available_providers() and own.get_device() == "GPU"
+        session = own.InferenceSession(BYTES, providers=[(name, {"device_id": 0})])
+        assert session.get_providers() == [name, "CPUExecutionProvider"]
+        (result, _) = session.values_of(None, FEEDS)
+        assert {d.platform for d in result.devices()} == {"gpu"}
+        assert session.run(["j"], FEEDS)[0].tolist() == PLACES.tolist()
+        with pytest.raises(own_state.EPFail, match="device_id"):
+            own.InferenceSession(BYTES, providers=[(name, {"device_id": 99})])
+
+    def test_the_cpu_beside_a_gpu(self):
+        session = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
+        (result, _) = session.values_of(None, FEEDS)
+        assert {d.platform for d in result.devices()} == {"cpu"}
+
+    def test_bindings_on_a_gpu(self):
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        value = own.OrtValue.ortvalue_from_numpy(X, "cuda", 0)
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("i", PLACES)
+        binding.bind_output("z", "cuda")
+        session.run_with_iobinding(binding)
+        (result,) = binding.get_outputs()
+        assert result.device_name() == "cuda" and result.numpy().tolist() == (X + 1).tolist()
 
 
 class TestValues:

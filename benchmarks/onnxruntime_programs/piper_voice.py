@@ -27,7 +27,7 @@ def answers():
             "input_lengths": np.array([len(sounds)]),
             "scales": np.array([0, 1, 0], np.float32),
         }
-        wave = loaded().run(None, feeds)[0].ravel()
+        wave = np.ravel(loaded().run(None, feeds)[0])
         found.append([len(wave), wave[::100].tolist()])
     return found
 
