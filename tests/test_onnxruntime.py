@@ -1,9 +1,11 @@
 """Sessions of `dml_jax.onnxruntime` beside those of ONNX Runtime: answers, facts and exceptions."""
 
 import concurrent.futures
+import importlib
 import json
 import threading
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,12 +13,12 @@ import onnx
 import onnxruntime as real
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.capi import onnxruntime_pybind11_state as real_state
 
 import dml_jax.onnxruntime as own
 from dml_jax.onnx.tensors import has_x64
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
+real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 real.set_default_logger_severity(4)
 _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
 _info = helper.make_tensor_value_info

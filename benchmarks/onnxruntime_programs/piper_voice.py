@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -27,7 +28,8 @@ def answers():
             "input_lengths": np.array([len(sounds)]),
             "scales": np.array([0, 1, 0], np.float32),
         }
-        wave = np.ravel(loaded().run(None, feeds)[0])
+        results: Any = loaded().run(None, feeds)
+        wave = results[0].ravel()
         found.append([len(wave), wave[::100].tolist()])
     return found
 
