@@ -35,6 +35,8 @@ Values = dict[str, Any]
 """Values by name: arrays, a list for a sequence, and what else ONNX Runtime has in Python."""
 
 _BY_VALUE_MAX = 4096  # elements of integers that decide sizes
+_INFERRED_MAX = 4096  # bytes of an initializer that sizes may follow from
+_LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _SMALL = 8  # elements of an input whose values decide sizes
 _DECIDING_ALL = {"ConstantOfShape", "EyeLike", "If", "Loop", "Range", "RandomNormal"}
 """The op types whose first input may decide sizes too, besides the others."""
@@ -76,8 +78,8 @@ class Source:
         expect.check()
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
-        self.proto = proto
         self.initializers = dict(_initializers(proto, self.folder, initializers))
+        self.proto = proto = _without_elements(proto)
         outputs = [output.name for output in proto.graph.output]
         self.nodes = needed(proto.graph.node, outputs)
         return self
@@ -137,6 +139,17 @@ def _initializers(
     for sparse in proto.graph.sparse_initializer:
         array = dense(sparse, folder.array)
         yield sparse.values.name, (array, sparse.values.data_type)
+
+
+def _without_elements(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose large initializers have no elements, which are in memory elsewhere."""
+    made = onnx.ModelProto()
+    for tensor in proto.graph.initializer:
+        if tensor.ByteSize() > _INFERRED_MAX:
+            for name in ("raw_data", *_LISTS_OF_ELEMENTS):
+                tensor.ClearField(name)
+    made.CopyFrom(proto)  # the memory of the other one is freed as a whole
+    return made
 
 
 @dataclass
@@ -297,6 +310,13 @@ class Stage:
         later = {name for node in self.left for name in read_by_outer(node)}
         self.by_value = tuple(name for name in values if name in later)
         self.later = later
+        is_same = {*self.by_value} <= {
+            n for n, v in plan.values.items() if isinstance(v, np.ndarray)
+        }
+        if self.network is None and not self.hosted and not self.known and self.left and is_same:
+            faults = [fault for found in self.refused.values() for fault in found]
+            rule = Sentence("the network cannot be computed by these sizes")
+            raise DmlError(faults or [Fault("", "", rule, "")])
 
     def _may_decide(self, tensor: Any, tries: int) -> bool:
         if not isinstance(tensor, Tensor) or tensor.is_known:
