@@ -1,6 +1,7 @@
 """Programs by sizes: each set of sizes has its own, and all share the file and its weights."""
 
 import collections
+import gc
 import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import onnx
 
 from dml_jax.onnx.stages import Source, Stage, Values, first_stage
+
+_COLLECTED = 32  # programs that are dropped between two collections of their memory
 
 
 class Programs:
@@ -37,7 +40,7 @@ class Programs:
         self._limit, self._device = limit, device
         self._stages: collections.OrderedDict[Hashable, Stage] = collections.OrderedDict()
         self._deciding: set[str] = set()
-        self._lock = threading.RLock()
+        self._lock, self._dropped = threading.RLock(), 0
 
     @property
     def count(self) -> int:
@@ -119,6 +122,10 @@ class Programs:
         while len(self._stages) > self._limit:
             _, old = self._stages.popitem(last=False)
             old.drop()
+            self._dropped += 1
+            if self._dropped % _COLLECTED == 0:
+                del old
+                gc.collect()  # programs hold each other: memory would grow until Python looks
 
     def _touch(self, key: Hashable) -> None:
         try:
