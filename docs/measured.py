@@ -181,6 +181,28 @@ def _programs() -> list[str]:
     return parts
 
 
+def _programs_of_others() -> list[str]:
+    """Return the tables of `benchmarks/onnxruntime_programs`."""
+    parts = []
+    for path in sorted(RESULTS.glob("onnxruntime-programs-*.json")):
+        found = json.loads(path.read_text())
+        rows = [
+            [
+                f"{row['packages'][0]}",
+                "the same" if row["error"] == 0 else f"{row['error']:.0e}",
+                f"{row['first']:.1f}",
+                f"{row['peer_first']:.1f}",
+                f"{row['steady'] * 1000:.1f}",
+                f"{row['peer_steady'] * 1000:.1f}",
+            ]
+            for row in found["programs"].values()
+        ]
+        head = ["", "largest difference", "first, s", "ONNX Runtime, s"]
+        head += ["later, ms", "ONNX Runtime, ms"]
+        parts += [f"### {_machine(found['environment'])}", table(head, rows)]
+    return parts
+
+
 def page() -> str:
     """Return the page of measurements."""
     parts = [
@@ -208,6 +230,12 @@ def page() -> str:
         "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
         "first one, beside the same calls in PyTorch.",
         *_programs(),
+        "## Programs of ONNX Runtime",
+        "Packages that other people wrote for ONNX Runtime, unchanged, by "
+        "`benchmarks/onnxruntime_programs`: the first call, which compiles, and later calls with "
+        "the same data. Times are processor time of all threads. The difference is that of the "
+        "numbers among the answers; all words are the same.",
+        *_programs_of_others(),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -47,6 +47,7 @@ GUIDES = {  # in the order of the site
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/port-onnx.md": "From ONNX Runtime",
     "guides/save-and-export.md": "Save and export",
+    "guides/port-onnxruntime.md": "Programs of ONNX Runtime",
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",

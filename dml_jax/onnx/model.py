@@ -71,10 +71,7 @@ def read(
     expect = Expect("")
     proto = with_inner_elements(proto, folder, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-    opset = opsets.get("", OPSET_MIN)
-    last = min(OPSET_MAX, defs.onnx_opset_version())
-    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    opsets = opsets_of(expect, proto)
     if proto.HasField("graph"):
         expect(bool(proto.graph.output), "the outputs", "be one or more", Unquoted("none"))
     else:
@@ -85,6 +82,15 @@ def read(
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
     return Model(proto, folder, inputs, opsets, defaults)
+
+
+def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:
+    """Return the version of each domain that a model imports; `expect` takes one out of range."""
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opset = opsets.get("", OPSET_MIN)
+    last = min(OPSET_MAX, defs.onnx_opset_version())
+    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    return opsets
 
 
 def _with_initializers(

@@ -6,7 +6,8 @@ import functools
 import importlib
 import operator
 import pkgutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from jax.core import Tracer
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
@@ -36,6 +37,26 @@ Arrays = Mapping[str, Any]
 
 _SHOWN = 8  # names in a line of a report
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
+
+
+class Store:
+    """Arrays that several networks of one file hold once: weights, and what follows from these."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
+
+    def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+        """Return arrays on the device; the same array is there once."""
+        missing = [a for a in arrays if id(a) not in self._weights]
+        for array, held in zip(missing, jax.device_put(missing), strict=True):
+            self._weights[id(array)] = array, held  # the array too, or another one took its id
+        return [self._weights[id(array)][1] for array in arrays]
+
+    def clear(self) -> None:
+        """Forget all arrays on the device, which stay where networks hold them."""
+        self._weights.clear()
+        self.made.clear()
 
 
 class Network(Bindable):
@@ -75,6 +96,7 @@ class Network(Bindable):
         origin: Origin,
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
         path: str | Path | None = None,
+        store: Store | None = None,
     ):
         self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -98,7 +120,8 @@ class Network(Bindable):
             self._compute(*rewritten(self.graph, options.made_by(platform())))
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
-        arrays = jax.device_put([translation.weights[name] for name in read])
+        self._store = store or Store()
+        arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
 
     def taking(self, names: Collection[str]) -> "Network":
@@ -247,7 +270,7 @@ class Network(Bindable):
         given = [*self.weights.values()]
         if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
             with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._prepare(self.weights) if sources else ()
+                made = self._prepared_of(sources)
             self._prepared = given, (*(self.weights[name] for name in names), *made)
         return self._prepared[1]
 
@@ -288,14 +311,39 @@ class Network(Bindable):
         outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
         return [outputs[node][place] for node, place in self._kept[1]]
 
-    @functools.cached_property
-    def _prepare(self) -> Any:
-        """Return the function of weights that computes what follows from these alone."""
+    def _prepared_of(self, sources: Sequence[Source]) -> list[jax.Array]:
+        """Return what follows from weights alone; what another network made of them is shared."""
+        keys, made = self._keys(), self._store.made
+        found = {source: made.get(keys[source]) for source in sources}
+        missing = [source for source in sources if found[source] is None]
 
         def prepare(weights: Arrays) -> list[jax.Array]:
-            return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+            return self.rewritten.evaluated(self._sources_of(weights), missing)
 
-        return jax.jit(prepare)
+        results = jax.jit(prepare)(self.weights) if missing else []
+        for source, array in zip(missing, results, strict=True):
+            found[source] = made[keys[source]] = array
+        return [array for array in found.values() if array is not None]
+
+    def _keys(self) -> dict[Source, Hashable]:
+        """Return what makes each source that follows from weights: equal keys have equal arrays."""
+        graph, weights = self.rewritten, self.weights
+        keys: dict[Source, Hashable] = {
+            (-1, index): id(weights[name])
+            for index, name in enumerate(graph.input_names or ())
+            if name in weights
+        }
+        for index, node, sources in graph.plan:
+            if isinstance(node, ConstantNode):
+                keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
+            elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
+                views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
+                key = node.operator, views, tuple(keys[source] for source in sources)
+                keys |= {(index, k): (k, key) for k in range(len(node.operator.outputs))}
+            elif all(source in keys for source in sources):  # it is computed for each network
+                count = sum(tensor is not None for _, tensor in node.slots(output=True))
+                keys |= {(index, k): object() for k in range(count)}
+        return keys
 
     def _sources_of(self, values: Arrays) -> dict[Source, Any]:
         """Return the inputs of the graph by their sources, of arrays by name."""
@@ -448,7 +496,7 @@ class Network(Bindable):
     ) -> None:
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
+        for name in ("_kept", "_program", "_alone", "compiler_options"):
             vars(self).pop(name, None)
         self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         self._taking: dict[frozenset[str], Network] = {}
@@ -537,6 +585,15 @@ class Network(Bindable):
         checked = {n: _checked(n, x) for n, x in inputs.items()}
         results = network._results_of(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
+
+    def run(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
+        return self._results_of(self.constants, inputs)
+
+    def forget(self) -> None:
+        """Drop the compiled program; the next run compiles it again."""
+        for program in filter(None, (self._program, self._alone)):
+            program.clear_cache()
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""

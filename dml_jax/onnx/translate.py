@@ -315,13 +315,24 @@ class Translation:
     ) -> list[Tensor | None]:
         """Translate the nodes that `outputs` depend on; return the outputs."""
         for node in needed(proto.node, outputs):
-            try:
-                results = self._results(node, scope, opsets)
-            except (DmlError, *_BROKEN) as error:
-                self.faults += _refusal(error).within(label_of(node)).faults
-                results = [None] * len(node.output)
-            scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
+            self._put(node, scope, opsets)
         return [scope.get(name) for name in outputs]
+
+    def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
+        """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
+        try:
+            results = self._results(node, scope, opsets)
+        except (DmlError, *_BROKEN) as error:
+            self.faults += _refusal(error).within(label_of(node)).faults
+            results = [None] * len(node.output)
+        scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
+
+    def attempt(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Fault]:
+        """Translate a node; return what is in the way, of which no fault stays here."""
+        count = len(self.faults)
+        self._put(proto, scope, opsets)
+        found, self.faults = self.faults[count:], self.faults[:count]
+        return found
 
     def _results(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Any]:
         """Return the outputs of a node. Raises `DmlError` where it cannot be had."""
