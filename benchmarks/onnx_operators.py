@@ -18,7 +18,7 @@ import numpy as np
 import onnx_networks
 from kept_pages import restart_with_kept_pages
 
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 FEW = 5  # elements of a weight below which its name has the elements

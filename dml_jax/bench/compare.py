@@ -1,0 +1,124 @@
+"""Compares two runs: which cells are faster, slower, the same, or undecided.
+
+A run has the median of each of its processes. Between two runs the machine may have changed, so a
+cell counts as changed only if two measures agree: the logarithm of its time, and that of its time
+over the copy's of the same process. Each has a t interval of the difference of the runs' means. Its
+level is 1%, divided by the number of cells, so that at most one of a hundred tables of equal runs
+has a cell that is called changed. What the copies of both runs differ by widens the interval.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dml_jax.bench.rows import Results, Row
+from dml_jax.errors import DmlError, Fault, Unquoted
+
+LEVEL = 0.01  # of tables of equal runs may have a cell that is called changed
+LEAST = 0.03  # a smaller change is called the same
+SAME = 0.10  # a cell is the same if its change is surely smaller
+PROCESSES = 5  # the fewest of a run
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What two runs say of a cell.
+
+    Attributes:
+        name: the cell.
+        ratio: the new time over the old.
+        low, high: the 95% interval of the ratio.
+        verdict: `faster`, `slower`, `same` or `undecided`.
+    """
+
+    name: str
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+
+
+def compare(old: Results, new: Results) -> list[Verdict]:
+    """Return the verdict of each cell that both runs have; the slowest first.
+
+    Raises `DmlError` if no cell is in both, or if a run has too few processes.
+    """
+    names = [name for name in old.rows if name in new.rows]
+    if not names:
+        raise DmlError([Fault("", "both runs", "have a cell in common", Unquoted("none"))])
+    counts = [len(run.rows[n].seconds[run.rows[n].way]) for run in (old, new) for n in names]
+    if min(counts) < PROCESSES:
+        rule = f"have the times of {PROCESSES} processes of each cell (--processes, --resume)"
+        raise DmlError([Fault("", "a run", rule, min(counts))])
+    pairs = [(old.rows[name], new.rows[name]) for name in names]
+    noises = [_noise(_logs(row)) for pair in pairs for row in pair]
+    usual = statistics.median(noises)
+    found = [_verdict(a, b, len(names), usual) for a, b in pairs]
+    return sorted(found, key=lambda v: -v.ratio)
+
+
+def _logs(row: Row) -> list[float]:
+    return [math.log(x) for x in row.seconds[row.way]]
+
+
+def _of_copy(row: Row) -> list[float]:
+    pairs = zip(row.seconds[row.way], row.seconds.get("copy", []), strict=False)
+    return [math.log(t / c) for t, c in pairs]
+
+
+def _noise(logs: Sequence[float]) -> float:
+    return statistics.stdev(logs)
+
+
+def _difference(a: Sequence[float], b: Sequence[float], usual: float) -> tuple[float, float, int]:
+    """Return the difference of two means, its standard error, and the degrees of freedom.
+
+    The noise of a cell is at least half of what is usual in the table: a few processes may agree
+    by chance.
+    """
+    freedom = len(a) + len(b) - 2
+    squares = sum(statistics.variance(x) * (len(x) - 1) for x in (a, b))
+    noise = max(math.sqrt(squares / freedom), usual / 2)
+    error = noise * math.sqrt(1 / len(a) + 1 / len(b))
+    return statistics.fmean(b) - statistics.fmean(a), error, freedom
+
+
+def _verdict(a: Row, b: Row, cells: int, usual: float) -> Verdict:
+    from scipy.special import stdtrit
+
+    measures = [_difference(_logs(a), _logs(b), usual)]
+    drift = 0.0
+    if a.copy and b.copy:
+        measures.append(_difference(_of_copy(a), _of_copy(b), usual))
+        copies = [[math.log(x) for x in row.seconds["copy"]] for row in (a, b)]
+        drift = abs(statistics.median(copies[1]) - statistics.median(copies[0]))
+    signs, narrow = set(), []
+    for change, error, freedom in measures:
+        strict, plain = (float(stdtrit(freedom, 1 - p / 2)) for p in (LEVEL / cells, 0.05))
+        sure = abs(change) - strict * error - drift / 2
+        signs.add(math.copysign(1, change) if sure > 0 and abs(change) > LEAST else 0)
+        narrow.append((change - plain * error, change, change + plain * error))
+    low, middle, high = min(narrow, key=lambda n: n[2] - n[0])
+    if signs in ({1}, {-1}):
+        verdict = "slower" if signs == {1} else "faster"
+    else:
+        verdict = "same" if max(abs(low), abs(high)) < math.log1p(SAME) else "undecided"
+    ratio, least, most = map(math.exp, (middle, low, high))
+    return Verdict(a.name, ratio, least, most, verdict)
+
+
+def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[Any]]]:
+    """Return the head and the rows of a comparison."""
+    head = ["Cell", "new / old", "95% interval", "verdict"]
+    rows = [[v.name, f"{v.ratio:.3f}", f"{v.low:.3f} to {v.high:.3f}", v.verdict] for v in verdicts]
+    return head, rows
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Return how many cells have each verdict."""
+    counts = dict.fromkeys(("slower", "faster", "same", "undecided"), 0)
+    for v in verdicts:
+        counts[v.verdict] += 1
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
