@@ -55,6 +55,7 @@ class Plain:
         arrays: the arrays of its one set of data; without them data are random.
         operations: the arithmetic operations of a call.
         moved: the bytes of a call, where they are not those of inputs and outputs.
+        place: gives the sharding of an input of some sizes, where it is not on one device.
     """
 
     function: Callable[..., Any]
@@ -63,6 +64,7 @@ class Plain:
     arrays: Sequence[Any] | None = None
     operations: float = 0.0
     moved: int | None = None
+    place: Callable[[Sequence[int]], Any] | None = None
 
     @property
     def drawn(self) -> list[tuple[Edge, Bounds]]:

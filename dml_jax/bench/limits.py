@@ -111,6 +111,7 @@ def _of_collectives(devices: Sequence[Any]) -> Iterator[Cell]:
     mesh = jax.make_mesh(
         (count,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=devices
     )
+    split = jax.sharding.NamedSharding(mesh, P("d"))
     kinds = {
         "all-reduce": lambda x: lax.psum(x, "d"),
         "all-gather": lambda x: lax.all_gather(x, "d", tiled=True),
@@ -124,9 +125,8 @@ def _of_collectives(devices: Sequence[Any]) -> Iterator[Cell]:
             whole = jax.shard_map(
                 function, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=False
             )
-            place = jax.sharding.NamedSharding(mesh, P("d"))
-            data = [jax.device_put(np.ones(x.sizes, x.dtype), place)]
+            data = [np.ones(x.sizes, x.dtype)]
             # What each device has to send: of a sum twice what of a gathering.
             sent = math.ceil((1 if gathers else 2) * size * (count - 1) / (1 if gathers else count))
             words = f"{size // 1024} KiB, {count} devices"
-            yield _cell(what, words, Plain(whole, [x], [y], data, moved=sent))
+            yield _cell(what, words, Plain(whole, [x], [y], data, 0, sent, lambda _: split))

@@ -115,16 +115,17 @@ class Bench:
         function, row = cell.function, Row.of(cell, operations(cell.function))
         sets = min(sets_moving(cell.bytes, self.device), self.most_sets or 2**30)
         sets = 1 if getattr(function, "arrays", None) is not None else max(sets, 1)
-        dtype = cell.tensor.dtype
+        dtype, own = cell.tensor.dtype, getattr(function, "place", None)
+        place, ways = own or self.place, WAYS[1:] if own else self.ways
         with wide(function):
             ends = function.inputs, function.outputs
-            made = programs(function, *ends, self.device, sets, self.ways, self.place)
-            inputs = self.data.sets(function, sets, self.place)
-            contenders = jax_contenders(made, inputs, ends[1], self.data, self.place)
+            made = programs(function, *ends, self.device, sets, ways, place)
+            inputs = self.data.sets(function, sets, place)
+            contenders = jax_contenders(made, inputs, ends[1], self.data, place)
             beside: dict[str, Contender] = {}
             if cell.family != "limits":
                 beside["copy"], row.copy_bytes = self._copy(dtype)
-            for way in self.ways:  # apart: new pages leave the caches cold
+            for way in ways:  # apart: new pages leave the caches cold
                 group = {way: contenders[way], **({} if row.seconds else beside)}
                 if way == "allocated" and self.peers:
                     group |= self._beside(cell, made, inputs, row)

@@ -76,7 +76,8 @@ class Data:
         `place` gives the sharding of an array of some sizes; None leaves all on the device.
         """
         if getattr(function, "arrays", None) is not None:
-            return [tuple(jax.device_put(array, self.device) for array in function.arrays)] * count
+            where = place or (lambda sizes: self.device)
+            return [tuple(jax.device_put(x, where(x.shape)) for x in function.arrays)] * count
         made = [tuple(self.array(*one) for one in drawn(function)) for _ in range(count)]
         if place is not None:
             made = [tuple(jax.device_put(x, place(x.shape)) for x in xs) for xs in made]

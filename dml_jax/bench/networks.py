@@ -27,10 +27,12 @@ class Program(Plain):
     Attributes:
         network: the path of the file.
         names: the names of the inputs.
+        graph: what the program computes.
     """
 
     network: str = ""
     names: Sequence[str] = ()
+    graph: Graph | None = None
 
 
 def cells_of_network(network: "Network", path: str) -> list[Cell]:
@@ -45,8 +47,10 @@ def cells_of_network(network: "Network", path: str) -> list[Cell]:
     outputs = [tensor for _, _, tensor in network.tensors(output=True)]
     moved = sum(array.nbytes for array in arrays)
     moved += sum(t.total_tensor_size_in_bytes for t in outputs)
-    whole = Program(network.compute, [*tensors, *held], outputs, arrays, count, moved, path, names)
     graph = network.rewritten
+    whole = Program(
+        network.compute, [*tensors, *held], outputs, arrays, count, moved, path, names, graph
+    )
     once = _of_weights(graph, names)
     return [*cells_of_graph(graph, once), Cell(PROGRAM, "", whole, family="program")]
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bench.cells import Cell
-from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.bench.functions import Transformed
 from dml_jax.bench.memory import Arrays, as_tuple, each_set
 from dml_jax.bench.timing import Contender, Mark, is_queued, jax_contender
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.graph import Graph
 from dml_jax.host import cores
 from dml_jax.operator import Operator

@@ -217,7 +217,8 @@ def draw(title: str, rows: Sequence[Row], target: Path, verbose: bool = False) -
 
 def _draw_shares(figure: Any, rows: Sequence[Row], verbose: bool) -> None:
     """Draw a dot for each cell at the share that its table says, a row for each label."""
-    drawn = [row for row in rows if (verbose or row.bytes >= SMALLEST) and row.share]
+    known = [row for row in rows if row.share]
+    drawn = [row for row in known if verbose or row.bytes >= SMALLEST] or known
     labels, rates = list(dict.fromkeys(row.label for row in drawn)), copies(rows)
     figure.set_size_inches(10, 1.6 + 0.26 * len(labels))
     axes = figure.subplots()

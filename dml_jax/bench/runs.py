@@ -73,14 +73,18 @@ def in_processes(
     Raises `DmlError` if a process says nothing but an error.
     """
     total = done = 0
+    names: list[str] | None = None
     while True:
         skipped = [n for n in results.rows if _is_done(results.rows[n], processes, narrow)]
+        if names is not None and {*names} <= {*skipped, *results.failed}:
+            return
         begun, rows, said = "", 0, ""
         for kind, value in _lines(command, [*skipped, *results.failed]):
             match kind:
                 case "environment":
                     results.environment = results.environment or value
                 case "names":
+                    names = value
                     left = [processes - _count(results, name) for name in value]
                     total = done + sum(max(n, 1 if narrow else 0) for n in left)
                 case "begun":

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from dml_jax.cli.terminal import (
     usage_errors,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, missing_extra, nearest, printable, refused
+from dml_jax.errors import DmlError, Fault, nearest, printable, refused
 from dml_jax.facts import catalogue
 from dml_jax.operator import OPERATORS, operator_type
 from dml_jax.show.names import search
@@ -386,7 +386,7 @@ def _run(options: _Options, here: tuple[Any, list[Cell]] | None, adapter: str) -
         results = Results(options={"arguments": _kept_words(options.words)})
     results.interrupted = False
     begin, saved, interrupted = time.monotonic(), 0.0, False
-    tell = _Progress(options.budget if options.quick else 0)
+    tell = _Progress()
     if here is not None:
         run, made = here
         results.environment = {**environment(run.device), "name": name_of(run.device)}
@@ -403,12 +403,8 @@ def _run(options: _Options, here: tuple[Any, list[Cell]] | None, adapter: str) -
                         _save(options, results)
                     saved = now
                 if now - begin > options.budget and tell.left > 0:
-                    click.echo(
-                        f"\r\x1b[KTime is up; not measured: {tell.left} cells"
-                        if tell.live
-                        else f"Time is up; not measured: {tell.left} cells",
-                        err=True,
-                    )
+                    tell.end()
+                    click.echo(f"Time is up; not measured: {tell.left} cells", err=True)
                     break
     except KeyboardInterrupt:  # what is measured is reported
         results.interrupted = interrupted = True
@@ -438,9 +434,9 @@ class _Progress:
     A terminal shows one line that changes; a file gets a line every five seconds.
     """
 
-    def __init__(self, budget: float = 0):
+    def __init__(self) -> None:
         self.live, self.begin = sys.stderr.isatty(), time.monotonic()
-        self.last, self.left, self.total, self.budget = self.begin, 0, 0, budget
+        self.last, self.left, self.total = self.begin, 0, 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
         from dml_jax.bench.runs import time_left
@@ -482,10 +478,8 @@ def _say(options: _Options, results: "Results", tell: _Progress) -> None:
     if not options.to_stdout:
         click.echo(json.dumps(results.to_json(), indent=1))
     part = f" ({len(rows)} of {tell.total} cells)" if tell.left > 0 or results.interrupted else ""
-    for target in [*options.outputs, *options.kept] if rows else ():
+    for target in dict.fromkeys([*options.outputs, *options.kept]) if rows else ():
         new = new_folder(target)
-        if target in options.kept and target not in options.outputs[: len(options.outputs)]:
-            pass
         _write(target, results, title[0], options.verbose)
         verb = "Drawn" if target.suffix.lower() in (".svg", ".png") else "Written"
         click.echo(f"{verb} to '{target}'{part}{new}", err=not options.to_stdout)
@@ -550,17 +544,16 @@ def _profile(made: list[Cell], folder: Path, device: Any) -> None:
     from dml_jax.graph import Graph
 
     cell = next((c for c in made if c.family == "program"), made[0])
-    network = getattr(cell.function, "function", None)
-    graph = cell.function if isinstance(cell.function, Graph) else None
-    if graph is None and network is not None:
-        graph = network.__self__.rewritten
+    graph = getattr(cell.function, "graph", cell.function)
+    graph = graph if isinstance(graph, Graph) else None
+    if graph is None:
+        raise click.UsageError("--profile needs --network, or a --model with a graph.")
     found = profile(cell, graph, folder, device)
     text = json.dumps(found, indent=1) + "\n"
     write_whole(folder / "kernels.json", lambda file: file.write(text.encode()))
-    count = sum(map(len, found.values())) - len(found.get("", ()))
-    click.echo(
-        f"{count} nodes stand in {len(found.keys() - {''})} kernels; XLA left out {len(found.get('', ()))}."
-    )
+    out, kernels = len(found.get("", ())), [name for name in found if name]
+    count = sum(len(found[name]) for name in kernels)
+    click.echo(f"{count} nodes stand in {len(kernels)} kernels; XLA left out {out}.")
     click.echo(f"Written to '{folder}': kernels.json, and a trace for Perfetto and xprof.")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from dml_jax.enums import AxisDirection, ReduceFunction
 
 Expression = Callable[..., Any]

@@ -9,7 +9,6 @@ from dml_jax.description.fields import Array, Choice, Integer, Kind, Tensor
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 
-
 _SIZES: ContextVar[Any] = ContextVar("the sizes that typical uses have", default=None)
 
 
