@@ -93,7 +93,7 @@ def largest(size: int) -> Any:
 CONSTANTS = {
     "LITTLE": Constant("axes", lambda n: reduced("SUM", [max(n // 64, 1), 64], [0])),
     "UNROLLED": Constant("reduce.cpu", lambda n: rows("MAX", n)),
-    "PIECE": Constant("reduce.cpu", lambda n: rows("SUM", n)),
+    "PIECE": Constant("reduce.cpu", lambda n: rows("SUM", 16384), "cpu", False),
     "FUSED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
     "STORED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
     "FEW": Constant("windows", pooled),

@@ -2,9 +2,11 @@
 
 A run has the median of each of its processes. Between two runs the machine may have changed, so a
 cell counts as changed only if two measures agree: the logarithm of its time, and that of its time
-over the copy's of the same process. Each has a t interval of the difference of the runs' means. Its
-level is 1%, divided by the number of cells, so that at most one of a hundred tables of equal runs
-has a cell that is called changed. What the copies of both runs differ by widens the interval.
+over the copy's of the same process. Each has a t interval of the difference of the runs' means,
+widened by half of what the copies of both runs differ by. On a CPU a second pair is the same of
+the seconds of all cores, which other programs disturb less. The level of a pair is 1%, divided by
+the number of cells and pairs: at most one of a hundred tables of equal runs has a cell that is
+called changed.
 """
 
 import math
@@ -53,23 +55,36 @@ def compare(old: Results, new: Results) -> list[Verdict]:
         rule = f"have the times of {PROCESSES} processes of each cell (--processes, --resume)"
         raise DmlError([Fault("", "a run", rule, min(counts))])
     pairs = [(old.rows[name], new.rows[name]) for name in names]
-    noises = [_noise(_logs(row)) for pair in pairs for row in pair]
-    usual = statistics.median(noises)
+    noises: list[list[float]] = [[], []]
+    for a, b in pairs:
+        for kept, measures in zip(noises, _pairs(a, b), strict=False):
+            kept += map(statistics.stdev, measures[0])
+    usual = [statistics.median(kept) for kept in noises if kept]
     found = [_verdict(a, b, len(names), usual) for a, b in pairs]
     return sorted(found, key=lambda v: -v.ratio)
 
 
-def _logs(row: Row) -> list[float]:
-    return [math.log(x) for x in row.seconds[row.way]]
+def _pairs(a: Row, b: Row) -> list[list[tuple[Any, Any]]]:
+    """Return the pairs of measures, each of both rows, as logarithms: by time, and by processor."""
+    found = []
+    for kind in ("seconds", "processor"):
+        times = [getattr(row, kind) for row in (a, b)]
+        if all(one.get(row.way) for row, one in zip((a, b), times, strict=True)):
+            own = [_logs(one[row.way]) for row, one in zip((a, b), times, strict=True)]
+            measures = [tuple(own)]
+            if all(one.get("copy") for one in times):
+                copies = [_logs(one["copy"]) for one in times]
+                relative = [
+                    [x - y for x, y in zip(*pair, strict=False)]
+                    for pair in zip(own, copies, strict=True)
+                ]
+                measures += [tuple(relative), tuple(copies)]
+            found.append(measures)
+    return found
 
 
-def _of_copy(row: Row) -> list[float]:
-    pairs = zip(row.seconds[row.way], row.seconds.get("copy", []), strict=False)
-    return [math.log(t / c) for t, c in pairs]
-
-
-def _noise(logs: Sequence[float]) -> float:
-    return statistics.stdev(logs)
+def _logs(values: Sequence[float]) -> list[float]:
+    return [math.log(x) for x in values]
 
 
 def _difference(a: Sequence[float], b: Sequence[float], usual: float) -> tuple[float, float, int]:
@@ -85,24 +100,26 @@ def _difference(a: Sequence[float], b: Sequence[float], usual: float) -> tuple[f
     return statistics.fmean(b) - statistics.fmean(a), error, freedom
 
 
-def _verdict(a: Row, b: Row, cells: int, usual: float) -> Verdict:
+def _verdict(a: Row, b: Row, cells: int, usual: Sequence[float]) -> Verdict:
     from scipy.special import stdtrit
 
-    measures = [_difference(_logs(a), _logs(b), usual)]
-    drift = 0.0
-    if a.copy and b.copy:
-        measures.append(_difference(_of_copy(a), _of_copy(b), usual))
-        copies = [[math.log(x) for x in row.seconds["copy"]] for row in (a, b)]
-        drift = abs(statistics.median(copies[1]) - statistics.median(copies[0]))
-    signs, narrow = set(), []
-    for change, error, freedom in measures:
-        strict, plain = (float(stdtrit(freedom, 1 - p / 2)) for p in (LEVEL / cells, 0.05))
-        sure = abs(change) - strict * error - drift / 2
-        signs.add(math.copysign(1, change) if sure > 0 and abs(change) > LEAST else 0)
-        narrow.append((change - plain * error, change, change + plain * error))
+    pairs, narrow, verdicts = _pairs(a, b), [], set()
+    for measures, noise in zip(pairs, usual, strict=False):
+        drift, signs = 0.0, set()
+        if len(measures) == 3:
+            before, after = map(statistics.median, measures.pop())
+            drift = abs(after - before)
+        for x, y in measures:
+            change, error, freedom = _difference(x, y, noise)
+            level = LEVEL / cells / len(pairs)
+            strict, plain = (float(stdtrit(freedom, 1 - p / 2)) for p in (level, 0.05))
+            sure = abs(change) > max(strict * error + drift / 2, LEAST)
+            signs.add(math.copysign(1, change) if sure else 0)
+            narrow.append((change - plain * error, change, change + plain * error))
+        verdicts |= {"slower"} if signs == {1} else {"faster"} if signs == {-1} else set()
     low, middle, high = min(narrow, key=lambda n: n[2] - n[0])
-    if signs in ({1}, {-1}):
-        verdict = "slower" if signs == {1} else "faster"
+    if len(verdicts) == 1:
+        verdict = verdicts.pop()
     else:
         verdict = "same" if max(abs(low), abs(high)) < math.log1p(SAME) else "undecided"
     ratio, least, most = map(math.exp, (middle, low, high))

@@ -166,6 +166,8 @@ def _add(row: Row, times: dict[str, Times]) -> None:
     for name, found in times.items():
         row.seconds[name] = [found.median]
         row.spread[name] = [(found.high - found.low) / 2 / found.median]
+        if found.processor and name in ("copy", row.way):
+            row.processor[name] = [found.processor]
 
 
 def _precision(name: str | None) -> Any:

@@ -42,6 +42,7 @@ class Row:
         peak: the operations a second of a product of the type; 0 without one.
         seconds: for each contender the median of each process.
         spread: for each contender half the distance of its quartiles, as a part of the median.
+        processor: for our own calls and the copy the seconds of all cores, likewise.
         differs: how the answers of peers differ, by peer.
     """
 
@@ -60,6 +61,7 @@ class Row:
     peak: float = 0.0
     seconds: dict[str, list[float]] = field(default_factory=dict)
     spread: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -83,7 +85,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Return the row for JSON; seconds have five digits, and what is empty is left out."""
         value = asdict(self)
-        for key in ("seconds", "spread"):
+        for key in ("seconds", "spread", "processor"):
             value[key] = {k: [float(f"{x:.5g}") for x in v] for k, v in value[key].items()}
         return {k: v for k, v in value.items() if v not in ({}, 0, 0.0, "")}
 
@@ -95,9 +97,9 @@ class Row:
 
     def add(self, other: "Row") -> None:
         """Add the times that another process measured of the same cell."""
-        for mine, theirs in ((self.seconds, other.seconds), (self.spread, other.spread)):
-            for name, values in theirs.items():
-                mine.setdefault(name, []).extend(values)
+        for kind in ("seconds", "spread", "processor"):
+            for name, values in getattr(other, kind).items():
+                getattr(self, kind).setdefault(name, []).extend(values)
         self.differs |= other.differs
         self.peak, self.copy_bytes = other.peak or self.peak, other.copy_bytes or self.copy_bytes
 

@@ -173,6 +173,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
 @click.option("--family", "families", multiple=True, type=FAMILY, help="All of a family.")
 @click.option("--filter", "words", default="", help="Only cells whose name has these words.")
+@click.option("--cells", "named", type=INPUT, help="Only cells whose names are lines of a file.")
 @click.option("--list", "listing", is_flag=True, help="Print the names of the cells.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
 @click.option("--mb", "mebibytes", **MIB, help="MiB of the largest tensor. Default: 8 and 64.")
@@ -293,6 +294,7 @@ def _cells(
     operators: list[str],
     families: Sequence[str],
     words: str,
+    named: Path | None,
     types: list[str],
     mebibytes: tuple[float, ...],
     sizes: Mapping[str, Sequence[int]],
@@ -316,14 +318,15 @@ def _cells(
     elif network is not None:
         made = _of_network(network)[0]
     else:
-        named = [c.short_name for c in OPERATORS.values() if c.family in families]
-        named += operators or (
-            [c.short_name for c in OPERATORS.values()] if roofline and not named else []
-        )
         whole = bool(families or (roofline and not operators))
+        of_families = [
+            cls.short_name
+            for cls in OPERATORS.values()
+            if cls.family in families or (whole and not families)
+        ]
         variants = 1 if quick or whole else None if operators else VARIANTS
         choice = Choice(
-            named,
+            [*of_families, *operators],
             types,
             mebibytes or (MEBIBYTES[:1] if roofline or whole else MEBIBYTES[-1:] if quick else ()),
             variants,
@@ -335,6 +338,10 @@ def _cells(
         made = choice.cells()
     pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
+    if named is not None:
+        with named.open() as file:
+            lines = {line.strip() for line in file}
+        kept = [cell for cell in kept if cell.name in lines]
     if not kept:
         raise DmlError([Fault("", "--filter", "be words of a cell's name (--list)", words)])
     return kept
