@@ -39,7 +39,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=5)
     options = parser.parse_args()
     folder, end = ROOT / "benchmarks" / "results", time.monotonic() + options.budget
-    files = {k: folder / f"{k}-{options.machine}.json" for k in ("limits", "operators", "gradients")}
+    files = {
+        k: folder / f"{k}-{options.machine}.json" for k in ("limits", "operators", "gradients")
+    }
     torch = ",torch" if importlib.util.find_spec("torch") else ""
     tables = {
         "limits": ["--limits"],

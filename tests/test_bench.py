@@ -20,6 +20,7 @@ from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions
 from dml_jax.bench import measure, memory, report
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
+from dml_jax.bench.functions import type_name
 from dml_jax.bench.measure import Bench
 from dml_jax.bench.memory import Data, jax_contenders, programs
 from dml_jax.bench.networks import cells_of_graph, kernels
@@ -60,7 +61,7 @@ def test_typical_uses_have_the_type_and_about_the_elements(name: str, elements: 
 
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_a_representative_accepts_the_types_of_the_table(name: str):
-    assert {c.tensor.data_type.name for c in cells([name])} == {"FLOAT32", "FLOAT16", "UINT8"}
+    assert {type_name(c.tensor) for c in cells([name])} == {"FLOAT32", "FLOAT16", "UINT8"}
 
 
 def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
@@ -259,8 +260,8 @@ def test_several_devices_are_through_when_all_are(monkeypatch: pytest.MonkeyPatc
     numbers = mark.wait()
     assert mark.passed()
     assert [number.devices() for number in numbers] == [{device} for device in devices]  # pyright: ignore
-    took, queued = contender.sample(iter(range(9)), 3)
-    assert took > 0 and queued is not None and len(results) == 4
+    sample = contender.sample(iter(range(9)), 3)
+    assert sample.took > 0 and sample.queued is not None and len(results) == 4
 
 
 def test_shares_are_of_the_copy_that_was_timed_in_turn():

@@ -1,7 +1,7 @@
 """Measure functions, operators, graphs and networks on a device, beside a plain copy.
 
-`time` times a function of arrays. `Choice` makes cells of operators, `Bench` measures cells, each as
-a `Row`, and `compare.compare` says which cells of two `Results` differ.
+`time` times a function of arrays. `Choice` makes cells of operators, and `Bench` measures cells,
+each as a `Row`. `dml_jax.bench.compare.compare` says which cells of two `Results` differ.
 """
 
 import importlib

@@ -135,7 +135,6 @@ def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[Any]]]:
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Return how many cells have each verdict."""
-    counts = dict.fromkeys(("slower", "faster", "same", "undecided"), 0)
-    for v in verdicts:
-        counts[v.verdict] += 1
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    found = [v.verdict for v in verdicts]
+    names = ("slower", "faster", "same", "undecided")
+    return ", ".join(f"{found.count(name)} {name}" for name in names)

@@ -49,7 +49,15 @@ def cells_of_network(network: "Network", path: str) -> list[Cell]:
     moved += sum(t.total_tensor_size_in_bytes for t in outputs)
     graph = network.rewritten
     whole = Program(
-        network.compute, [*tensors, *held], outputs, arrays, count, moved, path, names, graph
+        network.compute,
+        [*tensors, *held],
+        outputs,
+        arrays,
+        count,
+        moved,
+        network=path,
+        names=names,
+        graph=graph,
     )
     once = _of_weights(graph, names)
     return [*cells_of_graph(graph, once), Cell(PROGRAM, "", whole, family="program")]

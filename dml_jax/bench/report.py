@@ -186,8 +186,8 @@ def summary(rows: Sequence[Row]) -> str:
     for row in programs:
         total = sum(r.count * r.time() for r in single)
         lines.append(
-            f"The operators take {shown_time(total)} one by one, the program {shown_time(row.time())}"
-            f": fusion and caches save {1 - row.time() / total:.0%}."
+            f"The operators take {shown_time(total)} one by one, the program "
+            f"{shown_time(row.time())}: fusion and caches save {1 - row.time() / total:.0%}."
         )
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import click
 
 from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, Choice
 from dml_jax.cli.models import load
-from dml_jax.cli.networks import load_network
+from dml_jax.cli.networks import load_network, network_options
 from dml_jax.cli.terminal import (
     INPUT,
     STDIN,
@@ -201,6 +201,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
 @click.option("--child", is_flag=True, hidden=True)
+@network_options
 @click.pass_context
 def bench(
     ctx: click.Context,
@@ -227,7 +228,7 @@ def bench(
     """Measure a device: its limits, operators, models and networks, each beside a plain copy.
 
     Without options, a table of typical operators and the share of a copy's bandwidth that they
-    reach. Each cell is an operator with its attributes, type and sizes, timed in turn with the copy.
+    reach. A cell is an operator with its attributes, type and sizes, timed in turn with the copy.
 
     \b
     dml-jax bench --quick -o bandwidth.svg
@@ -238,6 +239,11 @@ def bench(
     dml-jax bench --operator REDUCE -o new.json
     dml-jax bench --compare old.json new.json --fail-above 1.1
     """  # noqa: D301  (click reads \b as a control character)
+    from dml_jax.bench import runs
+    from dml_jax.bench.measure import Bench
+    from dml_jax.bench.memory import WAYS
+    from dml_jax.bench.rows import environment
+
     if compare is not None:
         with reporting(json_file == "-"):
             _compare(*compare, fail_above, outputs, json_file)
@@ -253,28 +259,36 @@ def bench(
     words = ctx.meta["words"]
     options = _Options(outputs, json_file, verbose, quick, limit, count, narrow, words, resume)
     with reporting(not options.to_stdout):
-        with contextlib.nullcontext() if child else _checked(options):
-            if (options.processes > 1 or resume) and not (child or listing or profile):
-                _run(options, None, adapter)
-                return
-            device = find_device(adapter, "--adapter")
-            made = _cells(device, quick, devices or 0, **chosen)
-            if listing:
-                click.echo("\n".join(cell.name for cell in made))
-                return
-            run = _bench(device, seconds, verbose, peers, precision, devices or 1, **chosen)
-            if child:
-                from dml_jax.bench import runs
-                from dml_jax.bench.rows import environment
+        if not child:
+            _check_files(options)
+        if (options.processes > 1 or resume) and not (child or listing or profile):
+            _run(options, None)
+            return
+        device = find_device(adapter, "--adapter")
+        made = _cells(device, quick, devices or 0, chosen)
+        if listing:
+            click.echo("\n".join(cell.name for cell in made))
+            return
+        short = chosen["network"] or chosen["limits"]
+        run = Bench(
+            device,
+            min(seconds, 0.1) if short else seconds,
+            WAYS if verbose else WAYS[:1],
+            chosen["roofline"],
+            peers,
+            1 if chosen["limits"] else devices or 1,
+            precision,
+        )
+        if child:
+            known = {**environment(device), "name": name_of(device)}
+            runs.child(run, made, known, click.echo)
+        elif profile is not None:
+            _profile(made, profile, device)
+        else:
+            _run(options, (run, made))
 
-                runs.child(run, made, environment(device), click.echo)
-            elif profile is not None:
-                _profile(made, profile, device)
-            else:
-                _run(options, (run, made), adapter)
 
-
-def _checked(options: _Options) -> Any:
+def _check_files(options: _Options) -> None:
     """Raise `DmlError` before anything is measured if a file cannot be written."""
     from dml_jax.files import check_writable
     from dml_jax.show.figures import check_picture
@@ -283,59 +297,40 @@ def _checked(options: _Options) -> Any:
         if target.suffix.lower() in (".svg", ".png"):
             check_picture(target)
         check_writable(target)
-    return contextlib.nullcontext()
 
 
-def _cells(
-    device: Any,
-    quick: bool,
-    devices: int,
-    *,
-    operators: list[str],
-    families: Sequence[str],
-    words: str,
-    named: Path | None,
-    types: list[str],
-    mebibytes: tuple[float, ...],
-    sizes: Mapping[str, Sequence[int]],
-    gradient: bool,
-    batch: int | None,
-    model: Path | None,
-    network: Path | None,
-    limits: bool,
-    roofline: bool,
-) -> list[Cell]:
+def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) -> list[Cell]:
     """Return the cells that the options ask for. Raises `DmlError` if there is none."""
-    if limits:
-        from dml_jax.bench.limits import limits as limits_of
+    families, operators, types = (chosen[k] for k in ("families", "operators", "types"))
+    if chosen["limits"]:
+        from dml_jax.bench.limits import limits
 
-        made = limits_of(device, types, devices)
-    elif model is not None:
+        made = limits(device, types, devices)
+    elif chosen["model"] is not None:
         from dml_jax.bench.networks import cells_of
 
-        found = load(model).dispatchables.items()
+        found = load(chosen["model"]).dispatchables.items()
         made = [c for name, one in found for c in cells_of(one.operator, printable(name))]
-    elif network is not None:
-        made = _of_network(network)[0]
+    elif chosen["network"] is not None:
+        from dml_jax.bench.networks import cells_of_network
+
+        network = load_network(chosen["network"], replace(chosen["options"], fallback=True))
+        made = cells_of_network(network, str(chosen["network"]))
     else:
-        whole = bool(families or (roofline and not operators))
-        of_families = [
-            cls.short_name
-            for cls in OPERATORS.values()
-            if cls.family in families or (whole and not families)
-        ]
-        variants = 1 if quick or whole else None if operators else VARIANTS
-        choice = Choice(
-            [*of_families, *operators],
+        whole = bool(families or (chosen["roofline"] and not operators))
+        all_of = [c.short_name for c in OPERATORS.values() if c.family in (families or _families())]
+        usual = MEBIBYTES[:1] if chosen["roofline"] or whole else MEBIBYTES[-1:] if quick else ()
+        made = Choice(
+            [*(all_of if whole else ()), *operators],
             types,
-            mebibytes or (MEBIBYTES[:1] if roofline or whole else MEBIBYTES[-1:] if quick else ()),
-            variants,
+            chosen["mebibytes"] or usual,
+            1 if quick or whole else None if operators else VARIANTS,
             1 if (quick or whole) and not types else None,
-            sizes,
-            gradient,
-            batch or 0,
-        )
-        made = choice.cells()
+            chosen["sizes"],
+            chosen["gradient"],
+            chosen["batch"] or 0,
+        ).cells()
+    words, named = chosen["words"], chosen["named"]
     pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
     if named is not None:
@@ -352,37 +347,7 @@ def _plain(words: str) -> str:
     return re.sub(r"[=\[\], ]+", " ", words.upper().replace("AXIS", "AXES")).strip()
 
 
-def _of_network(path: Path) -> tuple[list[Cell], Any]:
-    from dml_jax.bench.networks import cells_of_network
-    from dml_jax.onnx.options import NetworkOptions
-
-    network = load_network(path, NetworkOptions(fallback=True))
-    return cells_of_network(network, str(path)), network
-
-
-def _bench(
-    device: Any,
-    seconds: float,
-    verbose: bool,
-    peers: list[str],
-    precision: str | None,
-    devices: int,
-    *,
-    roofline: bool,
-    network: Path | None,
-    limits: bool,
-    **_: Any,
-) -> Any:
-    from dml_jax.bench.measure import Bench
-    from dml_jax.bench.memory import WAYS
-
-    seconds = min(seconds, 0.1) if network or limits else seconds
-    count = 1 if limits else devices
-    ways = WAYS if verbose else WAYS[:1]
-    return Bench(device, seconds, ways, roofline, peers, count, precision)
-
-
-def _run(options: _Options, here: tuple[Any, list[Cell]] | None, adapter: str) -> None:
+def _run(options: _Options, here: tuple[Any, list[Cell]] | None) -> None:
     """Measure, in this process or in others; print and write what was measured."""
     from dml_jax.bench import runs
     from dml_jax.bench.rows import Results, environment
