@@ -3,7 +3,9 @@
 import csv
 import json
 import math
+import random
 import re
+import statistics
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from click.testing import CliRunner, Result
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions
-from dml_jax.bench import measure, memory, report
+from dml_jax.bench import compare, measure, memory, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import type_name
@@ -319,7 +321,7 @@ def row(seconds: float = 1.0, copy: float = 1.0, **changes: Any) -> Row:
     """A cell of 2 MiB, beside a copy of as many bytes."""
     known = {"bytes_in": 2**20, "bytes_out": 2**20, "bytes": 2**21, "operations": 0.0}
     known |= {"copy_bytes": 2**21, "seconds": {"donated": [seconds], "copy": [copy]}}
-    known |= {"spread": {"donated": [0.0]}, **changes}
+    known |= {"spread": {"donated": [0.0]}} | changes
     return Row("TILE FLOAT32[8]", "TILE", "", "arrangement", "FLOAT32", [8], **known)
 
 
@@ -637,6 +639,97 @@ def test_a_function_is_timed():
     assert found.time() > 0
     assert found.bytes == 3 * 4 * 64 * 64
     assert found.share > 0
+
+
+# The verdicts.
+
+
+class Medians:
+    """Tables of runs, drawn from the medians of processes that were recorded on a busy machine.
+
+    `noise` is the usual standard deviation of the logarithm of a time; processor time has half of
+    it. None keeps what was recorded, a factor of two and more.
+    """
+
+    def __init__(self, noise: float | None = None):
+        recorded = json.loads((ROOT / "tests" / "facts" / "bench_medians.json").read_text())[
+            "cells"
+        ]
+        self.dice, self.logs = random.Random(7), {}
+        for name, columns in recorded.items():
+            logs = [[math.log(x) for x in column] for column in columns]
+            middles = [statistics.median(column) for column in logs]
+            self.logs[name] = [[x - m for x in c] for c, m in zip(logs, middles, strict=True)]
+        usual = [
+            statistics.median(statistics.stdev(columns[k]) for columns in self.logs.values())
+            for k in (0, 2)
+        ]
+        wall, processor = (noise / usual[0], noise / 2 / usual[1]) if noise else (1.0, 1.0)
+        self.factors = [wall, wall, processor, processor]
+
+    def run(self, cells: int, processes: int, slower: float = 1.0) -> Results:
+        """Return a run of some cells, all of them slower by a factor."""
+        found = Results()
+        for name in [*self.logs][:cells]:
+            columns = self.logs[name]
+            drawn = [self.dice.randrange(len(columns[0])) for _ in range(processes)]
+            own, copy, used, copied = (
+                [math.exp(columns[k][i] * self.factors[k]) for i in drawn] for k in range(4)
+            )
+            one = row()
+            one.seconds = {"donated": [slower * x for x in own], "copy": copy}
+            one.processor = {"donated": [slower * x for x in used], "copy": copied}
+            one.name = name
+            found.add(one)
+        return found
+
+
+@pytest.mark.parametrize(("noise", "processes"), [(None, 5), (0.04, 5), (0.04, 12), (0.1, 12)])
+def test_equal_runs_have_no_changed_cell(noise: float | None, processes: int):
+    """At most one of a hundred tables; and of those that are not too noisy few are undecided."""
+    medians, changed, undecided = Medians(noise), 0, 0.0
+    for _ in range(100):
+        found = compare.compare(medians.run(12, processes), medians.run(12, processes))
+        changed += any(v.verdict in ("slower", "faster") for v in found)
+        undecided += sum(v.verdict == "undecided" for v in found) / len(found) / 100
+    assert changed <= 1
+    assert undecided <= 0.1 or noise is None or noise > 0.05
+
+
+def test_a_slow_down_of_a_tenth_is_found():
+    """In five named cells, in ten of ten tries."""
+    medians = Medians(0.04)
+    for _ in range(10):
+        found = compare.compare(medians.run(5, 12), medians.run(5, 12, slower=1.1))
+        assert [v.verdict for v in found] == ["slower"] * 5
+        assert all(1.05 < v.ratio < 1.15 for v in found)
+
+
+def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
+    medians = Medians(0.01)
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    medians.run(3, 5).save(old)
+    medians.run(3, 5, slower=1.5).save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "1.2")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "3 slower, 0 faster, 0 same, 0 undecided"
+    assert bench("--compare", str(old), str(new), "--fail-above", "2").exit_code == 0
+    assert (
+        json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
+        == "faster"
+    )
+    medians.run(3, 4).save(new)
+    result = bench("--compare", str(old), str(new))
+    assert "expected a run to have the times of 5 processes of each cell" in result.stderr
+
+
+def test_a_cell_is_repeated_until_its_interval_is_narrow():
+    one = row()
+    one.seconds["donated"] = [1.0, 1.1, 0.9, 1.05, 0.95]
+    assert one.interval == pytest.approx(math.expm1(2.776 * 0.0792 / math.sqrt(5)), rel=0.05)
+    assert runs._is_done(one, 5, 0.5)
+    assert not runs._is_done(one, 5, 0.001)
+    assert not runs._is_done(one, 6, 0.5)
 
 
 # The operations.
