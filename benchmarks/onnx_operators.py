@@ -60,7 +60,7 @@ def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
     """Return the array that a file describes: of values, integers or normal numbers."""
     if spec is None or "values" in spec:
         return None if spec is None else np.array(spec["values"], spec["dtype"])
-    shape = spec["shape"]
+    shape: Any = spec["shape"]
     if "permutation" in spec:
         return RANDOM.permutation(spec["permutation"]).reshape(shape)
     if "below" in spec:
@@ -76,7 +76,7 @@ def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
 def cells() -> Iterator[Cell]:
     """Yield every cell of onnx_operators.json."""
     for known in json.loads(Path(__file__).with_suffix(".json").read_text()):
-        arrays = {k: [*map(array, known.pop(k, ()))] for k in ("inputs", "weights")}
+        arrays: Any = {k: [*map(array, known.pop(k, ()))] for k in ("inputs", "weights")}
         yield Cell(**known, **arrays)
 
 

@@ -71,7 +71,7 @@ def convolution(channels: int, groups: int, window: tuple[int, int], side: int =
 
 def pooled(size: int) -> Any:
     """Return a MAX_POOLING of windows of `size` elements of a row."""
-    fields = {"strides": [1, 1], "window_size": [1, size]}
+    fields: Any = {"strides": [1, 1], "window_size": [1, size]}
     fields |= {"start_padding": [0, 0], "end_padding": [0, 0]}
     tensor = dml_jax.TensorDesc("FLOAT32", [1, 16, 64, 1024])
     return dml_jax.MaxPooling.infer(input_tensor=tensor, **fields)
@@ -148,8 +148,10 @@ def main(names: Sequence[str]) -> None:
         for factor in FACTORS:
             size = max(round(value * factor), 1)
             both = (0, 2**40) if constant.is_limit else (size, value)
-            found.append(ratio(name, constant.use(size), both))
-        flat = all(abs(math.log(r)) < FLAT for r in found)
+            found.append(math.nan)
+            with contextlib.suppress(ValueError, StopIteration):  # there is no such form
+                found[-1] = ratio(name, constant.use(size), both)
+        flat = not any(abs(math.log(r)) >= FLAT for r in found)
         print(f"{name:14}" + "".join(f"{r:9.2f}" for r in found) + "  flat" * flat, flush=True)  # noqa: T201
 
 
