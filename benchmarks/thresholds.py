@@ -147,7 +147,7 @@ def main(names: Sequence[str]) -> None:
         found = []
         for factor in FACTORS:
             size = max(round(value * factor), 1)
-            both = (0, 2**40) if constant.is_limit else (size, value)
+            both = (1, 2**40) if constant.is_limit else (size, value)
             found.append(math.nan)
             with contextlib.suppress(ValueError, StopIteration):  # there is no such form
                 found[-1] = ratio(name, constant.use(size), both)
