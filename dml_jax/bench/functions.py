@@ -56,6 +56,7 @@ class Plain:
         operations: the arithmetic operations of a call.
         moved: the bytes of a call, where they are not those of inputs and outputs.
         place: gives the sharding of an input of some sizes, where it is not on one device.
+        is_wide: whether it computes with 64-bit types within.
     """
 
     function: Callable[..., Any]
@@ -65,6 +66,7 @@ class Plain:
     operations: float = 0.0
     moved: int | None = None
     place: Callable[[Sequence[int]], Any] | None = None
+    is_wide: bool = False
 
     @property
     def drawn(self) -> list[tuple[Edge, Bounds]]:

@@ -40,7 +40,8 @@ def sets_moving(size: int, device: Any) -> int:
 def wide(function: Any) -> Any:
     """Return the context in which JAX has 64-bit types if the function has, and only then."""
     tensors = (*function.inputs, *function.outputs)
-    return jax.enable_x64(any(t.dtype.itemsize == 8 for t in tensors))
+    is_wide = getattr(function, "is_wide", False)
+    return jax.enable_x64(is_wide or any(t.dtype.itemsize == 8 for t in tensors))
 
 
 class Data:

@@ -55,6 +55,7 @@ def cells_of_network(network: "Network", path: str) -> list[Cell]:
         arrays,
         count,
         moved,
+        is_wide=True,
         network=path,
         names=names,
         graph=graph,
@@ -110,7 +111,8 @@ def _sizes(op: Operator) -> str:
 def _of_function(node: FunctionNode) -> Iterator[Cell]:
     inputs = [one for one in node.inputs if one is not None]
     if inputs and all(hasattr(end, "dtype") for end in (*inputs, *node.outputs)):
-        yield Cell(node.label.split(" ")[0], "", Plain(node, inputs, node.outputs), family="other")
+        function = Plain(node, inputs, node.outputs, is_wide=True)
+        yield Cell(node.label.split(" ")[0], "", function, family="other")
 
 
 def cells_of(function: Bindable, name: str) -> list[Cell]:

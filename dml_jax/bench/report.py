@@ -277,6 +277,8 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
 
 def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
     """Draw the rates of memory and of products as bars, and caches and collectives as curves."""
+    from matplotlib.ticker import FuncFormatter
+
     kinds = ("copy", "read", "write", "add")
     bars = [row for row in rows if row.operator in kinds]
     products = [row for row in rows if row.operator == "product"]
@@ -300,6 +302,7 @@ def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
         ]
         third.plot(*zip(*points, strict=True), "o-", ms=3, label=kind)
     third.set(xscale="log", xlabel="KiB", ylabel="GB/s")
+    third.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
     if curves:
         third.legend(fontsize=7)
 

@@ -31,7 +31,7 @@ def here(
         tell(number, len(cells), cell.name)
         try:
             (row,) = bench.run([cell])
-        except (jax.errors.JaxRuntimeError, MemoryError, DmlError, NotImplementedError) as error:
+        except Exception as error:  # the other cells are still worth having
             lines = str(error).splitlines() or [type(error).__name__]
             results.failed[cell.name] = lines[0][:200]
             continue
