@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations
@@ -41,7 +42,8 @@ def cells_of_network(network: "Network", path: str) -> list[Cell]:
     names = [name for name, _, _ in network.tensors(output=False)]
     tensors = [tensor for _, _, tensor in network.tensors(output=False)]
     held = [ArrayType(array.dtype, array.shape) for array in network.constants]
-    arrays = [*(inputs[name].astype(t.dtype) for name, t in zip(names, tensors, strict=True))]
+    pairs = zip(names, tensors, strict=True)
+    arrays = [np.asarray(inputs[n], t.dtype).reshape(t.sizes) for n, t in pairs]
     arrays += network.constants
     count = operations(network.rewritten)
     outputs = [tensor for _, _, tensor in network.tensors(output=True)]

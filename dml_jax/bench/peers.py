@@ -189,7 +189,9 @@ def _onnxruntime(device: Any) -> Peer:
         options.intra_op_num_threads, options.log_severity_level = cores(), 4
         options.add_session_config_entry("session.force_spinning_stop_between_runs", "1")
         session = ort.InferenceSession(network, options, providers=["CPUExecutionProvider"])
-        feeds = dict(zip(cell.function.names, map(np.asarray, inputs[0]), strict=False))
+        shapes = {one.name: one.shape for one in session.get_inputs()}
+        pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
+        feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
         results = session.run(None, feeds)
         return Contender(lambda index: session.run(None, feeds)), results
 
