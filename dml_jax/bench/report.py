@@ -62,9 +62,9 @@ def columns(rows: Sequence[Row], verbose: bool = False) -> list[str]:
     roofline = any(row.peak for row in rows)
     counted = any(row.count > 1 for row in rows) or any(r.operator == PROGRAM for r in rows)
     limits = all(row.family == "limits" for row in rows)
-    found = ["MiB", *["FLOP/B"] * roofline, "Time"]
-    found += ["Allocated"] * (verbose and any("allocated" in row.seconds for row in rows))
     peers = list(dict.fromkeys(peer for row in rows for peer in row.peers))
+    found = ["MiB", *["FLOP/B"] * (roofline and not peers), "Time"]
+    found += ["Allocated"] * (verbose and any("allocated" in row.seconds for row in rows))
     found += ["GFLOP/s"] if roofline else ["GB/s", "GFLOP/s"] if limits else ["GB/s"]
     found += ["Of roof"] if roofline else [] if limits else [*["Copy"] * (not peers), "Of copy"]
     return [*found, *["Count", "Share"] * counted, *peers, *["Fastest"] * bool(peers)]
