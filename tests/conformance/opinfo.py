@@ -304,8 +304,8 @@ def batch_norm(
     x: Array,
     mean: Array,
     variance: Array,
-    weight: Array | None = None,
-    bias: Array | None = None,
+    weight: Any = None,
+    bias: Any = None,
     training: bool = False,
     momentum: float = 0.1,  # of the running statistics, which are no output
     eps: float = 1e-5,

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.lowering import recurrent
-from dml_jax.lowering.activations import identity
 from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.element_wise import identity
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
