@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from kept_pages import restart_with_kept_pages
 
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))

@@ -54,7 +54,7 @@ GUIDES = {  # in the order of the site
     "guides/speed.md": "Fast networks on a CPU",
     "guides/errors.md": "Errors and remedies",
     "performance.md": "Performance",
-    "benchmarks.md": "Reading the bandwidth chart",
+    "benchmarks.md": "Measure a machine",
     "guides/inside.md": "How it works inside",
     "add-an-operator.md": "Add an operator",
 }

@@ -29,7 +29,6 @@ from dml_jax.errors import (
 )
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import FunctionNode, Graph
-from dml_jax.graph.parts import ArrayType
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.resources import Values
@@ -300,7 +299,7 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
     click.echo(network.describe())
     _say_summary(network)
     parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(network))
-    click.echo(f"Bytes: {parts}; {flops(network):,} floating-point operations")
+    click.echo(f"Bytes: {parts}; {flops(network):,} operations")
 
 
 def _title(name: str) -> dict[str, Any]:
@@ -358,12 +357,10 @@ def _most_between(graph: Graph) -> int:
 
 
 def flops(network: "Network") -> int:
-    """Return the floating-point operations of a call, as XLA counts them."""
-    from dml_jax.bench.arithmetic import operations
+    """Return the arithmetic operations of a call's operators, counted from their descriptors."""
+    from dml_jax.bench.counts import operations
 
-    inputs = [tensor for _, _, tensor in network.tensors(output=False)]
-    held = [ArrayType(array.dtype, array.shape) for array in network.constants]
-    return int(operations(network.compute, [*inputs, *held]))
+    return int(operations(network.graph))
 
 
 def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:

@@ -13,48 +13,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from transformed import Transformed
 
 from dml_jax.enums import AxisDirection, ReduceFunction
-from dml_jax.graph import Graph
-from dml_jax.operator.callable import Bindable
 
 Expression = Callable[..., Any]
 
 RANDOM = {"RANDOM_GENERATOR"}  # operators whose expressions draw other numbers
-
-
-def expression(function: Bindable | Transformed, xp: Any = jnp) -> Expression:
-    """The expression of an operator; of a graph, its nodes' one after the other.
-
-    Of an operator under a transformation, its expression under the same: of `jax.numpy` only.
-    """
-    if isinstance(function, Transformed) and xp is jnp:
-        return function.of(expression(function.operator))
-    return compose(function, lambda op: EXPRESSIONS[op.short_name](op, xp))
-
-
-def compose(function: Bindable | Transformed, of: Callable[[Any], Expression]) -> Expression:
-    """A function of arrays, given the functions of operators."""
-    if isinstance(function, Transformed):
-        raise NotImplementedError("only JAX has its transformations")
-    if not isinstance(function, Graph):
-        return of(function)
-    plan = [
-        (index, of(node.operator), sources)  # pyright: ignore[reportAttributeAccessIssue]
-        for index, node, sources in function.plan
-    ]
-    results = function.results
-
-    def call(*xs: Any) -> Any:
-        values: dict[int, Any] = {-1: xs}
-        for index, call_node, sources in plan:
-            result = call_node(*(values[n][i] for n, i in sources))
-            values[index] = result if isinstance(result, (tuple, list)) else (result,)
-        found = tuple(values[n][i] for n, i in results)
-        return found[0] if len(found) == 1 else found
-
-    return call
 
 
 def _clip(op: Any, xp: Any) -> Expression:
@@ -196,6 +160,7 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
     "ARGMAX": _direction(True),
     "ARGMIN": _direction(False),
 }
+NUMPY = frozenset(EXPRESSIONS)  # those of any module that is like NumPy
 
 
 def _of_families() -> None:
