@@ -1,17 +1,15 @@
 """`dml-jax bench`: the limits of a device, and the share of them that operators reach."""
 
-import contextlib
 import json
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, cells
 from dml_jax.cli.models import load
 from dml_jax.cli.terminal import (
     INPUT,
@@ -25,16 +23,18 @@ from dml_jax.cli.terminal import (
     usage_errors,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, nearest, printable, refused
-from dml_jax.facts import catalogue
-from dml_jax.operator import OPERATORS, operator_type
+from dml_jax.errors import nearest, printable, refused
+from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 from dml_jax.show.names import search
+
+if TYPE_CHECKING:
+    from dml_jax.bench.cells import Cell
 
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names = [cls.short_name for cls in OPERATORS.values()]
+    names = [*catalogue()]
     if parameter.name == "types":
         names = [t.name for t in TensorDataType if t.element_size]
     return [name for name in names if name.startswith(incomplete.upper())]
@@ -52,8 +52,10 @@ def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[
 
 def _operator(word: str) -> str:
     """Return the operator of a name. Raises `DmlError` with those that a search finds."""
-    with contextlib.suppress(DmlError):
-        return operator_type(word.upper()).short_name
+    name = word.upper().removeprefix(PREFIX)
+    name = names_of_aliases().get(name, name)
+    if name in catalogue():
+        return name
     named, others = search(word)
     found = list(named or others)
     hint = f" (such as {', '.join(found[:6])})" if found else nearest(word.upper(), catalogue())
@@ -108,17 +110,17 @@ def bench(
     dml-jax bench --model model.json
     dml-jax bench --roofline -o roofline.svg
     """  # noqa: D301  (click reads \b as a control character)
-    from dml_jax.bench import report
-    from dml_jax.bench import roofline as roofs
-    from dml_jax.bench.measure import Bench, environment
-    from dml_jax.bench.memory import WAYS
-    from dml_jax.files import check_writable, write_whole
-    from dml_jax.show.figures import check_picture
-
     if model is not None and (operators or types or sizes):
         raise click.UsageError("--model stands without --operator, --dtype and --mb.")
     to_stdout = json_file != "-"
     with reporting(not to_stdout):
+        from dml_jax.bench import report
+        from dml_jax.bench import roofline as roofs
+        from dml_jax.bench.measure import Bench, environment
+        from dml_jax.bench.memory import WAYS
+        from dml_jax.files import check_writable, write_whole
+        from dml_jax.show.figures import check_picture
+
         new = "" if output is None else new_folder(output)
         if output is not None:
             check_picture(output)
@@ -178,8 +180,9 @@ def _cells(
     model: Path | None,
     quick: bool,
     roofline: bool,
-) -> list[Cell]:
+) -> "list[Cell]":
     from dml_jax.bench import roofline as roofs
+    from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, cells
 
     if model is not None:
         found = load(model).dispatchables.items()
@@ -192,7 +195,7 @@ def _cells(
     return cells(names, types, sizes, None if operators else VARIANTS)
 
 
-def _shown(chosen: list[Cell], quick: bool) -> Iterator[Cell]:
+def _shown(chosen: "list[Cell]", quick: bool) -> "Iterator[Cell]":
     """Yield cells, and show on standard error which is measured; if `quick`, not for too long.
 
     A terminal shows one line that changes; a file gets a line every five seconds.

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +16,7 @@ from dml_jax.cli.networks import (
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.options import NetworkOptions
 
 
 @click.command()
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 @json_option
 def check(
     models: tuple[Path, ...],
-    options: "NetworkOptions",
+    options: NetworkOptions,
     feature_level: FeatureLevel | None,
     as_json: bool,
 ) -> None:

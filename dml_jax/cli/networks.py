@@ -11,24 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
 from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
-from dml_jax.graph import FunctionNode, Graph
-from dml_jax.graph.parts import ArrayType
+from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dml_jax.dispatch.resources import Values
     from dml_jax.dispatch.timing import Timing, Track
+    from dml_jax.graph import Graph
     from dml_jax.memory.available import Device
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
-    from dml_jax.onnx.options import NetworkOptions
     from dml_jax.operator.callable import BindPoint
 
 
@@ -117,8 +116,6 @@ def network_options(function: Any) -> Any:
         fallback: bool,
         **others: Any,
     ) -> Any:
-        from dml_jax.onnx.options import NetworkOptions
-
         options = NetworkOptions(names, denotations, shapes, constants, fallback)
         return function(*arguments, options=options, **others)
 
@@ -141,14 +138,13 @@ input_option = click.option(
 
 
 def load_network(
-    path: Path, options: "NetworkOptions", feature_level: FeatureLevel | None = None
+    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None = None
 ) -> "Network":
     """Return the network at `path`; free dimensions without a size have size 1.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     from dml_jax.dispatch.networks import NetworkFile
-    from dml_jax.onnx.options import NetworkOptions
 
     if path.is_dir():
         raise DmlError([folder_fault(path)])
@@ -162,11 +158,13 @@ def load_network(
     return network
 
 
-def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.ndarray]":
     """Return an array for each input of a network: of its file, or a random one.
 
     Raises `DmlError` with all faults.
     """
+    import numpy as np
+
     from dml_jax.dispatch.resources import UNKNOWN, values_of_file
 
     points = {point.name: point for point in network.bind_points() if not point.output}
@@ -339,8 +337,11 @@ def memory_of(network: "Network") -> list[tuple[str, int]]:
     return [*known, ("tensors between nodes at most", _most_between(network.graph))]
 
 
-def _most_between(graph: Graph) -> int:
+def _most_between(graph: "Graph") -> int:
     """Return the most bytes that tensors between nodes take, those within a node included."""
+    from dml_jax.description.tensor import TensorDesc
+    from dml_jax.graph import FunctionNode
+
     last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
     sizes, now, most = {}, 0, 0
     for at, (index, node, sources) in enumerate(graph.plan):
@@ -357,6 +358,7 @@ def _most_between(graph: Graph) -> int:
 def flops(network: "Network") -> int:
     """Return the floating-point operations of a call, as XLA counts them."""
     from dml_jax.bench.arithmetic import operations
+    from dml_jax.graph.parts import ArrayType
 
     inputs = [tensor for _, _, tensor in network.tensors(output=False)]
     held = [ArrayType(array.dtype, array.shape) for array in network.constants]
@@ -381,13 +383,13 @@ def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
     return files
 
 
-def write_outputs(outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]) -> None:
+def write_outputs(outputs: "Mapping[str, np.ndarray]", files: Mapping[str, Path]) -> None:
     """Write the outputs that have files."""
     for name, path in files.items():
         write_whole(path, lambda file, a=outputs[name]: write_npy(file, a))
 
 
-def _first_values(array: np.ndarray) -> str:
+def _first_values(array: "np.ndarray") -> str:
     """Return the first values of an array, with dots where there are more."""
     values = array.reshape(-1)[:_FIRST].tolist()
     shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
@@ -405,7 +407,7 @@ def run_network(
     timing: "Timing",
     say: Callable[[str], None],
     track: "Track",
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+) -> "tuple[dict[str, np.ndarray], dict[str, Any]]":
     """Return the outputs of a network, and what JSON reports of the run.
 
     Args:
@@ -418,6 +420,7 @@ def run_network(
         track: wraps the iterations, for a progress bar.
     """
     import jax
+    import numpy as np
 
     start = time.perf_counter()
     network = network.taking([n for n in network.defaults if n in files and n not in network.fixed])
@@ -465,14 +468,14 @@ def compiled_network(network: "Network", name: str, device: "Device") -> "Compil
     return program
 
 
-def outputs_in_json(outputs: Mapping[str, np.ndarray], has_values: bool) -> dict[str, Any]:
+def outputs_in_json(outputs: "Mapping[str, np.ndarray]", has_values: bool) -> dict[str, Any]:
     """Return what JSON reports of outputs: types and shapes, and values where it has them."""
     found: dict[str, Any] = {"outputs": {n: [a.dtype.name, [*a.shape]] for n, a in outputs.items()}}
     return found | ({"values": {n: a.tolist() for n, a in outputs.items()}} if has_values else {})
 
 
 def say_run(
-    report: Mapping[str, Any], outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]
+    report: Mapping[str, Any], outputs: "Mapping[str, np.ndarray]", files: Mapping[str, Path]
 ) -> None:
     """Print the times of `report`, the types and first values of the outputs, and their files."""
     rows = [

@@ -5,10 +5,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import jax
 
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
@@ -37,14 +36,12 @@ from dml_jax.cli.terminal import (
     reporting,
     say_json,
 )
-from dml_jax.description.tensor import UINT_MAX
 from dml_jax.dispatch.timing import Timing
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
+from dml_jax.onnx.options import NetworkOptions
 
-if TYPE_CHECKING:
-    from dml_jax.onnx.options import NetworkOptions
-
+UINT_MAX = 2**32 - 1  # of DxDispatch's counts
 PRINT_MOST = 1000
 """The number of elements of a printed resource that a terminal gets."""
 
@@ -194,7 +191,7 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
-    options: "NetworkOptions",
+    options: NetworkOptions,
     inputs: dict[str, Path],
     print_commands: bool,
     adapter: str,
@@ -218,21 +215,24 @@ def run(
     dml-jax run network.onnx --input x=x.npy --output_path out
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
-    with reporting(as_json):
-        if show_adapters or show_dependencies:
+    if show_adapters or show_dependencies:
+        with reporting(as_json):
             _show_machine(show_adapters, show_dependencies, as_json)
-            return
-        path = model or named
-        if path is None:
-            raise click.UsageError("Missing argument 'MODEL'.")
-        if (model and named) or (check and hlo):
-            which = "MODEL and --model" if model and named else "--check and --hlo"
-            raise click.UsageError(f"{which} exclude each other.")
-        if input_path and not path.exists() and (input_path / path).exists():
-            path = input_path / path
-        if inputs and not is_network(path):
-            raise click.UsageError("--input is for ONNX networks (models name files themselves).")
-        timing = Timing(**timed)
+        return
+    path = model or named
+    if path is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    if (model and named) or (check and hlo):
+        which = "MODEL and --model" if model and named else "--check and --hlo"
+        raise click.UsageError(f"{which} exclude each other.")
+    if input_path and not path.exists() and (input_path / path).exists():
+        path = input_path / path
+    if inputs and not is_network(path):
+        raise click.UsageError("--input is for ONNX networks (models name files themselves).")
+    timing = Timing(**timed)
+    with reporting(as_json):
+        import jax
+
         if is_network(path):
             _run_network(
                 path,
@@ -294,7 +294,7 @@ def _reporter(device: Any, hlo: bool, as_json: bool) -> Callable[[str], None]:
 
 def _run_network(
     path: Path,
-    options: "NetworkOptions",
+    options: NetworkOptions,
     feature_level: FeatureLevel | None,
     inputs: dict[str, Path],
     output_path: Path | None,
@@ -305,6 +305,8 @@ def _run_network(
     as_json: bool,
 ) -> None:
     """Run an ONNX network; the arguments are the options of `run`."""
+    import jax
+
     device = None if check else find_device(adapter, "--adapter")
     start = time.perf_counter()
     with jax.default_device(device):

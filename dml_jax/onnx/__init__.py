@@ -2,7 +2,6 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dml_jax import beyond
@@ -50,9 +49,9 @@ def load_onnx(
     from dml_jax.onnx.options import NetworkOptions
 
     options = NetworkOptions(
-        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
+        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback, rewrites
     )
-    return load_network(model, options if rewrites is None else replace(options, rewrites=rewrites))
+    return load_network(model, options)
 
 
 def load_network(model: Any, options: "NetworkOptions") -> "Network":

@@ -25,7 +25,7 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint
-from dml_jax.rewrite import Rewrite, rewritten
+from dml_jax.rewrite import DEFAULT, Rewrite, rewritten
 
 Arrays = Mapping[str, Any]
 
@@ -556,4 +556,5 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)
+    rewrites = DEFAULT if options.rewrites is None else options.rewrites
+    return Network(read.inputs, outputs, translation, rewrites, free, defaults)

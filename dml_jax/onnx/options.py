@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dml_jax.rewrite import DEFAULT, Rewrite
+if TYPE_CHECKING:
+    from dml_jax.rewrite import Rewrite
 
 Sizes = Mapping[str, int]
 
@@ -19,7 +20,8 @@ class NetworkOptions:
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
-        rewrites: what the program's graph is made by of the file's.
+        rewrites: what the program's graph is made by of the file's; None stands for
+            `dml_jax.rewrite.DEFAULT`.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -28,7 +30,7 @@ class NetworkOptions:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
-    rewrites: Sequence[Rewrite] = DEFAULT
+    rewrites: "Sequence[Rewrite] | None" = None
     is_shared: bool = False
 
     def known_to(self, model: Any) -> "NetworkOptions":
