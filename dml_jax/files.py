@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -79,6 +80,20 @@ def similar_file(path: Path) -> str:
         return nearest(path.name, names)
     except OSError:
         return ""
+
+
+def cache_folder() -> Path:
+    """Return the folder of kept programs: DML_JAX_CACHE, or one in the platform's cache folder."""
+    if given := os.environ.get("DML_JAX_CACHE"):
+        return Path(given)
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "dml-jax" / "programs"
 
 
 def read_npy(path: str | Path) -> "np.ndarray":

@@ -22,6 +22,7 @@ from dml_jax.memory.binding_table import (
     ran,
     text_of,
 )
+from dml_jax.memory.programs import default_device
 from dml_jax.operator.callable import Bindable, described
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -67,7 +68,19 @@ class Compiled:
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
-        self._executable = jitted.lower(self._held, *self._shapes).compile()
+        self._executable = self._compiled(jitted)
+
+    def _compiled(self, jitted: Any) -> jax.stages.Compiled:
+        """Return the program: one that is kept, where the function's programs are."""
+        place = self._options.get("in_shardings")
+        is_single = {*self._options} <= {"in_shardings"}
+        is_single = is_single and isinstance(place, (jax.sharding.SingleDeviceSharding, type(None)))
+        if isinstance(self._function, Bindable) and self._function.programs and is_single:
+            device = next(iter(place.device_set)) if place else default_device()
+            if device is not None:
+                kept = self._function.programs
+                return kept.compiled("compile", jitted, device, self._held, *self._shapes)
+        return jitted.lower(self._held, *self._shapes).compile()
 
     @functools.cached_property
     def _constants(self) -> tuple[jax.Array, ...]:

@@ -2,10 +2,12 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax import beyond
 from dml_jax.errors import missing_extra
+from dml_jax.files import cache_folder
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
@@ -23,6 +25,7 @@ def load_onnx(
     fallback: bool = False,
     constants: Mapping[str, Any] | None = None,
     rewrites: "Sequence[Rewrite] | None" = None,
+    cache: bool | str | Path = False,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -40,6 +43,9 @@ def load_onnx(
             and an If or a Loop that depends on them alone is decided at load.
         rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
             `dml_jax.rewrite.DEFAULT`, [] for none. `network.report()` says what each one did.
+        cache: whether compiled programs are kept for other processes, or the folder where they are.
+            True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
+            machine code: only files of this user, which nobody else may write, are read.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -48,8 +54,9 @@ def load_onnx(
     """
     from dml_jax.onnx.options import NetworkOptions
 
+    folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback, rewrites
+        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback, rewrites, folder
     )
     return load_network(model, options)
 

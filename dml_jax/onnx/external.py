@@ -96,6 +96,18 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     return proto
 
 
+def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
+    """Return the files in which elements of tensors lie, by name."""
+    found = {
+        folder.apparent / entry.value
+        for tensor in (*proto.graph.initializer, *_inner(proto))
+        if _is_external(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return sorted(found)
+
+
 def _is_external(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 

@@ -18,9 +18,11 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
+from dml_jax.memory.programs import Kept
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
@@ -272,7 +274,7 @@ class Network(Bindable):
         def prepare(weights: Arrays) -> list[jax.Array]:
             return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
 
-        return jax.jit(prepare)
+        return self._kept_program("prepare", jax.jit(prepare))
 
     def _sources_of(self, values: Arrays) -> dict[Source, Any]:
         """Return the inputs of the graph by their sources, of arrays by name."""
@@ -332,6 +334,8 @@ class Network(Bindable):
             for name, kind in kinds.items():
                 if kind.array_dtype.itemsize < kind.dtype.itemsize:
                     lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
+        if self.programs is not None:
+            lines.append(self.programs.report())
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -361,7 +365,14 @@ class Network(Bindable):
 
     @functools.cached_property
     def _program(self) -> Any:
-        return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
+        program = jax.jit(
+            lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs))
+        )
+        return self._kept_program("call", program)
+
+    def _kept_program(self, name: str, program: Any) -> Any:
+        """Return a jitted function, whose programs are kept where `load_onnx` has a `cache`."""
+        return program if self.programs is None else Kept(self.programs, name, program)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -557,4 +568,6 @@ def load(model: Any, options: NetworkOptions) -> Network:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
     rewrites = DEFAULT if options.rewrites is None else options.rewrites
-    return Network(read.inputs, outputs, translation, rewrites, free, defaults)
+    network = Network(read.inputs, outputs, translation, rewrites, free, defaults)
+    network.programs = programs_of(model, read, options)
+    return network

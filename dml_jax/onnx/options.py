@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class NetworkOptions:
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's; None stands for
             `dml_jax.rewrite.DEFAULT`.
+        cache: the folder where compiled programs are kept; None keeps none.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -31,6 +33,7 @@ class NetworkOptions:
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
     rewrites: "Sequence[Rewrite] | None" = None
+    cache: Path | None = None
     is_shared: bool = False
 
     def known_to(self, model: Any) -> "NetworkOptions":
