@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.models import folder_fault, rows_of
-from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
+from dml_jax.cli.terminal import (
+    as_values,
+    level_of,
+    say_folded,
+    say_json,
+    show_table,
+    working,
+)
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
@@ -424,7 +431,8 @@ def run_network(
 
     start = time.perf_counter()
     network = network.taking([n for n in network.defaults if n in files and n not in network.fixed])
-    program = compiled_network(network, name, device)
+    with working(f"Compiling {name}"):
+        program = compiled_network(network, name, device)
     arrays = inputs_of(network, files).values()
     placed = [jax.device_put(array, device) for array in arrays]
     compile_ms = 1e3 * (time.perf_counter() - start)
@@ -487,6 +495,8 @@ def say_run(
         click.echo(printable(f"Output '{name}' written to '{path}'"))
     if not files:
         click.echo("(values: --output_path FOLDER)")
+    if cache := report["cache"]:
+        click.echo(printable(f"Compiled {cache['said']} (--no-cache)"))
     samples = report["dispatches"][0]["samples_ms"]
     click.echo(
         f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "

@@ -4,6 +4,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,12 @@ from dml_jax.cli.terminal import (
     progress,
     reporting,
     say_json,
+    working,
 )
 from dml_jax.dispatch.timing import Timing
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
+from dml_jax.files import cache_folder
 from dml_jax.onnx.options import NetworkOptions
 
 UINT_MAX = 2**32 - 1  # of DxDispatch's counts
@@ -121,6 +124,12 @@ class _Command(click.Command):
 @level_option("--dml_feature_level")
 @network_options
 @input_option
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Neither read nor keep compiled programs of an ONNX network (in DML_JAX_CACHE, or dml-jax "
+    "in the folder of caches).",
+)
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     "-a",
@@ -193,6 +202,7 @@ def run(
     feature_level: FeatureLevel | None,
     options: NetworkOptions,
     inputs: dict[str, Path],
+    no_cache: bool,
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
@@ -230,6 +240,7 @@ def run(
     if inputs and not is_network(path):
         raise click.UsageError("--input is for ONNX networks (models name files themselves).")
     timing = Timing(**timed)
+    options = options if no_cache else replace(options, cache=cache_folder())
     with reporting(as_json):
         import jax
 
@@ -309,7 +320,7 @@ def _run_network(
 
     device = None if check else find_device(adapter, "--adapter")
     start = time.perf_counter()
-    with jax.default_device(device):
+    with working(f"Loading {path.name}"), jax.default_device(device):
         network = load_network(path, options, feature_level)
     if device is None:
         show_network(network, as_json)
@@ -318,6 +329,7 @@ def _run_network(
     report: dict[str, Any] = {"device": name_of(device)}
     say = _reporter(device, hlo, as_json)
     if hlo:
+        network.programs = None  # a program that was read has less text
         text = compiled_network(network, path.name, device).as_text()
         say(f"Network '{printable(path.name)}':\n{text}")
         report["programs"] = [{"name": path.name, "hlo": text}]
@@ -327,6 +339,7 @@ def _run_network(
         report |= outputs_in_json(outputs, as_json) | {"load_ms": load_ms} | facts
         write_outputs(outputs, files)
         report["files"] = [*map(str, files.values())]
+        report["cache"] = network.programs and network.programs.facts()
         if not as_json:
             say_run(report, outputs, files)
     if as_json:

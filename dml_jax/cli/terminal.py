@@ -404,6 +404,22 @@ def progress(
     return track
 
 
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal's stderr what the body does ("Loading x.onnx"), and the seconds so far."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description} ..."), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(escape(printable(what)), total=None)
+        yield
+
+
 def _bar(name: str, total: float | None) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.markup import escape

@@ -115,6 +115,11 @@ class Programs:
             f"a program was not {what}: {(reason.splitlines() or [type(error).__name__])[0]}"
         )
 
+    def facts(self) -> dict[str, Any]:
+        """Return the folder, the counts and the note for JSON, and the line that says them."""
+        known = {"folder": str(self.folder), "read": self.read, "written": self.written}
+        return {**known, "note": self.note, "said": self.report()}
+
     def report(self) -> str:
         """Return what was read and written, and what was in the way."""
         counted = f"{self.read} read, {self.written} written"
