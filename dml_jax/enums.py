@@ -13,6 +13,10 @@ if TYPE_CHECKING:  # imported where a type is made: the command line reads featu
     import numpy as np
 
 
+PRECISIONS = ("float32", "tensorfloat32", "bfloat16")
+"""How products and convolutions of FLOAT32 may be computed, by JAX's names."""
+
+
 class Enumeration(enum.IntEnum):
     """An enumeration whose members are taken as member, suffix or full name.
 

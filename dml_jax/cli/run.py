@@ -1,5 +1,6 @@
 """`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
+import contextlib
 import statistics
 import sys
 import time
@@ -39,7 +40,7 @@ from dml_jax.cli.terminal import (
     working,
 )
 from dml_jax.dispatch.timing import Timing
-from dml_jax.enums import FeatureLevel
+from dml_jax.enums import PRECISIONS, FeatureLevel
 from dml_jax.errors import printable
 from dml_jax.files import cache_folder
 from dml_jax.onnx.options import NetworkOptions
@@ -130,6 +131,11 @@ class _Command(click.Command):
     help="Neither read nor keep compiled programs of an ONNX network (in DML_JAX_CACHE, or dml-jax "
     "in the folder of caches).",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    help="How products and convolutions of FLOAT32 are computed (default: float32).",
+)
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     "-a",
@@ -203,6 +209,7 @@ def run(
     options: NetworkOptions,
     inputs: dict[str, Path],
     no_cache: bool,
+    precision: str | None,
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
@@ -241,9 +248,17 @@ def run(
         raise click.UsageError("--input is for ONNX networks (models name files themselves).")
     timing = Timing(**timed)
     options = options if no_cache else replace(options, cache=cache_folder())
-    with reporting(as_json):
+    with contextlib.ExitStack() as entered:
+        entered.enter_context(reporting(as_json))
         import jax
 
+        from dml_jax.lowering.precision import chosen, has_tensorfloat32
+
+        entered.enter_context(chosen(precision))
+        if precision == "tensorfloat32" and not check:
+            found = find_device(adapter, "--adapter")
+            if not has_tensorfloat32(found):
+                click.echo(f"'{name_of(found)}' has no tensorfloat32: float32", err=True)
         if is_network(path):
             _run_network(
                 path,

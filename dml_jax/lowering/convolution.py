@@ -12,7 +12,7 @@ from jax import lax
 from dml_jax.lowering import quantization
 from dml_jax.lowering.by_platform import placed, reshaped
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
@@ -108,6 +108,7 @@ def _correlation(
         groups: how many parts of the channels are convolved apart.
         inside: the steps of the elements of `x`; None is 1.
     """
+    x, w = operands(x, w)
     products = math.prod(w.shape[1:])
     if groups > 1 and products <= FEW_PRODUCTS:
         return by_shifts(x, w, window, groups, inside)

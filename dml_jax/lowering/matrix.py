@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
-from dml_jax.lowering.scale_bias import precision, saturate, wide_real
+from dml_jax.lowering.precision import operands, precision
+from dml_jax.lowering.scale_bias import saturate, wide_real
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -30,6 +31,7 @@ def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool
         (b.ndim - 1 if transposed[1] else b.ndim - 2,),
     )
     dimensions = summed, (batch, batch)
+    a, b = operands(a, b)
     return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 
 Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
@@ -19,7 +19,8 @@ States = tuple[jax.Array, ...]
 
 def product(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction."""
-    return lax.dot_general(x, weight, (((2,), (2,)), ((0,), (0,))), precision=precision())
+    dimensions = (((2,), (2,)), ((0,), (0,)))
+    return lax.dot_general(*operands(x, weight), dimensions, precision=precision())
 
 
 def by_direction(functions: Sequence[Function]) -> Function:
@@ -55,7 +56,8 @@ def passes(
     is_step = None if lengths is None else times[:, None] < lengths[None]
     if is_step is not None:  # what lies beyond the end, NaN too, has no part in any derivative
         x = jnp.where(is_step[:, :, None], x, x.dtype.type(0))
-    parts = lax.dot_general(weight, x, (((2,), (2,)), ((), ())), precision=precision())
+    dimensions = (((2,), (2,)), ((), ()))
+    parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
     parts = parts.transpose(2, 0, 3, 1)
     if bias is not None:
         parts = parts + bias[None, :, None]

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from dml_jax.description.arrays import are_described, array_faults, unusable
 from dml_jax.description.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
+from dml_jax.lowering.precision import chosen
 from dml_jax.memory.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -59,16 +60,19 @@ class Compiled:
         outputs: Sequence[tuple[str, TensorDesc]],
         options: Mapping[str, Any],
         device: Any,
+        precision: str | None = None,
     ):
         self._function = function
         self._device = device
+        self._precision = precision
         self._inputs = inputs
         self._outputs = outputs
         self._options = options
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
-        self._executable = self._compiled(jitted)
+        with chosen(precision):
+            self._executable = self._compiled(jitted)
 
     def _compiled(self, jitted: Any) -> jax.stages.Compiled:
         """Return the program: one that is kept, where the function's programs are."""
@@ -181,7 +185,8 @@ class Compiled:
         from jax import export
 
         program = jax.jit(functools.partial(self._program, ()), **self._options)
-        return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
+        with chosen(self._precision):
+            return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
         self,
@@ -197,7 +202,8 @@ class Compiled:
         compiled here, and runs where the buffers lie. Raises one `DmlError` for all that is wrong.
         """
         tensors = self._inputs, self._outputs
-        return bound_to((inputs, outputs), self._function, self.name, tensors, self._device)
+        with chosen(self._precision):
+            return bound_to((inputs, outputs), self._function, self.name, tensors, self._device)
 
 
 def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
@@ -206,6 +212,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     in_shardings: Any = None,
     out_shardings: Any = None,
     device: Any = None,
+    precision: str | None = None,
 ) -> Compiled:
     """Compile an operator, a graph, or any function of them, ahead of time.
 
@@ -219,6 +226,9 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         in_shardings: as of `jax.jit`.
         out_shardings: as of `jax.jit`.
         device: where to run; None is the default device.
+        precision: how products and convolutions of FLOAT32 are computed: "float32",
+            "tensorfloat32" or "bfloat16", as of `load_onnx`; None is as JAX's setting says. A
+            network that was loaded with one keeps that.
 
     Raises `DmlError` where the inputs do not fit the function.
     """
@@ -248,7 +258,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         expect.check()
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in tensors]
         results = _tensors("outputs", jax.tree.leaves(jax.eval_shape(function, *shapes)))
-    return Compiled(function, tensors, results, options, device)
+    return Compiled(function, tensors, results, options, device, precision)
 
 
 def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:

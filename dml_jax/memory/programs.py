@@ -27,6 +27,7 @@ from jax.experimental import serialize_executable
 
 from dml_jax import __version__
 from dml_jax.host import cores
+from dml_jax.lowering.precision import chosen_name
 from dml_jax.memory.available import Device
 
 MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
@@ -259,4 +260,5 @@ def _settings() -> list[tuple[str, str]]:
     """Return JAX's settings, but for those that say where files lie."""
     settings: Any = jax.config
     names = (name for name in settings.values if "cache" not in name and "dump" not in name)
-    return [(name, repr(getattr(settings, name, None))) for name in sorted(names)]
+    chosen = ("precision", str(chosen_name()))
+    return [chosen, *((name, repr(getattr(settings, name, None))) for name in sorted(names))]

@@ -26,6 +26,7 @@ def load_onnx(
     constants: Mapping[str, Any] | None = None,
     rewrites: "Sequence[Rewrite] | None" = None,
     cache: bool | str | Path = False,
+    precision: str | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -46,6 +47,10 @@ def load_onnx(
         cache: whether compiled programs are kept for other processes, or the folder where they are.
             True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
             machine code: only files of this user, which nobody else may write, are read.
+        precision: how products and convolutions of FLOAT32 are computed. "float32" is in full.
+            "tensorfloat32" is faster on GPUs that have it, and "float32" elsewhere. "bfloat16"
+            rounds their operands to bfloat16 and sums in FLOAT32, on every device. None is as
+            `jax_default_matmul_precision` says, and "float32" where that says nothing.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -56,7 +61,8 @@ def load_onnx(
 
     folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback, rewrites, folder
+        *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
+        *(fallback, rewrites, precision, folder),
     )
     return load_network(model, options)
 

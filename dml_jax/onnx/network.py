@@ -18,6 +18,7 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
+from dml_jax.lowering.precision import check_precision, chosen, has_tensorfloat32
 from dml_jax.memory.programs import Kept
 from dml_jax.onnx import model as models
 from dml_jax.onnx import plain, translators
@@ -56,10 +57,12 @@ class Network(Bindable):
         graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
+        precision: how products are computed, as `load_onnx` was told.
         free: the name of each dimension of an input, None for one whose size is fixed.
     """
 
     c_name = "ONNX"
+    precision: str | None = None
 
     def __init__(
         self,
@@ -272,7 +275,8 @@ class Network(Bindable):
         """Return the function of weights that computes what follows from these alone."""
 
         def prepare(weights: Arrays) -> list[jax.Array]:
-            return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+            with chosen(self.precision):
+                return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
 
         return self._kept_program("prepare", jax.jit(prepare))
 
@@ -290,7 +294,12 @@ class Network(Bindable):
         names, sources = self._kept
         known = self._sources_of({**inputs, **dict(zip(names, held, strict=False))})
         known |= dict(zip(sources, held[len(names) :], strict=True))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(known)
+
+    def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
+        """Return the outputs by name, of what is known of the graph."""
+        with chosen(self.precision):
+            return self._by_name(self.rewritten.computed(known))
 
     def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
         pairs = zip(self._results.items(), results, strict=True)
@@ -334,9 +343,17 @@ class Network(Bindable):
             for name, kind in kinds.items():
                 if kind.array_dtype.itemsize < kind.dtype.itemsize:
                     lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
+        if self.precision is not None:
+            lines.append(f"products of FLOAT32 in {self._precision_on(jax.devices()[0])}")
         if self.programs is not None:
             lines.append(self.programs.report())
         return "\n".join(lines)
+
+    def _precision_on(self, device: Any) -> str:
+        """Return the precision of products on a device."""
+        if self.precision == "tensorfloat32" and not has_tensorfloat32(device):
+            return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
+        return str(self.precision)
 
     def __repr__(self) -> str:
         return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
@@ -350,8 +367,7 @@ class Network(Bindable):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        known = self._sources_of(self._arrays(weights, inputs))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(self._sources_of(self._arrays(weights, inputs)))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -396,7 +412,8 @@ class Network(Bindable):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
         checked = {n: _checked(n, x) for n, x in inputs.items()}
-        results = network._program(network.constants, checked)
+        with chosen(self.precision):  # what is chosen when JAX lowers a program follows it too
+            results = network._program(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
@@ -513,6 +530,8 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
+    if options.precision is not None:
+        check_precision(options.precision)
     load_translators()
     read = models.read(model, options.shapes, options.names, options.constants)
     graph = read.proto.graph
@@ -569,5 +588,5 @@ def load(model: Any, options: NetworkOptions) -> Network:
     free = models.free_names(read.proto)
     rewrites = DEFAULT if options.rewrites is None else options.rewrites
     network = Network(read.inputs, outputs, translation, rewrites, free, defaults)
-    network.programs = programs_of(model, read, options)
+    network.programs, network.precision = programs_of(model, read, options), options.precision
     return network

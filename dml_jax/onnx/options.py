@@ -23,6 +23,8 @@ class NetworkOptions:
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's; None stands for
             `dml_jax.rewrite.DEFAULT`.
+        precision: how FLOAT32 products are computed, one of `dml_jax.enums.PRECISIONS`;
+            None is as JAX's setting says.
         cache: the folder where compiled programs are kept; None keeps none.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
@@ -33,6 +35,7 @@ class NetworkOptions:
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
     rewrites: "Sequence[Rewrite] | None" = None
+    precision: str | None = None
     cache: Path | None = None
     is_shared: bool = False
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.plain import plain
@@ -41,7 +42,8 @@ def _activations(node: Node, directions: int) -> list[Activation]:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+    a, b = operands(a, b)
+    return jnp.matmul(a, b.T, precision=precision())
 
 
 def _quantized_product(a: jax.Array, b: jax.Array) -> jax.Array:
