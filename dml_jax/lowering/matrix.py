@@ -130,11 +130,25 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
     """
     left, right = _signed(a), _signed(b)
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
-    columns = jnp.sum(right, -2, np.int32, keepdims=True)
-    ends = a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero
     # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
-    whole = functools.partial(product, dtype=np.int32, transposed=(False, False))
-    return lax.platform_dependent(left, right, cpu=whole, default=_product_in_parts) - ends
+    parts = lax.platform_dependent(left, right, cpu=_with_sums, default=_in_parts_with_sums)
+    whole, columns = parts
+    return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
+
+
+def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return `a @ b` of INT8 as INT32, and the sums of the columns of `b`.
+
+    They are one product: XLA's sum on a CPU would first store all elements as INT32.
+    """
+    ones = jnp.ones((*a.shape[:-2], 1, a.shape[-1]), np.int8)
+    both = product(lax.concatenate([a, ones], a.ndim - 2), b, np.int32, (False, False))
+    return both[..., :-1, :], both[..., -1:, :]
+
+
+def _in_parts_with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return what `_with_sums` does, where a product of INT8 is slow or wrong."""
+    return _product_in_parts(a, b), jnp.sum(b, -2, np.int32, keepdims=True)
 
 
 def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:

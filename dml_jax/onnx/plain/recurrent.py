@@ -1,6 +1,7 @@
 """Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.matrix import integer_product
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node
@@ -15,7 +17,7 @@ from dml_jax.onnx.plain import plain
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS
 
 Activation = Callable[[jax.Array], jax.Array]
-Product = Callable[[jax.Array, jax.Array], jax.Array]
+Product = Callable[[jax.Array, Any], jax.Array]
 
 _QUANTIZED = "DynamicQuantize"
 _STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
@@ -46,16 +48,46 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b.T, precision=precision())
 
 
-def _quantized_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return `_product` of `a` as DynamicQuantizeLinear rounds it."""
-    least, most = jnp.minimum(a.min(), 0), jnp.maximum(a.max(), 0)
+@dataclass(frozen=True)
+class _Quantized:
+    """Weights of 8 bits, of all directions or of one.
+
+    Attributes:
+        steps: the integers, [D, K, M] or [K, M].
+        scale: of all, or of each of the M columns.
+        zero: the integer that stands for 0, likewise.
+    """
+
+    steps: jax.Array
+    scale: jax.Array
+    zero: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape as ONNX has it of weights that are not quantized, [D, M, K]."""
+        *directions, rows, columns = self.steps.shape
+        return (*directions, columns, rows)
+
+    def __getitem__(self, d: int) -> "_Quantized":
+        parts = (part.reshape(len(self.steps), -1)[d] for part in (self.scale, self.zero))
+        return _Quantized(self.steps[d], *parts)
+
+
+def _quantized_product(a: jax.Array, b: _Quantized) -> jax.Array:
+    """Return `_product` of `a` as DynamicQuantizeLinear rounds it, exact but for the scales."""
+    flat = a.reshape(-1)
+    ends = jnp.maximum(jnp.stack([-flat, flat]).max(1), 0)  # one pass for both
+    least, most = -ends[0], ends[1]
     scale = jnp.where(most > least, (most - least) / 255, 1)
     zero = jnp.round(-least / scale)
-    return _product((jnp.clip(jnp.round(a / scale) + zero, 0, 255) - zero) * scale, b)
+    steps = jnp.clip(jnp.round(a / scale) + zero, 0, 255).astype(np.uint8)
+    rows, zeros = steps.reshape(-1, a.shape[-1]), zero.astype(np.uint8).reshape(1)
+    total = integer_product(rows, zeros, b.steps, b.zero, np.float32)
+    return (total * (scale * b.scale)).reshape(*a.shape[:-1], -1).astype(a.dtype)
 
 
 def _rnn(node: Node, functions: Sequence[Activation], clip: Activation, product: Product) -> Any:
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+    def turn(x: jax.Array, states: Any, r: Any, bias: Any, peephole: Any) -> Any:
         (h,) = states
         return (functions[0](clip(x + product(h, r) + bias[1])),)
 
@@ -66,7 +98,7 @@ def _gru(node: Node, functions: Sequence[Activation], clip: Activation, product:
     is_before = bool(node.attribute("linear_before_reset", 0))
     f, g = functions
 
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+    def turn(x: jax.Array, states: Any, r: Any, bias: Any, peephole: Any) -> Any:
         (h,) = states
         xz, xr, xh = jnp.split(x, 3, 1)
         rz, rr, rh = jnp.split(r, 3)
@@ -86,7 +118,7 @@ def _lstm(node: Node, functions: Sequence[Activation], clip: Activation, product
     f, g, h = functions
     is_coupled = bool(node.attribute("input_forget", 0))
 
-    def turn(x: jax.Array, states: Any, r: jax.Array, bias: Any, peephole: Any) -> Any:
+    def turn(x: jax.Array, states: Any, r: Any, bias: Any, peephole: Any) -> Any:
         hidden, cell = states
         gates = jnp.split(x + product(hidden, r) + bias[1], 4, 1)
         pi, po, pf = jnp.split(peephole, 3)
@@ -106,11 +138,7 @@ _TURNS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
 
-    def real(weights: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
-        scale, zero = (v.reshape(len(weights), 1, -1) for v in (scale, zero))
-        return jnp.swapaxes((weights.astype(x.dtype) - zero.astype(x.dtype)) * scale, 1, 2)
-
-    weights = real(w, w_scale, w_zero), real(r, r_scale, r_zero)
+    weights = _Quantized(w, w_scale, w_zero), _Quantized(r, r_scale, r_zero)
     return _turns(node, _quantized_product, x, *weights, b, lengths, h, c, peephole)
 
 
@@ -123,8 +151,8 @@ def _turns(
     node: Node,
     product: Product,
     x: jax.Array,
-    w: jax.Array,
-    r: jax.Array,
+    w: Any,
+    r: Any,
     b: Any = None,
     lengths: Any = None,
     *rest: Any,
@@ -153,7 +181,7 @@ def _turns(
         halves = jnp.split(bias, 2)
         peephole = jnp.zeros(3 * hidden, x.dtype) if peepholes is None else peepholes[d]
         own = functions[d * len(DEFAULTS[kind]) :][: len(DEFAULTS[kind])]
-        turn = _TURNS[kind](node, own, clip, product)
+        turn, weights = _TURNS[kind](node, own, clip, product), r[d]
         is_backward = way == "BACKWARD" or d == 1
         places = jnp.arange(steps, dtype=np.int32)[:, None]
         order = jnp.where(is_backward, jnp.maximum(ends[None] - 1 - places, 0), places)
@@ -165,12 +193,12 @@ def _turns(
             state: Any,
             step: Any,
             turn: Any = turn,
-            d: int = d,
+            weights: Any = weights,
             halves: Any = halves,
             peephole: Any = peephole,
         ) -> Any:
             number, row = step
-            made = turn(row, state, r[d], halves, peephole)
+            made = turn(row, state, weights, halves, peephole)
             is_there = (number < ends)[:, None]
             state = tuple(jnp.where(is_there, a, s) for a, s in zip(made, state, strict=True))
             return state, jnp.where(is_there, made[0], 0)
