@@ -110,25 +110,25 @@ def _product_by_elements(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.sum(a[..., None] * b[..., None, :, :], -2)
 
 
-def _signed(x: jax.Array) -> jax.Array:
+def as_int8(x: jax.Array) -> jax.Array:
     """Return INT8 as it is, and UINT8 as INT8, with 128 taken off each element."""
     return x if x.dtype == np.int8 else lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
 
 
 def _zero(zero: jax.Array | None, x: jax.Array, placed: Activation) -> Any:
-    """Return what stands for 0 in `_signed(x)`, as INT32, where `zero` stands for 0 in `x`."""
+    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`."""
     if zero is None:
         return jnp.int32(0 if x.dtype == np.int8 else -128)
-    return lax.convert_element_type(placed(_signed(zero)), np.int32)
+    return lax.convert_element_type(placed(as_int8(zero)), np.int32)
 
 
 def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> jax.Array:
-    """Return `(_signed(a) - a_zero) @ (_signed(b) - b_zero)`, which wraps.
+    """Return `(as_int8(a) - a_zero) @ (as_int8(b) - b_zero)`, which wraps.
 
     The terms of the zero points are added afterwards, because XLA multiplies INT8 faster than
     differences, which take more bits.
     """
-    left, right = _signed(a), _signed(b)
+    left, right = as_int8(a), as_int8(b)
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
     # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
     parts = lax.platform_dependent(left, right, cpu=_with_sums, default=_in_parts_with_sums)
