@@ -35,12 +35,11 @@ def by_bytes(
     both = _products(jnp.broadcast_to(rows, (batch, *rows.shape)), columns)
     total, of_windows = both[:, :, :-1], both[:, :, -1:]
     # Beside the ones stands a column of zeros: XLA would turn a product with ones into its own sum.
-    ends = lax.concatenate(
-        [jnp.ones((groups, terms, 1), np.int8), jnp.zeros((groups, terms, 1), np.int8)], 2
-    )
-    of_filters = _products(filters, ends)[:, :, :1]
+    ends = jnp.broadcast_to(np.array([1, 0], np.int8), (groups, terms, 2))
+    of_filters = _products(filters, ends)[None, :, :, :1]
     zero = zero.astype(np.int32).reshape(())
-    offsets = jnp.broadcast_to(zeros.astype(np.int32), (w.shape[0],)).reshape(groups, -1, 1)
+    each = jnp.broadcast_to(zeros.astype(np.int32).reshape(-1), (w.shape[0],))
+    offsets = each.reshape(1, groups, -1, 1)
     total = total - zero * of_filters - offsets * (of_windows - np.int32(terms) * zero)
     return total.reshape(batch, w.shape[0], *window.counts(x.shape[2:]))
 
