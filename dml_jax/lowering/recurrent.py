@@ -17,8 +17,13 @@ Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
 
 
-def product(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction."""
+def product(x: jax.Array, weight: jax.Array | Function) -> jax.Array:
+    """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction.
+
+    A function in place of a weight computes the product.
+    """
+    if callable(weight):
+        return weight(x)
     dimensions = (((2,), (2,)), ((0,), (0,)))
     return lax.dot_general(*operands(x, weight), dimensions, precision=precision())
 
@@ -33,7 +38,7 @@ def by_direction(functions: Sequence[Function]) -> Function:
 def passes(
     step: Callable[..., States],
     x: jax.Array,
-    weight: jax.Array,
+    weight: jax.Array | Function,
     bias: jax.Array | None,
     states: States,
     lengths: jax.Array | None,
@@ -45,7 +50,7 @@ def passes(
         step: makes the states of the parts of the gates that follow from the input, [D, N, G * K],
             and of the states before; the first state is the output.
         x: the input, [S, N, I].
-        weight: of the input, [D, G * K, I].
+        weight: of the input, [D, G * K, I], or a function of the input: [S, D, N, G * K].
         bias: is added to the products, [D, G * K].
         states: the states before the first step, [D, N, K] each.
         lengths: the number of steps of each sequence, [N]; None: all. Later steps leave the states,
@@ -56,9 +61,12 @@ def passes(
     is_step = None if lengths is None else times[:, None] < lengths[None]
     if is_step is not None:  # what lies beyond the end, NaN too, has no part in any derivative
         x = jnp.where(is_step[:, :, None], x, x.dtype.type(0))
-    dimensions = (((2,), (2,)), ((), ()))
-    parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
-    parts = parts.transpose(2, 0, 3, 1)
+    if callable(weight):
+        parts = weight(x)
+    else:
+        dimensions = (((2,), (2,)), ((), ()))
+        parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
+        parts = parts.transpose(2, 0, 3, 1)
     if bias is not None:
         parts = parts + bias[None, :, None]
 
@@ -88,7 +96,7 @@ def rnn(recurrence: jax.Array, f: Function) -> Callable[..., States]:
 
 
 def lstm(
-    recurrence: jax.Array,
+    recurrence: jax.Array | Function,
     peephole: jax.Array | None,
     functions: Sequence[Function],
     clip: Function,
@@ -97,7 +105,7 @@ def lstm(
     """Return the step of an LSTM, of the states h and c.
 
     Args:
-        recurrence: [D, 4 * K], of the gates i, o, f and c.
+        recurrence: [D, 4 * K, K], of the gates i, o, f and c, or a function as `product` takes.
         peephole: [D, 3 * K], of the gates i, o and f.
         functions: f of the gates, g of the candidate, h of the cell.
         clip: limits what f and g take.

@@ -20,8 +20,8 @@ from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.precision import check_precision, chosen, has_tensorfloat32
 from dml_jax.memory.programs import Kept
+from dml_jax.onnx import fallbacks, translators
 from dml_jax.onnx import model as models
-from dml_jax.onnx import plain, translators
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.options import NetworkOptions
@@ -522,8 +522,8 @@ def _checked(name: str, array: Any) -> Any:
 
 @functools.cache
 def load_translators() -> None:
-    """Import the modules that register the translators and the plain functions."""
-    for package in (translators, plain):
+    """Import the modules that register the translators and the fallbacks."""
+    for package in (translators, fallbacks):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 

@@ -20,7 +20,7 @@ class NetworkOptions:
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
-        fallback: whether plain functions compute the nodes that DirectML has no operator for.
+        fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's; None stands for
             `dml_jax.rewrite.DEFAULT`.
         precision: how FLOAT32 products are computed, one of `dml_jax.enums.PRECISIONS`;

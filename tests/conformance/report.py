@@ -36,6 +36,7 @@ class Source:
         needs: the package that the cases cannot be had without; "" where none is needed.
         version: of what gave the answers.
         cases: the cases; loads what they need.
+        is_sampled: whether the tests run a sample, and the nightly command every case.
     """
 
     title: str
@@ -43,6 +44,7 @@ class Source:
     needs: str
     version: Callable[[], str]
     cases: Callable[[], list[Case]]
+    is_sampled: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -59,6 +61,24 @@ def _random_operators() -> list[Case]:
     from conformance import torch_answers
 
     return torch_answers.random_operators()
+
+
+def _web_platform_tests() -> list[Case]:
+    from conformance import webnn
+
+    return webnn.cases()
+
+
+def _web_platform_version() -> str:
+    from conformance import webnn
+
+    return webnn.version()
+
+
+def _onnxruntime_tests() -> list[Case]:
+    from conformance import ortweb
+
+    return ortweb.cases()
 
 
 def _torch_version() -> str:
@@ -82,6 +102,22 @@ SOURCES = {
         "",
         _torch_version,
         _random_operators,
+    ),
+    "webnn": Source(
+        "WebNN's tests of web-platform-tests",
+        "https://github.com/web-platform-tests/wpt/tree/master/webnn/conformance_tests",
+        "",
+        _web_platform_version,
+        _web_platform_tests,
+        is_sampled=True,
+    ),
+    "ortweb": Source(
+        "ONNX Runtime's tests of its web provider",
+        "https://github.com/microsoft/onnxruntime/tree/main/js/web/test/data/ops",
+        "onnx",
+        lambda: "main",
+        _onnxruntime_tests,
+        is_sampled=True,
     ),
 }
 
@@ -134,8 +170,8 @@ INTRODUCTION = """# Conformance
 
 Operators against other people's tests and other people's implementations.
 `python tests/conformance/report.py` runs all of it and writes this page; the tests
-(`tests/test_conformance.py`) run a sample of ONNX's tests and all other cases, and compare the
-page with them.
+(`tests/test_conformance.py`) run a sample of the three suites, and all random cases, and compare
+the page with them. The nightly command runs every case.
 
 ONNX's tests go through `dml_jax.load_onnx`, which makes each of them a graph of DirectML
 operators. Where ONNX and DirectML differ, ONNX's answer is the right one, and the graph computes it
@@ -149,6 +185,10 @@ ONNX Runtime and PyTorch are compared exactly where elements are moved or picked
 SPLIT, ...); sums and the like, and gradients, to some units in the last place. Clipping with
 min > max, and its gradient at a bound, are not compared with PyTorch: it gives max where DirectML
 gives min, and passes a gradient that DirectML stops.
+
+WebNN's tests go through this package's functions, as Chromium maps WebNN's operators to DirectML,
+and have the tolerances of that suite's own table. ONNX Runtime's tests of its web provider are
+networks of one node; a test that is left out is proved to be mistaken.
 """
 
 ONNX_TITLE = "ONNX's backend tests"
