@@ -7,11 +7,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any
 
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+
+if TYPE_CHECKING:  # imported where arrays are read and written: the command line starts without it
+    import numpy as np
 
 
 def write_whole(
@@ -95,13 +96,15 @@ def cache_folder() -> Path:
     return base / "dml-jax" / "programs"
 
 
-def read_npy(path: str | Path) -> np.ndarray:
+def read_npy(path: str | Path) -> "np.ndarray":
     """Return the array of a .npy file, row-major, in native byte order.
 
     Raises errors of any type for other files. The size in the header is compared with the file
     before anything is allocated. The file is read, not mapped: a mapped file that another process
     cuts short ends this one.
     """
+    import numpy as np
+
     mapped = np.lib.format.open_memmap(path, mode="r")
     count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
     flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)
@@ -111,8 +114,10 @@ def read_npy(path: str | Path) -> np.ndarray:
     return np.asarray(native.reshape(mapped.shape, order=order), order="C")
 
 
-def write_npy(file: IO[bytes], array: np.ndarray) -> None:
+def write_npy(file: IO[bytes], array: "np.ndarray") -> None:
     """Write `array` to `file` as .npy, row-major; unlike NumPy's own, errors name their reason."""
+    import numpy as np
+
     array = np.asarray(array, order="C")
     header = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(file, header)

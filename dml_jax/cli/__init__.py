@@ -2,12 +2,10 @@
 
 import contextlib
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import click
-import jax
 
 from dml_jax import __version__
 from dml_jax.cli.bench import bench
@@ -83,10 +81,6 @@ def cli() -> None:
 
     Every command but completion has --json. Each has -h with examples.
     """  # noqa: D301  (click reads \b as a control character)
-    # DirectML has 64-bit types, and so has the command line.
-    jax.config.update("jax_enable_x64", True)
-    # Pillow warns of pictures that the command line refuses.
-    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
 
 
 @click.command()

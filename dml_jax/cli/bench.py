@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, Choice
 from dml_jax.cli.models import load
 from dml_jax.cli.networks import load_network, network_options
 from dml_jax.cli.terminal import (
@@ -30,11 +29,11 @@ from dml_jax.cli.terminal import (
 )
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, nearest, printable, refused
-from dml_jax.facts import catalogue
-from dml_jax.operator import OPERATORS, operator_type
+from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 from dml_jax.show.names import search
 
 if TYPE_CHECKING:
+    from dml_jax.bench.cells import Cell
     from dml_jax.bench.rows import Results
 
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
@@ -43,11 +42,11 @@ SAVED = 2.0  # seconds after which a run is written again
 
 
 def _families() -> list[str]:
-    return sorted({cls.family for cls in OPERATORS.values()})
+    return sorted({facts["family"] for facts in catalogue().values()})
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names = [cls.short_name for cls in OPERATORS.values()]
+    names = [*catalogue()]
     if parameter.name == "types":
         names = [*(t.name for t in TensorDataType if t.element_size), "BFLOAT16"]
     return [name for name in names if name.startswith(incomplete.upper())]
@@ -69,16 +68,18 @@ def _type(word: str) -> str:
 
 def _operator(word: str) -> str:
     """Return the operator of a name. Raises `DmlError` with those that a search finds."""
-    with contextlib.suppress(DmlError):
-        return operator_type(word.upper()).short_name
+    name = word.upper().removeprefix(PREFIX)
+    name = names_of_aliases().get(name, name)
+    if name in catalogue():
+        return name
     named, others = search(word)
     found = list(named or others)
     hint = f" (such as {', '.join(found[:6])})" if found else nearest(word.upper(), catalogue())
     if "," in word:
         hint = f" (one each: {' '.join(f'--operator {name}' for name in word.split(','))})"
     first, _, rest = word.partition(" ")
-    with contextlib.suppress(DmlError):
-        hint = f" (--operator {operator_type(first.upper()).short_name} --filter {rest!r})"
+    if first.upper() in catalogue():
+        hint = f" (--operator {first.upper()} --filter {rest!r})"
     raise refused(f"be an operator{hint}", word)
 
 
@@ -299,8 +300,10 @@ def _check_files(options: _Options) -> None:
         check_writable(target)
 
 
-def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) -> list[Cell]:
+def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) -> "list[Cell]":
     """Return the cells that the options ask for. Raises `DmlError` if there is none."""
+    from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Choice
+
     families, operators, types = (chosen[k] for k in ("families", "operators", "types"))
     if chosen["limits"]:
         from dml_jax.bench.limits import limits
@@ -318,7 +321,8 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
         made = cells_of_network(network, str(chosen["network"]))
     else:
         whole = bool(families or (chosen["roofline"] and not operators))
-        all_of = [c.short_name for c in OPERATORS.values() if c.family in (families or _families())]
+        wanted = families or _families()
+        all_of = [name for name, facts in catalogue().items() if facts["family"] in wanted]
         usual = MEBIBYTES[:1] if chosen["roofline"] or whole else MEBIBYTES[-1:] if quick else ()
         made = Choice(
             [*(all_of if whole else ()), *operators],
@@ -347,7 +351,7 @@ def _plain(words: str) -> str:
     return re.sub(r"[=\[\], ]+", " ", words.upper().replace("AXIS", "AXES")).strip()
 
 
-def _run(options: _Options, here: tuple[Any, list[Cell]] | None) -> None:
+def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
     """Measure, in this process or in others; print and write what was measured."""
     from dml_jax.bench import runs
     from dml_jax.bench.rows import Results, environment

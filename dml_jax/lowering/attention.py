@@ -15,7 +15,7 @@ from jax import lax
 
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import wide
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
@@ -170,7 +170,7 @@ def _attend(
         k = jnp.where(shown | jnp.isfinite(k), k, k.dtype.type(0))
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
-    scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
+    scores = lax.dot_general(*operands(rows, k), (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
     hidden = scores.dtype.type(filtered)
     for array in added:
@@ -185,7 +185,7 @@ def _attend(
     if shown is not None:  # a value without weight may be too large for the weight's derivative
         has_weight = jnp.any(weights > 0, 2)[..., None]
         v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
-    out = lax.dot_general(weights, v, (((3,), (2,)), batch), precision=exact)
+    out = lax.dot_general(*operands(weights, v), (((3,), (2,)), batch), precision=exact)
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
 
 

@@ -4,6 +4,7 @@ In the layout NHWC arrays are {N, spatial..., C}, and filters {spatial..., chann
 order in which a CPU reads them.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +16,9 @@ from jax import lax
 
 from dml_jax.lowering import quantization
 from dml_jax.lowering.by_platform import placed, reshaped, stored
+from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
@@ -119,6 +121,7 @@ def _correlation(
         groups: how many parts of the channels are convolved apart.
         inside: the steps of the elements of `x`; None is 1.
     """
+    x, w = operands(x, w)
     products = math.prod(w.shape[1:])
     if groups > 1 and products <= FEW_PRODUCTS:
         return by_shifts(x, w, window, groups, inside)
@@ -346,10 +349,18 @@ def integer_convolution(
         window: of the sizes of `w`.
         groups: how many parts of the channels are convolved apart.
     """
-    x, w = _difference(x, x_zero, 1), _difference(w, w_zero, 0)
-    if groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS:
-        return by_shifts(x, w, window, groups)
-    return by_exact_products(x, w, window, groups)
+    zeros = [
+        np.zeros(1, array.dtype) if zero is None else zero
+        for array, zero in ((x, x_zero), (w, w_zero))
+    ]
+
+    def by_differences(x: jax.Array, w: jax.Array, x_zero: Any, w_zero: Any) -> jax.Array:
+        form = by_shifts if few else by_exact_products
+        return form(_difference(x, x_zero, 1), _difference(w, w_zero, 0), window, groups)
+
+    few = groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
+    of_bytes = by_differences if few else functools.partial(by_bytes, window=window, groups=groups)
+    return lax.platform_dependent(x, w, *zeros, cpu=of_bytes, default=by_differences)
 
 
 def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
@@ -376,10 +387,10 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     return sums.reshape(x.shape[0], w.shape[0], *window.counts(x.shape[2:]))
 
 
-def _difference(x: jax.Array, zero: jax.Array | None, axis: int) -> jax.Array:
+def _difference(x: jax.Array, zero: jax.Array, axis: int) -> jax.Array:
     """Return `x - zero` as INT32; several zeros go along an axis."""
-    x = lax.convert_element_type(x, np.int32)
-    return x if zero is None else x - _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+    zero = _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+    return lax.convert_element_type(x, np.int32) - zero
 
 
 def _along(v: jax.Array, axis: int, rank: int) -> jax.Array:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 
 Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
@@ -22,27 +22,35 @@ States = tuple[jax.Array, ...]
 FEW_UNITS = 256
 
 
-def product(x: jax.Array, weight: jax.Array, is_turned: bool = False) -> jax.Array:
+def product(x: jax.Array, weight: jax.Array | Function, is_turned: bool = False) -> jax.Array:
     """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction.
 
-    `weight` is [D, K, M] where it `is_turned`.
+    `weight` is [D, K, M] where it `is_turned`. A function in its place computes the product.
     """
-    summed = ((2,), (1,) if is_turned else (2,))
-    return lax.dot_general(x, weight, (summed, ((0,), (0,))), precision=precision())
+    if callable(weight):
+        return weight(x)
+    dimensions = (((2,), (1,) if is_turned else (2,)), ((0,), (0,)))
+    return lax.dot_general(*operands(x, weight), dimensions, precision=precision())
 
 
-def parts_of_input(x: jax.Array, weight: jax.Array, is_turned: bool = False) -> jax.Array:
+def parts_of_input(
+    x: jax.Array, weight: jax.Array | Function, is_turned: bool = False
+) -> jax.Array:
     """Return the products of the input and its weights, [S, D, N, G * K].
 
     Args:
         x: [S, N, I].
-        weight: [D, G * K, I], or [I, D, G * K] where it `is_turned`.
+        weight: [D, G * K, I], or [I, D, G * K] where it `is_turned`, or a function of the input.
         is_turned: whether it is.
     """
+    if callable(weight):
+        return weight(x)
     if not is_turned:
-        parts = lax.dot_general(weight, x, (((2,), (2,)), ((), ())), precision=precision())
+        dimensions = (((2,), (2,)), ((), ()))
+        parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
         return parts.transpose(2, 0, 3, 1)
-    rows = lax.dot(x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1), precision=precision())
+    flat = x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1)
+    rows = lax.dot(*operands(*flat), precision=precision())
     return rows.reshape(*x.shape[:2], *weight.shape[1:]).swapaxes(1, 2)
 
 
@@ -56,7 +64,7 @@ def by_direction(functions: Sequence[Function]) -> Function:
 def passes(
     step: Callable[..., States],
     x: jax.Array,
-    weight: jax.Array,
+    weight: jax.Array | Function,
     bias: jax.Array | None,
     states: States,
     lengths: jax.Array | None,
@@ -69,7 +77,8 @@ def passes(
         step: makes the states of the parts of the gates that follow from the input, [D, N, G * K],
             and of the states before; the first state is the output.
         x: the input, [S, N, I].
-        weight: of the input, [D, G * K, I], or [I, D, G * K] where it `is_turned`.
+        weight: of the input, [D, G * K, I], [I, D, G * K] where it `is_turned`, or a function of
+            the input: [S, D, N, G * K].
         bias: is added to the products, [D, G * K].
         states: the states before the first step, [D, N, K] each.
         lengths: the number of steps of each sequence, [N]; None: all. Later steps leave the states,
@@ -112,7 +121,7 @@ def rnn(recurrence: jax.Array, f: Function, is_turned: bool = False) -> Callable
 
 
 def lstm(
-    recurrence: jax.Array,
+    recurrence: jax.Array | Function,
     peephole: jax.Array | None,
     functions: Sequence[Function],
     clip: Function,
@@ -122,7 +131,7 @@ def lstm(
     """Return the step of an LSTM, of the states h and c.
 
     Args:
-        recurrence: [D, 4 * K], of the gates i, o, f and c.
+        recurrence: [D, 4 * K, K], of the gates i, o, f and c, or a function as `product` takes.
         peephole: [D, 3 * K], of the gates i, o and f.
         functions: f of the gates, g of the candidate, h of the cell.
         clip: limits what f and g take.

@@ -2,11 +2,12 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax import beyond
 from dml_jax.errors import missing_extra
+from dml_jax.files import cache_folder
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
@@ -27,6 +28,8 @@ def load_onnx(
     layout: str | None = None,
     prepare: bool = True,
     tuned: bool = True,
+    cache: bool | str | Path = False,
+    precision: str | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -50,6 +53,13 @@ def load_onnx(
             take at most as much memory as the weights; `network.report()` says how much.
         tuned: whether the layout and the kernels are those that `network.tune` kept for this
             machine, if it did, unless `layout` or `rewrites` is given.
+        cache: whether compiled programs are kept for other processes, or the folder where they are.
+            True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
+            machine code: only files of this user, which nobody else may write, are read.
+        precision: how products and convolutions of FLOAT32 are computed. "float32" is in full.
+            "tensorfloat32" is faster on GPUs that have it, and "float32" elsewhere. "bfloat16"
+            rounds their operands to bfloat16 and sums in FLOAT32, on every device. None is as
+            `jax_default_matmul_precision` says, and "float32" where that says nothing.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -58,10 +68,17 @@ def load_onnx(
     """
     from dml_jax.onnx.options import NetworkOptions
 
+    folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
+        *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
+        fallback=fallback,
+        rewrites=rewrites,
+        layout=layout,
+        prepare=prepare,
+        tuned=tuned,
+        precision=precision,
+        cache=folder,
     )
-    options = replace(options, rewrites=rewrites, layout=layout, prepare=prepare, tuned=tuned)
     return load_network(model, options)
 
 

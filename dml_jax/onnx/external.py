@@ -97,6 +97,18 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     return proto
 
 
+def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
+    """Return the files in which elements of tensors lie, by name."""
+    found = {
+        folder.apparent / entry.value
+        for tensor in (*proto.graph.initializer, *_inner(proto))
+        if is_external(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return sorted(found)
+
+
 def is_external(tensor: onnx.TensorProto) -> bool:
     """Return whether the elements of a tensor lie in a file."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL

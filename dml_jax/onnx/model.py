@@ -12,7 +12,7 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
 from dml_jax.onnx.dimensions import names_in, size_of
-from dml_jax.onnx.external import Folder, with_inner_elements
+from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.tensors import Type
 
@@ -30,6 +30,7 @@ class Model:
         inputs: the type of each input that is no initializer, by name.
         opsets: the version of each domain that the model imports.
         defaults: the names of the inputs that are initializers too.
+        files: the files of its external data.
     """
 
     proto: onnx.ModelProto
@@ -37,6 +38,7 @@ class Model:
     inputs: Mapping[str, Type]
     opsets: Mapping[str, int]
     defaults: Collection[str]
+    files: Sequence[Path] = ()
 
     @property
     def replaceable(self) -> Collection[str]:
@@ -69,6 +71,7 @@ def read(
     """
     proto, folder = parsed(model)
     expect = Expect("")
+    files = files_of(proto, folder)
     proto = with_inner_elements(proto, folder, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
     opsets = opsets_of(expect, proto)
@@ -81,7 +84,7 @@ def read(
     initialized = {tensor.name for tensor in proto.graph.initializer}
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
-    return Model(proto, folder, inputs, opsets, defaults)
+    return Model(proto, folder, inputs, opsets, defaults, files)
 
 
 def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:

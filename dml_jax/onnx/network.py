@@ -22,9 +22,12 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
+from dml_jax.lowering.precision import check_precision, chosen, has_tensorfloat32
+from dml_jax.memory.programs import Kept
 from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin, save
@@ -81,10 +84,12 @@ class Network(Bindable):
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
         is_tuned: whether layout and kernels are those that `tune` chose.
+        precision: how products are computed, as `load_onnx` was told.
         free: the name of each dimension of an input, None for one whose size is fixed.
     """
 
     c_name = "ONNX"
+    precision: str | None = None
 
     def __init__(
         self,
@@ -318,9 +323,12 @@ class Network(Bindable):
         missing = [source for source in sources if found[source] is None]
 
         def prepare(weights: Arrays) -> list[jax.Array]:
-            return self.rewritten.evaluated(self._sources_of(weights), missing)
+            with chosen(self.precision):
+                return self.rewritten.evaluated(self._sources_of(weights), missing)
 
-        results = jax.jit(prepare)(self.weights) if missing else []
+        # One program for one set of tensors: another is missing where a `Store` has some of these.
+        program = self._kept_program(f"prepare {missing}", jax.jit(prepare), {})
+        results = program(self.weights) if missing else []
         for source, array in zip(missing, results, strict=True):
             found[source] = made[keys[source]] = array
         return [array for array in found.values() if array is not None]
@@ -359,7 +367,12 @@ class Network(Bindable):
         names, sources = self._kept
         known = self._sources_of({**inputs, **dict(zip(names, held, strict=False))})
         known |= dict(zip(sources, held[len(names) :], strict=True))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(known)
+
+    def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
+        """Return the outputs by name, of what is known of the graph."""
+        with chosen(self.precision):
+            return self._by_name(self.rewritten.computed(known))
 
     def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
         pairs = zip(self._results.items(), results, strict=True)
@@ -410,7 +423,17 @@ class Network(Bindable):
             for name, kind in kinds.items():
                 if kind.array_dtype.itemsize < kind.dtype.itemsize:
                     lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
+        if self.precision is not None:
+            lines.append(f"products of FLOAT32 in {self._precision_on(jax.devices()[0])}")
+        if self.programs is not None:
+            lines.append(self.programs.report())
         return "\n".join(lines)
+
+    def _precision_on(self, device: Any) -> str:
+        """Return the precision of products on a device."""
+        if self.precision == "tensorfloat32" and not has_tensorfloat32(device):
+            return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
+        return str(self.precision)
 
     def __repr__(self) -> str:
         return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
@@ -424,8 +447,7 @@ class Network(Bindable):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        known = self._sources_of(self._arrays(weights, inputs))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(self._sources_of(self._arrays(weights, inputs)))
 
     def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
         """Write the model that was read, with other values of its initializers.
@@ -456,12 +478,14 @@ class Network(Bindable):
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
 
-    def _jitted(self, options: Mapping[str, Any] | None = None) -> Any:
+    def _jitted(self, options: Mapping[str, Any]) -> Any:
         """Return the program of `constants` and inputs by name, with options of XLA."""
-        return jax.jit(
-            lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)),
-            compiler_options=dict(options) if options else None,
-        )
+
+        def program(held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+            return self._of_prepared(held, self._checked_inputs(inputs))
+
+        own = None if self.programs is not None else dict(options) or None
+        return self._kept_program("call", jax.jit(program, compiler_options=own), options)
 
     @functools.cached_property
     def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -511,7 +535,8 @@ class Network(Bindable):
     def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by the program with XLA's options, which must know these."""
         program = self._program if self._alone is None else self._alone
-        return program(self.constants, inputs)
+        with chosen(self.precision):
+            return program(self.constants, inputs)
 
     def tune(self, seconds: float = 60) -> "tuning.Tuning":
         """Time layouts and kernels for this network on this machine, and use the fastest.
@@ -543,23 +568,30 @@ class Network(Bindable):
     @functools.cached_property
     def _program(self) -> Any:
         """Return the program that is a part of another one, and any where XLA has no options."""
-        return self._jitted()
+        return self._jitted({})
 
     @functools.cached_property
     def _alone(self) -> Any:
         """Return the program with options; None where there are none."""
         return self._jitted(self.compiler_options) if self.compiler_options else None
 
+    def _kept_program(self, name: str, program: Any, options: Mapping[str, Any]) -> Any:
+        """Return a jitted function, whose programs are kept where `load_onnx` has a `cache`."""
+        if self.programs is None:
+            return program
+        return Kept(self.programs, f"{name} {sorted(self.rewrites.items())}", program, options)
+
     def _results_of(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return what the program gives: by itself, or as a part of one that JAX traces."""
         is_traced = any(isinstance(array, Tracer) for array in inputs.values())
-        if self._alone is not None and not is_traced:
-            try:
-                return self._alone(held, inputs)
-            except (ValueError, RuntimeError) as error:
-                if not are_refused(error):
-                    raise
-        return self._program(held, inputs)
+        with chosen(self.precision):  # what is chosen when JAX lowers a program follows it too
+            if self._alone is not None and not is_traced:
+                try:
+                    return self._alone(held, inputs)
+                except (ValueError, RuntimeError) as error:
+                    if not are_refused(error):
+                        raise
+            return self._program(held, inputs)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -592,8 +624,10 @@ class Network(Bindable):
 
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
-        for program in filter(None, (self._program, self._alone)):
-            program.clear_cache()
+        for name in ("_program", "_alone"):
+            program = vars(self).pop(name, None)
+            if hasattr(program, "clear_cache"):
+                program.clear_cache()
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
@@ -709,6 +743,8 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
+    if options.precision is not None:
+        check_precision(options.precision)
     load_translators()
     origin = Origin.of(model)
     read = models.read(model, options.shapes, options.names, options.constants)
@@ -765,4 +801,6 @@ def load(model: Any, options: NetworkOptions) -> Network:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
     path = model if isinstance(model, (str, Path)) else None
-    return Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
+    network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
+    network.programs, network.precision = programs_of(model, read, options), options.precision
+    return network

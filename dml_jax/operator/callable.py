@@ -75,6 +75,9 @@ class Bindable:
         """
         return self.compute(*arrays)
 
+    programs: Any = None
+    """Where the programs of `compile` are kept, a `dml_jax.memory.programs.Programs`, or None."""
+
     @functools.cached_property
     def constants(self) -> Sequence[Any]:
         """The large arrays of the description, which programs take as arguments after the inputs.
