@@ -206,6 +206,8 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
         """Return the sizes of what goes by T, where the lengths of the past are given."""
         if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
             return {}
+        if "output_tensor" not in vars(self):  # it follows from the other fields later
+            return {}
         names = ["relative_position_bias_tensor"]
         names += ["mask_tensor"] * (self.mask_type.suffix == "BOOLEAN")
         sizes: dict[str, Sequence[int | None]] = {}
