@@ -58,6 +58,7 @@ def read(
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
     constants: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Model:
     """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
 
@@ -66,10 +67,12 @@ def read(
         input_shapes: the sizes of inputs, by name.
         free_dimensions: the sizes that stand for the names of free dimensions.
         constants: the values of inputs, which become initializers.
+        folder: where the files of external data are, for a model that is no path.
     """
-    proto, folder = _parsed(model)
+    proto, files = _parsed(model)
+    files = files if folder is None else Folder(folder, folder.resolve())
     expect = Expect("")
-    proto = with_inner_elements(proto, folder, is_own=proto is not model)
+    proto = with_inner_elements(proto, files, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
     opset = opsets.get("", OPSET_MIN)
@@ -84,7 +87,7 @@ def read(
     initialized = {tensor.name for tensor in proto.graph.initializer}
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
-    return Model(proto, folder, inputs, opsets, defaults)
+    return Model(proto, files, inputs, opsets, defaults)
 
 
 def _with_initializers(

@@ -67,10 +67,11 @@ class Network(Bindable):
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        growth: float = 1.0,
     ):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
-        self.free = free
+        self.free, self._growth = free, growth
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
@@ -230,19 +231,18 @@ class Network(Bindable):
 
         They are computed at the first call, and again for other weights.
         """
-        names, sources = self._kept
         given = [*self.weights.values()]
         if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
             with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._prepare(self.weights) if sources else ()
-            self._prepared = given, (*(self.weights[name] for name in names), *made)
+                self._prepared = given, tuple(self.prepared(self.weights))
         return self._prepared[1]
 
     @functools.cached_property
     def _kept(self) -> tuple[list[str], list[Source]]:
         """Return the weights that calls read, and the outputs of nodes that follow from weights.
 
-        An array that is larger than all that it is computed from is computed at each call.
+        An array that is larger than all that it is computed from, by more than the growth that the
+        options allow, is computed at each call.
         """
         graph, names = self.rewritten, self.rewritten.input_names or ()
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
@@ -257,7 +257,7 @@ class Network(Bindable):
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
+            elif sizes and max(sizes) <= most * self._growth and all(source in fixed for source in sources):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
@@ -349,6 +349,18 @@ class Network(Bindable):
         known = self._sources_of(self._arrays(weights, inputs))
         return self._by_name(self.rewritten.computed(known))
 
+    def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
+        """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
+
+        They are weights, and what follows from weights alone. The function is pure.
+        """
+        names, sources = self._kept
+        return (*(weights[name] for name in names), *(self._prepare(weights) if sources else ()))
+
+    def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what `apply` returns, of what `prepared` gives; a pure function too."""
+        return self._of_prepared(held, self._checked_inputs(inputs))
+
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
         random, arrays = np.random.default_rng(seed), {}
@@ -384,7 +396,7 @@ class Network(Bindable):
             if np.array_equal(inputs[name], self.fixed[name]):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
-        checked = {n: _checked(n, x) for n, x in inputs.items()}
+        checked = {n: _checked(n, x, self.inputs.get(n)) for n, x in inputs.items()}
         results = network._program(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
@@ -477,11 +489,22 @@ def _accepted(kind: Type) -> list[np.dtype]:
     return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
-def _checked(name: str, array: Any) -> Any:
+def _mask_bounds(name: str, kind: Type) -> tuple[int, int] | None:
+    """Return the bounds of an input that is a mask of tokens, whose sums fit 32 bits then."""
+    is_mask = name.endswith("attention_mask") and kind.name == "INT64"
+    return (0, 1) if is_mask else None
+
+
+def _checked(name: str, array: Any, kind: Type | None) -> Any:
     """Return an array that JAX takes as it is. Raises `DmlError` where it would be cut."""
     if isinstance(array, jax.Array) or has_x64():
         return array
     array = np.asarray(array)
+    bounds = kind and _mask_bounds(name, kind)
+    if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
+        rule = "have elements that are 0 or 1 while 64-bit types are off in JAX"
+        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
         return array
     narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
@@ -503,7 +526,7 @@ def load_translators() -> None:
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
-    read = models.read(model, options.shapes, options.names, options.constants)
+    read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
@@ -531,7 +554,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
             scope[name] = None
     for name, kind in read.inputs.items():
         try:
-            scope[name] = translation.input(name, kind)
+            scope[name] = translation.input(name, kind, _mask_bounds(name, kind))
         except DmlError as error:
             translation.faults += error.moved("", f"the input '{name}'")
             scope[name] = None
@@ -556,4 +579,6 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)
+    return Network(
+        read.inputs, outputs, translation, options.rewrites, free, defaults, options.growth
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dml_jax.rewrite import DEFAULT, Rewrite
@@ -20,6 +21,9 @@ class NetworkOptions:
         constants: the values that inputs always have.
         fallback: whether plain functions compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's.
+        growth: how many times as large as what it follows from an array may be that follows from
+            weights alone and is computed once. An array that is larger is computed at each call.
+        folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -29,6 +33,8 @@ class NetworkOptions:
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
     rewrites: Sequence[Rewrite] = DEFAULT
+    growth: float = 1.0
+    folder: Path | None = None
     is_shared: bool = False
 
     def known_to(self, model: Any) -> "NetworkOptions":
