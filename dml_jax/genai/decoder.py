@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted
+from dml_jax.errors import Expect
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
@@ -50,10 +50,9 @@ class Decoder:
 
     def __init__(self, folder: Folder, keeps_int4: bool = False):
         self.folder, self.keeps_int4 = folder, keeps_int4
-        self._networks: dict[tuple[int, int, int, bool], Network] = {}
-        self._weights: Mapping[str, jax.Array] | None = None
-        self._prepared: Sequence[jax.Array] | None = None
-        self._programs: dict[bool, Any] = {}
+        self._networks: dict[tuple[int, int, int, int, bool], Network] = {}
+        self._weights: Mapping[str, jax.Array] = {}
+        self._made: Sequence[jax.Array] | None = None
 
     @functools.cached_property
     def _dims(self) -> Mapping[str, Sequence[int]]:
@@ -92,30 +91,63 @@ class Decoder:
     @property
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
-        if self._weights is None:
+        if not self._weights:
             self.network(1, 1, self.rows(self.folder.context_length))
-        assert self._weights is not None
         return self._weights
 
-    def network(self, batch: int, length: int, rows: int, is_last: bool = False) -> Network:
+    @functools.cached_property
+    def longest_short(self) -> int | None:
+        """Return the number of tokens up to which a decoder has other angles; None: it has one set.
+
+        Phi-3 has two sets of rotary angles, and its graph chooses by the size of the mask.
+        """
+        graph = self.folder.proto.graph
+        by_output = {name: node for node in graph.node for name in node.output}
+        known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if not t.external_data}
+        known |= {
+            n.output[0]: numpy_helper.to_array(n.attribute[0].t)
+            for n in graph.node
+            if n.op_type == "Constant" and n.attribute[0].name == "value"
+        }
+        for node in graph.node:
+            if node.op_type != "If":
+                continue
+            test = by_output.get(node.input[0])
+            if test is not None and test.op_type == "Greater" and test.input[1] in known:
+                return int(known[test.input[1]].reshape(-1)[0])
+        return None
+
+    def width(self, rows: int, total: int) -> int:
+        """Return the size of the mask of a program that makes sequences of `total` tokens."""
+        limit = self.longest_short
+        return rows if limit is None or total > limit else min(rows, limit)
+
+    def network(
+        self, batch: int, length: int, rows: int, width: int = 0, is_last: bool = False
+    ) -> Network:
         """Return the network of `length` tokens of each sequence, and a buffer of `rows`.
 
-        `is_last` says that it gives the logits of one token of each sequence, whose place is the
-        input 'dml_jax.last'.
+        Args:
+            batch: the number of sequences.
+            length: the number of tokens.
+            rows: the number of tokens that a buffer holds.
+            width: the size of the mask; 0 is `rows`.
+            is_last: whether it gives the logits of one token of each sequence, whose place is the
+                input 'dml_jax.last'.
         """
-        key = (batch, length, rows, is_last and length > 1)
+        key = (batch, length, rows, width or rows, is_last and length > 1)
         if key not in self._networks:
             with jax.ensure_compile_time_eval():  # a program may be traced
                 self._networks[key] = self._loaded(*key)
         return self._networks[key]
 
-    def _loaded(self, batch: int, length: int, rows: int, is_last: bool) -> Network:
+    def _loaded(self, batch: int, length: int, rows: int, width: int, is_last: bool) -> Network:
         names, dims = self.folder.names, self._dims
         heads, size = self.heads
         shapes: dict[str, Sequence[int]] = {
             past: (batch, heads, rows, size) for past, _ in self.folder.caches
         }
-        sizes = {"input_ids": length, "attention_mask": rows, "position_ids": length}
+        sizes = {"input_ids": length, "attention_mask": width, "position_ids": length}
         shapes |= {names[n]: (batch, count) for n, count in sizes.items() if names[n] in dims}
         proto = self.folder.proto
         if is_last:
@@ -126,42 +158,36 @@ class Decoder:
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )
         network = load_network(proto, options)
-        if self._weights is None:
-            self._weights = network.weights
-        else:
-            network.weights = {name: self._weights[name] for name in network.weights}
+        self._weights = {**network.weights, **self._weights}
+        network.weights = {name: self._weights[name] for name in network.weights}
         return network
 
+    def held(self, network: Network) -> Sequence[jax.Array]:
+        """Return what a network's calls hold: weights, in the form in which products are quickest.
+
+        What follows from weights is computed once for all networks of the decoder.
+        """
+        names, made = network.prepared_from
+        if self._made is None or len(self._made) != made:
+            self._made = tuple(network.prepared(network.weights)[len(names) :])
+        return (*(self._weights[name] for name in names), *self._made)
+
     @property
-    def prepared(self) -> Sequence[jax.Array]:
-        """Return what `step` takes as weights: in the form in which products are quickest."""
-        if self._prepared is None:
-            raise DmlError([Fault("", "the decoder", "have run", Unquoted("nothing"))])
-        return self._prepared
+    def made_bytes(self) -> int:
+        """Return the bytes of what was computed from weights once, beside these."""
+        return sum(x.nbytes for x in self._made or ())
 
-    def prepare(self, batch: int, rows: int) -> Sequence[jax.Array]:
-        """Compute `prepared` if it is not there, and return it."""
-        if self._prepared is None:
-            network = self.network(batch, 1, rows)
-            self._prepared = tuple(network.prepared(network.weights))
-            if not self.keeps_int4:
-                self._release()
-        return self._prepared
-
-    def _release(self) -> None:
-        """Leave out weights that the prepared ones stand for."""
-
-    def _inputs(self, network: Network, cache: Cache, tokens: Any) -> dict[str, Any]:
-        names, (batch, length) = self.folder.names, tokens.shape
+    def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
+        names, length = self.folder.names, tokens.shape[1]
         buffers, start = cache["buffers"], cache["length"].astype(np.int32)
-        rows = buffers[0].shape[2]
+        width = (network.inputs[names["attention_mask"]].shape or ())[1]
         places = start[:, None] + jnp.arange(length, dtype=np.int32)[None]
-        is_there = jnp.arange(rows, dtype=np.int32)[None] < start[:, None] + np.int32(length)
-        most = np.int32(min(rows, self.folder.context_length) - 1)
+        is_there = jnp.arange(width, dtype=np.int32)[None] < start[:, None] + np.int32(length)
+        last = jnp.maximum(start + counts - 1, 0)  # a place behind it has no meaning
         made = {
             "input_ids": tokens,
             "attention_mask": is_there,
-            "position_ids": jnp.minimum(places, most),
+            "position_ids": jnp.minimum(places, last[:, None]),
         }
         inputs = {
             names[n]: x.astype(network.inputs[names[n]].array_dtype)
@@ -188,8 +214,9 @@ class Decoder:
         tokens = jnp.asarray(tokens)
         self._check(cache, tokens)
         network = self.network(*tokens.shape, cache["buffers"][0].shape[2])
-        results = network.apply(weights, self._inputs(network, cache, tokens))
-        after = self._after(results, cache, np.int32(tokens.shape[1]))
+        counts = jnp.full(tokens.shape[:1], tokens.shape[1], np.int32)
+        results = network.apply(weights, self._inputs(network, cache, tokens, counts))
+        after = self._after(results, cache, counts)
         return results[self.folder.names["logits"]], after
 
     def _check(self, cache: Cache, tokens: Any) -> None:
@@ -204,20 +231,21 @@ class Decoder:
         expect.check()
 
     def step(
-        self, held: Sequence[Any], cache: Cache, tokens: Any, counts: Any
+        self, held: Sequence[Any], cache: Cache, tokens: Any, counts: Any, width: int = 0
     ) -> tuple[jax.Array, Cache]:
         """Return the logits of the last token of each sequence, FLOAT32, and the cache after it.
 
         Args:
-            held: what `prepare` returns.
+            held: what `held` returns of the network of these sizes.
             cache: the cache.
             tokens: the next tokens, [batch, length], padded at the end.
             counts: how many tokens of each sequence are there, [batch]; 0 leaves a sequence as it
                 is, and its logits are of no use.
+            width: the size of the mask, as `width` gives it; 0 is as many as the cache has rows.
         """
         batch, length = tokens.shape
-        network = self.network(batch, length, cache["buffers"][0].shape[2], True)
-        inputs = self._inputs(network, cache, tokens)
+        network = self.network(batch, length, cache["buffers"][0].shape[2], width, True)
+        inputs = self._inputs(network, cache, tokens, counts)
         if length > 1:
             last = jnp.maximum(counts - 1, 0).reshape(batch, 1, 1)
             inputs[_LAST] = last.astype(network.inputs[_LAST].array_dtype)

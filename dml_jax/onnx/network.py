@@ -357,6 +357,12 @@ class Network(Bindable):
         names, sources = self._kept
         return (*(weights[name] for name in names), *(self._prepare(weights) if sources else ()))
 
+    @property
+    def prepared_from(self) -> tuple[list[str], int]:
+        """Return the weights that `prepared` gives as they are, and the number of arrays behind."""
+        names, sources = self._kept
+        return names, len(sources)
+
     def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return what `apply` returns, of what `prepared` gives; a pure function too."""
         return self._of_prepared(held, self._checked_inputs(inputs))
@@ -489,10 +495,13 @@ def _accepted(kind: Type) -> list[np.dtype]:
     return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
-def _mask_bounds(name: str, kind: Type) -> tuple[int, int] | None:
-    """Return the bounds of an input that is a mask of tokens, whose sums fit 32 bits then."""
-    is_mask = name.endswith("attention_mask") and kind.name == "INT64"
-    return (0, 1) if is_mask else None
+_BOUNDS = {"attention_mask": (0, 1), "position_ids": (0, (1 << 24) - 1)}
+
+
+def _bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
+    """Return the bounds of an input of tokens, whose sums fit 32 bits then; None for others."""
+    found = next((bounds for end, bounds in _BOUNDS.items() if name.endswith(end)), None)
+    return found if kind.name == "INT64" else None
 
 
 def _checked(name: str, array: Any, kind: Type | None) -> Any:
@@ -500,9 +509,9 @@ def _checked(name: str, array: Any, kind: Type | None) -> Any:
     if isinstance(array, jax.Array) or has_x64():
         return array
     array = np.asarray(array)
-    bounds = kind and _mask_bounds(name, kind)
+    bounds = kind and _bounds_of(name, kind)
     if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
-        rule = "have elements that are 0 or 1 while 64-bit types are off in JAX"
+        rule = f"have elements in [{bounds[0]}, {bounds[1]}] while 64-bit types are off in JAX"
         rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
         raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
@@ -554,7 +563,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
             scope[name] = None
     for name, kind in read.inputs.items():
         try:
-            scope[name] = translation.input(name, kind, _mask_bounds(name, kind))
+            scope[name] = translation.input(name, kind, _bounds_of(name, kind))
         except DmlError as error:
             translation.faults += error.moved("", f"the input '{name}'")
             scope[name] = None

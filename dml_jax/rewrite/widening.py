@@ -20,7 +20,7 @@ def _is_half(node: Found) -> bool:
 
 def _widened(node: Found) -> Expression:
     given = {n: node[n] if node[n] is None else dml.cast(node[n], "FLOAT32") for n in _MATRICES}
-    descs = {n: x and x.desc for n, x in given.items()}
+    descs = {n: None if x is None else x.desc for n, x in given.items()}
     output = node.output.replace(data_type="FLOAT32", total_tensor_size_in_bytes=None)
     made = node.operator.replace(**descs, output_tensor=output)
     return dml.cast(made(*(x for x in given.values() if x is not None)), "FLOAT16")

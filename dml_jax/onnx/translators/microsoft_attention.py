@@ -306,7 +306,7 @@ def _past_lengths(node: Node, batch: int, before: int) -> Expression:
 
 @translates("GroupQueryAttention", domain=DOMAIN)
 def _grouped(node: Node) -> Any:
-    _refuse(node, causal=1, qk_output=0, sliding_window_cache=0)
+    _refuse(node, causal=1, qk_output=0)
     _refuse(node, k_quant_type="NONE", v_quant_type="NONE")
     _refuse_inputs(node, *range(12, 17))
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
@@ -321,6 +321,9 @@ def _grouped(node: Node) -> Any:
     before, total = (node.shape(3)[2] if node.has(3) else 0), node.known(6)
     keys = before or sequence  # without a past, the queries are all that is there
     keys = keys if total is None else max(before, int(total.reshape(-1)[0]))
+    if node.attribute("sliding_window_cache", 0) and before and keys > before:
+        rule = f"have {keys} keys or more, all that there are (sliding_window_cache is 1)"
+        raise node.refusal("the past", rule, before)
     past = _past_lengths(node, batch, before)
     if node.attribute("do_rotary", 0):
         places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
