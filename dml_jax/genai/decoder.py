@@ -20,8 +20,7 @@ from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.rewrite import DEFAULT
-from dml_jax.rewrite.widening import PRODUCTS
+from dml_jax.rewrite import DEFAULT, PRODUCTS
 
 CHUNKS = (256, 32, 1)
 """The lengths of programs: tokens of a prompt are padded to one of these."""
@@ -60,7 +59,9 @@ class Decoder:
         found = {}
         for value in self.folder.proto.graph.input:
             tensor = value.type.tensor_type
-            found[value.name] = [d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
+            found[value.name] = [
+                d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim
+            ]
         return found
 
     @property
@@ -176,6 +177,20 @@ class Decoder:
     def made_bytes(self) -> int:
         """Return the bytes of what was computed from weights once, beside these."""
         return sum(x.nbytes for x in self._made or ())
+
+    def step_bytes(self, filled: int) -> int:
+        """Return the bytes that a step of one token reads, after `filled` tokens.
+
+        Of the table of the tokens it reads a row, and of a buffer the rows that are filled.
+        """
+        tables = {
+            n.input[0] for n in self.folder.proto.graph.node if n.op_type.startswith("Gather")
+        }
+        network = next(n for key, n in self._networks.items() if key[1] == 1)
+        names, _ = network.prepared_from
+        weights = sum(self._weights[n].nbytes for n in names if n not in tables) + self.made_bytes
+        heads, size = self.heads
+        return weights + len(self.folder.caches) * heads * size * filled * self.cache_type.itemsize
 
     def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         names, length = self.folder.names, tokens.shape[1]

@@ -123,7 +123,10 @@ class Folder:
     @functools.cached_property
     def caches(self) -> list[tuple[str, str]]:
         """Return (input, output) of the keys and of the values of each layer."""
-        kinds = (("past_key_names", "present_key_names"), ("past_value_names", "present_value_names"))
+        kinds = (
+            ("past_key_names", "present_key_names"),
+            ("past_value_names", "present_value_names"),
+        )
         named = [(self.names[past], self.names[present]) for past, present in kinds]
         return [(a % k, b % k) for k in range(self.layers) for a, b in named]
 

@@ -107,7 +107,9 @@ class Generator:
         if array.min() < 0 or (vocabulary and array.max() >= vocabulary):
             raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
         for row in range(batch):
-            added = _unpadded(array[row], self._model.folder.pad_token_id) if batch > 1 else array[0]
+            added = (
+                _unpadded(array[row], self._model.folder.pad_token_id) if batch > 1 else array[0]
+            )
             self._waiting[row] = np.concatenate([self._waiting[row], added])
         self._tokens.append(array)
         self._count += array.shape[1]
@@ -139,7 +141,9 @@ class Generator:
             tokens = np.full((batch, length), self._model.folder.pad_token_id, np.int32)
             for row, count in enumerate(counts):
                 tokens[row, :count] = self._waiting[row][:count]
-            is_last = np.array([c and c == len(w) for c, w in zip(counts, self._waiting, strict=True)])
+            is_last = np.array(
+                [c and c == len(w) for c, w in zip(counts, self._waiting, strict=True)]
+            )
             self._waiting = [w[c:] for c, w in zip(counts, self._waiting, strict=True)]
             logits = self._run(tokens, counts, width)
             if self._logits is not None and not is_last.all():
@@ -302,6 +306,8 @@ def _unpadded(tokens: np.ndarray, pad: int) -> np.ndarray:
 def _chunk(count: int, filled: int, width: int) -> int:
     """Return the length of the next chunk of `count` tokens, of which `width` fit in all."""
     for length in CHUNKS:
-        if filled + length <= width and (count > CHUNKS[1] * 4 if length == CHUNKS[0] else count > 1):
+        if filled + length <= width and (
+            count > CHUNKS[1] * 4 if length == CHUNKS[0] else count > 1
+        ):
             return length
     return 1

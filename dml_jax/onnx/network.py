@@ -257,7 +257,11 @@ class Network(Bindable):
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif sizes and max(sizes) <= most * self._growth and all(source in fixed for source in sources):
+            elif (
+                sizes
+                and max(sizes) <= most * self._growth
+                and all(source in fixed for source in sources)
+            ):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources

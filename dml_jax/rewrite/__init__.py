@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.matching import Found, Rewrite, rewritten
+from dml_jax.rewrite.widening import PRODUCTS
 
 DEFAULT: Sequence[Rewrite] = (IDENTITIES, TRANSPOSES, CASTS, BATCH_NORMALIZATIONS)
 
@@ -16,6 +17,7 @@ __all__ = [
     "CASTS",
     "DEFAULT",
     "IDENTITIES",
+    "PRODUCTS",
     "TRANSPOSES",
     "Found",
     "Rewrite",

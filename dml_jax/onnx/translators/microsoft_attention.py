@@ -386,9 +386,7 @@ def _is_composed(node: Node) -> bool:
     return has_sink or bool(node.attribute("softcap", 0.0))
 
 
-def _in_window(
-    node: Node, starts: Expression, shape: tuple[int, ...], window: int
-) -> Expression:
+def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: int) -> Expression:
     """Return which keys a query sees: itself and those before it, `window` in all.
 
     Args:

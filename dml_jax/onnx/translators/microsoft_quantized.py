@@ -299,10 +299,13 @@ def _gathered_blocks(node: Node) -> Expression:
         middle = 1 << (bits - 1) if is_packed else 0
         zero = node.builder.constant(np.full((1, 1, 1, 1), middle, whole.dtype))
     sizes = (int(np.prod(before)), blocks, block, int(np.prod(after)))
-    real = reshaped(_real_of(reshaped(whole, sizes), by_block(scale), zero), 
-                    (*before, blocks * block, *after))
+    real = reshaped(
+        _real_of(reshaped(whole, sizes), by_block(scale), zero), (*before, blocks * block, *after)
+    )
     sizes = (*before, size, *after)
-    return real if real.sizes == sizes else dml.slice(real, [0] * len(sizes), sizes, [1] * len(sizes))
+    return (
+        real if real.sizes == sizes else dml.slice(real, [0] * len(sizes), sizes, [1] * len(sizes))
+    )
 
 
 def _rows_of_bits(
