@@ -45,6 +45,7 @@ GUIDES = {  # in the order of the site
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/port-onnx.md": "From ONNX Runtime",
+    "guides/language-models.md": "Language models",
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",

@@ -1,4 +1,4 @@
-"""Small folders of language models with random weights, as ONNX Runtime GenAI's builder has them."""
+"""Small folders of language models with random weights, in the form of ONNX Runtime GenAI."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}<assistant> {% endif %}"
 )
-VOCABULARY, WIDTH, HEADS, GROUPS, SIZE, CONTEXT = 320, 32, 4, 2, 8, 512
+VOCABULARY, WIDTH, HEADS, GROUPS, SIZE, CONTEXT = 320, 32, 2, 1, 16, 512
 END = 2
 
 
@@ -175,7 +175,8 @@ class Reference:
         feeds = {f"past_key_values.{n}": empty for n in self._names}
         feeds |= {"input_ids": np.array([tokens], np.int64)}
         feeds |= {"attention_mask": np.ones((1, len(tokens)), np.int64)}
-        return self._session.run(["logits"], feeds)[0][0].astype(np.float64)
+        (logits,) = self._session.run(["logits"], feeds)
+        return np.asarray(logits)[0].astype(np.float64)
 
     def greedy(self, tokens: list[int], count: int) -> list[int]:
         """Return the most likely tokens, one after the other."""

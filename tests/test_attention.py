@@ -190,14 +190,11 @@ def test_long_buffers_are_read_as_far_as_they_are_filled(dtype: Any):
     mask[:, :, :, 5:20] = 0
 
     def found(q: Any, past: Any) -> Any:
-        return dml_jax.multihead_attention(
-            0.3, -1e30, H, N, "BOOLEAN", query=q, key=k, value=v, mask=mask,
-            past_key=past[0], past_value=past[1], past_sequence_lengths=lengths,
-            output_sizes={
-                name: (2, N, rows, 8)
-                for name in ("output_present_key_tensor", "output_present_value_tensor")
-            },
-        )  # fmt: skip
+        given = {"query": q, "key": k, "value": v, "mask": mask}
+        given |= {"past_key": past[0], "past_value": past[1], "past_sequence_lengths": lengths}
+        presents = ("output_present_key_tensor", "output_present_value_tensor")
+        sizes = dict.fromkeys(presents, (2, N, rows, 8))
+        return dml_jax.multihead_attention(0.3, -1e30, H, N, "BOOLEAN", **given, output_sizes=sizes)
 
     def wanted(q: Any, past: Any, xp: Any = np) -> Any:
         outputs = []

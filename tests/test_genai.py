@@ -90,7 +90,7 @@ def test_sequences_go_on_after_more_tokens_and_from_an_earlier_one(folder: Path,
 def test_three_programs_serve_every_length(folder: Path):
     model = og.Model(str(folder))
     random = np.random.default_rng(0)
-    reference = Reference(folder)
+    reference, count = Reference(folder), 0
     for length in (300, 20, 1, 41, 299):
         made, tokens = generator(model, max_length=400), random.integers(3, VOCABULARY, length)
         made.append_tokens(tokens)

@@ -52,7 +52,7 @@ def generate(
         from dml_jax.genai.config import Model
         from dml_jax.genai.talking import Talk
 
-        talk = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
+        talk: Any = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
         if prompt == "-":
             prompt = click.get_text_stream("stdin").read()
         if prompt is not None:

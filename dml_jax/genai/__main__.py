@@ -1,4 +1,4 @@
-"""Run a program that imports `onnxruntime_genai`: `python -m dml_jax.genai PROGRAM.py [ARGUMENTS]`."""
+"""Run a program that imports `onnxruntime_genai`: `python -m dml_jax.genai PROGRAM.py`."""
 
 import os
 import runpy

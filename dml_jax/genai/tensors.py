@@ -29,7 +29,7 @@ class Tensor:
 
     def data(self) -> Any:
         """Return the memory of the elements."""
-        return memoryview(np.ascontiguousarray(self._array)).cast("B")
+        return np.ascontiguousarray(self._array).data
 
 
 class NamedTensors(dict[str, Tensor]):

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
@@ -209,7 +208,7 @@ def _product_of_bits(node: Node) -> Expression:
     scale = reshaped(node[2], (columns, blocks, 1))
     if node.has(4):  # each row of the matrix has a block of its own
         whole = reshaped(whole, (columns, blocks * block))
-        places = reshaped(node[4], (1, np.prod(node.shape(4))))
+        places = reshaped(node[4], (1, int(np.prod(node.shape(4)))))
         if places.sizes[1] > inner:
             places = dml.slice(places, (0, 0), (1, inner), (1, 1))
         if blocks * block > inner:
@@ -239,7 +238,7 @@ def _zero_points(node: Node, index: int, sizes: tuple[int, int], bits: int) -> E
     if not node.has(index):
         return node.builder.constant(np.full((1, 1, 1), 1 << (bits - 1), np.uint8))
     zero = node[index]
-    zero = reshaped(zero, (columns, np.prod(zero.sizes) // columns))
+    zero = reshaped(zero, (columns, int(np.prod(zero.sizes)) // columns))
     zero = _unpacked(zero, bits) if zero.dtype == np.uint8 else zero
     if zero.sizes[1] != blocks:
         zero = dml.slice(zero, (0, 0), sizes, (1, 1))
@@ -263,7 +262,7 @@ def _gathered_blocks(node: Node) -> Expression:
     along = node.from_start(node.attribute("quantize_axis", 1), len(shape), "quantize_axis")
     is_packed = node.type().name == "UINT8"
     last = len(shape) - 1
-    if is_packed and (bits not in _BITS or along != last or axis == last and bits < 8):
+    if is_packed and (bits not in _BITS or along != last or (axis == last and bits < 8)):
         rule = f"be {last}, the dimension whose bytes hold several numbers, and no gather_axis"
         raise node.refusal("quantize_axis", rule, along)
 
