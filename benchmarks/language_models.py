@@ -155,7 +155,7 @@ def main() -> None:
     rows = []
     for path in sorted(given.folders.glob("*/genai_config.json")):
         rows.append(compare(path.parent, given.steps))
-        print(*(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+        print(*(f"{key} {value}" for key, value in rows[-1].items()), flush=True)  # noqa: T201
     if given.output:
         given.output.write_text(json.dumps(rows, indent=1) + "\n")
 

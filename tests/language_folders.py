@@ -70,7 +70,7 @@ def write_folder(
         return outputs.split()[0]
 
     def product(x: str, name: str, rows: int, columns: int) -> str:
-        matrix = draw.standard_normal((columns, rows)) * 0.3
+        matrix = draw.standard_normal((columns, rows)) / rows**0.5
         if not bits:
             weights[name] = matrix.T.astype(kind)
             return add("MatMul", f"{x} {name}", f"{name}.out")
@@ -88,10 +88,10 @@ def write_folder(
     add("Shape", "attention_mask", "sizes")
     add("Gather", "sizes place", "size", axis=0)
     add("Cast", "size", "total", to=TensorProto.INT32)
+    norm = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
     x = add("Gather", f"{weight('embedding', VOCABULARY, WIDTH, scale=1)} input_ids", "embedded")
     for k in range(layers):
         weights[f"norm{k}"] = np.ones(WIDTH, kind)
-        norm = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
         read = add("SimplifiedLayerNormalization", f"{x} norm{k}", f"normed{k}", **norm)
         packed = product(read, f"qkv{k}", WIDTH, (HEADS + 2 * GROUPS) * SIZE)
         past = f"past_key_values.{k}.key past_key_values.{k}.value"
@@ -112,6 +112,8 @@ def write_folder(
         add("Mul", f"{gate} sigmoid{k}", f"silu{k}")
         add("Mul", f"silu{k} {up}", f"wide{k}")
         x = add("Add", f"{x} {product(f'wide{k}', f'down{k}', 64, WIDTH)}", f"layer{k}")
+    weights["norm"] = np.ones(WIDTH, kind)
+    x = add("SimplifiedLayerNormalization", f"{x} norm", "normed", **norm)
     product(x, "head", WIDTH, VOCABULARY)
     nodes[-1].output[0] = "logits"
     element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))

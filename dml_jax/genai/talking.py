@@ -100,7 +100,7 @@ class Talk:
 
     def _streamed(self, start: float, count: int) -> Iterator[str]:
         self.answer = Answer(count)
-        stream, made = self.tokenizer.create_stream(), list[int]()
+        stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
         ends = self.model.folder.eos_token_ids
         while not self._generator.is_done():
             self._generator.generate_next_token()
@@ -109,7 +109,10 @@ class Talk:
             if token in ends:
                 break
             made.append(token)
-            yield stream.decode(token)
+            piece = stream.decode(token)
+            shown += len(piece)
+            yield piece
+        yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
         self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
         if self._messages:
             self._messages.append({"role": "assistant", "content": self.tokenizer.decode(made)})
