@@ -217,7 +217,7 @@ def test_long_buffers_are_read_as_far_as_they_are_filled(dtype: Any):
     result = found(q, past)
     expected = wanted(q.astype(np.float64), past.astype(np.float64))
     np.testing.assert_allclose(result.output, expected, atol=tolerance)
-    present = np.asarray(result.output_present_value)
+    present = np.asarray(result.present_value)
     np.testing.assert_array_equal(present[0, :, 700:703], v[0].reshape(new, N, 8).swapaxes(0, 1))
     np.testing.assert_array_equal(present[1, :, 33:], past[1, 1, :, 33:])
     if dtype == np.float32:

@@ -1,5 +1,6 @@
 """`dml-jax generate`: text from language models."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def generate(
 
         talk: Any = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
         if prompt == "-":
-            prompt = click.get_text_stream("stdin").read()
+            prompt = sys.stdin.read()
         if prompt is not None:
             _say(talk, prompt, chat, stats, as_json)
         for line in _lines(as_json) if chat else ():
@@ -63,12 +64,11 @@ def generate(
 
 def _lines(as_json: bool) -> Iterator[str]:
     """Yield the messages, up to the end of stdin; lines without words are left out."""
-    stream = click.get_text_stream("stdin")
-    is_asked = stream.isatty() and not as_json
+    is_asked = sys.stdin.isatty() and not as_json
     while True:
         if is_asked:
             click.echo("> ", nl=False)
-        line = stream.readline()
+        line = sys.stdin.readline()
         if not line:
             return
         if line.strip():

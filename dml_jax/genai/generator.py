@@ -66,6 +66,7 @@ class Generator:
         with raised():
             rows = self._decoder.rows(self._options.max_length)
             self._rows, self._cache = rows, self._decoder.cache(batch, rows)
+        self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
     def _start(self, length: int) -> None:
@@ -153,10 +154,15 @@ class Generator:
     def _run(self, tokens: Any, counts: np.ndarray, width: int) -> jax.Array:
         batch, length = tokens.shape
         with raised():
-            network = self._decoder.network(batch, length, self._rows, width, True)
-            held = self._decoder.held(network)
+            if (length, width) not in self._held:
+                network = self._decoder.network(batch, length, self._rows, width, True)
+                self._held[length, width] = self._decoder.held(network)
             logits, self._cache = self._model.step(
-                held=held, cache=self._cache, tokens=tokens, counts=counts, width=width
+                held=self._held[length, width],
+                cache=self._cache,
+                tokens=tokens,
+                counts=counts,
+                width=width,
             )
         self._filled = [f + int(c) for f, c in zip(self._filled, counts, strict=True)]
         return logits
@@ -177,12 +183,16 @@ class Generator:
         if self._has_ended.any():
             pad = np.int32(self._model.folder.pad_token_id)
             chosen = jnp.where(self._has_ended, pad, chosen)
-        self._tokens.append(chosen[:, None])
+        column = chosen[:, None]
+        self._tokens.append(column)
         self._count += 1
-        self._see(chosen[:, None])
+        self._see(column)
+        if self._count < self._options.max_length:  # the device goes on before the token is read
+            width = self._decoder.width(self._rows, max(self._filled) + 1)
+            counts = np.ones(len(self._filled), np.int32)
+            self._logits = self._run(column, counts, width)
         self._next = np.asarray(chosen)
         self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
-        self._waiting = [self._next[k : k + 1] for k in range(len(self._next))]
 
     def _chosen(self) -> jax.Array:
         options, logits = self._options, self._logits

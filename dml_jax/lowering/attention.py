@@ -221,8 +221,9 @@ def _by_blocks(
         key = jnp.minimum(start, t - _BLOCK) + jnp.arange(_BLOCK, dtype=start.dtype)
         keys, values = wide(part(k)), wide(part(v))
         added, left, seen = ([part(m, 3) for m in group] for group in masks)
-        query = jnp.minimum(jnp.arange(s, dtype=start.dtype), new - 1)
-        own = key <= starts[:, None, None, None] + query[:, None]
+        key = key[None, None, None]
+        query = jnp.minimum(jnp.arange(s, dtype=start.dtype), new - 1)[None, None, :, None]
+        own = key <= starts[:, None, None, None] + query
         own = own & (key >= start)  # the last block reads keys of the one before it again
         low = k.dtype.type(max(filtered, _LOW))
         is_open = [*left, *(~(wide(array) <= low) for array in added), own, *seen]
