@@ -196,11 +196,14 @@ def test_long_buffers_are_read_as_far_as_they_are_filled(dtype: Any):
         sizes = dict.fromkeys(presents, (2, N, rows, 8))
         return dml_jax.multihead_attention(0.3, -1e30, H, N, "BOOLEAN", **given, output_sizes=sizes)
 
+    def by_head(x: Any) -> Any:
+        return x.astype(np.float64).reshape(new, N, 8).swapaxes(0, 1)
+
     def wanted(q: Any, past: Any, xp: Any = np) -> Any:
         outputs = []
         for b, length in enumerate(lengths):
             keys, values = (
-                xp.concatenate([p[b, :, :length], x[b].reshape(new, N, 8).swapaxes(0, 1)], 1)
+                xp.concatenate([p[b, :, :length], by_head(x[b])], 1)
                 for p, x in ((past[0], k), (past[1], v))
             )
             keys, values = (xp.repeat(x, H // N, 0) for x in (keys, values))

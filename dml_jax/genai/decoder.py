@@ -195,9 +195,9 @@ class Decoder:
     def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         names, length = self.folder.names, tokens.shape[1]
         buffers, start = cache["buffers"], cache["length"].astype(np.int32)
-        width = network.inputs[names["attention_mask"]].shape or ()
+        _, width = network.inputs[names["attention_mask"]].shape or (0, 0)
         places = start[:, None] + jnp.arange(length, dtype=np.int32)[None]
-        is_there = jnp.arange(width[1], dtype=np.int32)[None] < start[:, None] + np.int32(length)
+        is_there = jnp.arange(width, dtype=np.int32)[None] < start[:, None] + np.int32(length)
         last = jnp.maximum(start + counts - 1, 0)  # a place behind it has no meaning
         made = {
             "input_ids": tokens,
