@@ -160,7 +160,7 @@ class Generator:
             logits, self._cache = self._model.step(
                 held=self._held[length, width],
                 cache=self._cache,
-                tokens=tokens,
+                tokens=jnp.asarray(tokens),  # as those that come from the device: one program
                 counts=counts,
                 width=width,
             )
