@@ -314,3 +314,13 @@ def test_programs_find_the_module_as_onnxruntime_genai(folder: Path, tmp_path: P
     assert result.stdout == "llama 3\n"
     assert result.stderr.startswith("dml_jax.genai has no Engine")
     assert result.returncode == 1
+
+
+def test_weights_of_four_bits_may_stay_so(tmp_path: Path):
+    write_folder(tmp_path, bits=4)
+    kept, unpacked = og.Model(tmp_path, keeps_int4=True), og.Model(tmp_path)
+    tokens = [generated(generator(model), PROMPT, 6) for model in (kept, unpacked)]
+    assert tokens[0] == tokens[1]
+    made = [int(model.report().split()[-2]) for model in (kept, unpacked)]
+    weights = sum(w.nbytes for w in kept.decoder.weights.values())
+    assert made[0] == 0 and made[1] > weights

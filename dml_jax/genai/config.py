@@ -70,7 +70,7 @@ class Model:
     Args:
         config: a `Config`, or the path of a folder.
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each step. Else
-            they are unpacked once, into up to eight times their memory.
+            a CPU unpacks them once, into up to eight times their memory.
     """
 
     def __init__(self, config: "Config | str | Path", *, keeps_int4: bool = False):

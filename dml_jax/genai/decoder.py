@@ -40,7 +40,7 @@ class Decoder:
     Args:
         folder: the folder.
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each call. Else
-            they are unpacked once, which takes up to eight times their memory.
+            a CPU unpacks them once, which takes up to eight times their memory.
 
     Attributes:
         folder: the folder.
@@ -48,7 +48,8 @@ class Decoder:
     """
 
     def __init__(self, folder: Folder, keeps_int4: bool = False):
-        self.folder, self.keeps_int4 = folder, keeps_int4
+        self.folder = folder
+        self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
         self._networks: dict[tuple[int, int, int, int, bool], Network] = {}
         self._weights: Mapping[str, jax.Array] = {}
         self._made: Sequence[jax.Array] | None = None
@@ -153,8 +154,8 @@ class Decoder:
         proto = self.folder.proto
         if is_last:
             proto = _of_one_token(proto, names["logits"], batch)
-        growth = 1.0 if self.keeps_int4 else _GROWTH
-        rewrites = (*DEFAULT, *([] if self.keeps_int4 else [PRODUCTS]))
+        growth = _GROWTH if self._unpacks else 0.0  # else nothing of weights is kept
+        rewrites = (*DEFAULT, *([PRODUCTS] if self._unpacks else []))
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )
