@@ -1,10 +1,11 @@
 """`DmlError`, the one exception of the package, and the faults that it carries."""
 
+import contextlib
 import difflib
 import enum
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
@@ -13,8 +14,9 @@ FAULTS_MAX = 100
 """The number of faults after which a search stops, and which a message shows at most."""
 
 
-OF_SIZES, OF_UNSET_SIZES = "sizes", "unset sizes"
-"""The kinds of faults that other sizes of a network's inputs may cure, and that no size is set."""
+OF_SIZES, OF_UNSET_SIZES, OF_VALUES = "sizes", "unset sizes", "values"
+"""The kinds of faults that other sizes of a network's inputs may cure, that no size is set, and
+that values of inputs may cure, given as constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,41 @@ class DmlError(ValueError):
         return DmlError(replace(f, context=(context, *f.context)) for f in self.faults)
 
 
+def raise_if(faults: Iterable[Fault]) -> None:
+    """Raise `DmlError` with `faults`, if there are any."""
+    listed = tuple(faults)
+    if listed:
+        raise DmlError(listed)
+
+
+@contextlib.contextmanager
+def moving(operator: str, path: str = "", context: str = "") -> Iterator[None]:
+    """Raise errors inside as errors of the field `path` of `operator`, within `context`."""
+    try:
+        yield
+    except DmlError as error:
+        moved = DmlError(error.moved(operator, path))
+        raise (moved.within(context) if context else moved) from None
+
+
+@contextlib.contextmanager
+def inside(context: str) -> Iterator[None]:
+    """Raise errors inside within `context`."""
+    try:
+        yield
+    except DmlError as error:
+        raise error.within(context) from None
+
+
+@contextlib.contextmanager
+def collecting(faults: list[Fault], context: str = "") -> Iterator[None]:
+    """Add the faults of an error inside to `faults`, within `context`, and go on behind it."""
+    try:
+        yield
+    except DmlError as error:
+        faults += (error.within(context) if context else error).faults
+
+
 class Expect:
     """Collects faults: `expect(axis < rank, "Axis", f"be below {rank}", axis)`."""
 
@@ -105,8 +142,7 @@ class Expect:
 
     def check(self) -> None:
         """Raise `DmlError` if there are faults."""
-        if self.faults:
-            raise DmlError(self.faults)
+        raise_if(self.faults)
 
 
 def field_of(path: str) -> str:

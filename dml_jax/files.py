@@ -21,7 +21,7 @@ def write_whole(
     A link is followed, and the file that it leads to is replaced. Raises `DmlError` if `target`
     cannot be written, or is a folder or a device; the message calls it `field`.
     """
-    with _beside(target, field) as (real, partial):
+    with beside(target, field) as (real, partial):
         with partial.open("xb") as file:
             write(file)
         if real.exists():
@@ -31,12 +31,12 @@ def write_whole(
 
 def check_writable(target: Path, field: str = "the file") -> None:
     """Raise the error that `write_whole` would raise, before there is anything to write."""
-    with _beside(target, field) as (_, partial):
+    with beside(target, field) as (_, partial):
         partial.open("xb").close()
 
 
 @contextlib.contextmanager
-def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
+def beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
     """Yield the file that `target` leads to, and a path beside it; remove the latter at the end."""
     try:
         real = Path(os.path.realpath(target)) if target.is_symlink() else target

@@ -137,6 +137,28 @@ def _networks() -> list[str]:
     return parts
 
 
+def _files() -> list[str]:
+    """Return the tables of `onnx_files.py`."""
+    parts = []
+    for path in sorted(RESULTS.glob("files-*.json")):
+        found = json.loads(path.read_text())
+        saved = [[n, str(r["weights"]), f"{r['error']:.0e}"] for n, r in found["saved"].items()]
+        exported = [
+            [
+                name,
+                str(row["weights"]),
+                *(str(row[f"{part}_nodes"]) for part in ("gradient", "batch")),
+                *(f"{row[f'{part}_error']:.0e}" for part in ("gradient", "batch")),
+            ]
+            for name, row in found["exported"].items()
+        ]
+        head = ["", "weights", "nodes of the gradient", "nodes of the batch"]
+        head += ["error of the gradient", "error of the batch"]
+        parts += [f"### {_machine(found['environment'])}", table(head, exported)]
+        parts.append(table(["saved with other weights", "weights", "largest error"], saved))
+    return parts
+
+
 def _programs() -> list[str]:
     """Return the tables of `pydirectml_programs.py`."""
     parts = []
@@ -177,6 +199,11 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## ONNX networks as files",
+        "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "
+        "JAX: gradients by all weights and batches by `jax.vmap`, exported, and networks saved "
+        "with other weights. An error is a part of the largest absolute value of a result.",
+        *_files(),
         "## PyDirectML programs",
         "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
         "first one, beside the same calls in PyTorch.",

@@ -650,34 +650,8 @@ TENSORS = [
         reduced(DataType="FLAOT32"),
         *(SUM, f"{X}.DataType", "did you mean 'FLOAT32'", "'FLAOT32'"),
     ),
-    case("data-type-none", reduced(DataType="UNKNOWN"), SUM, f"{X}.DataType", "known", "UNKNOWN"),
-    case("data-type-number", reduced(DataType=1), SUM, f"{X}.DataType", "one of", "got 1"),
-    case("sizes-missing", reduced(Sizes=...), SUM, f"{X}.Sizes", "given", "nothing"),
-    case("sizes-0", reduced(Sizes=[1, 1, 0, 3]), SUM, f"{X}.Sizes[2]", "[1, ", "got 0"),
-    case("sizes-negative", reduced(Sizes=[1, 1, -3, 3]), SUM, f"{X}.Sizes[2]", "[1, ", "got -3"),
-    case("sizes-2^32", reduced(Sizes=[1, 1, 2**32, 3]), SUM, f"{X}.Sizes[2]", f"got {2**32}"),
-    case("sizes-empty", reduced(Sizes=[]), SUM, f"{X}.DimensionCount", "[1, 8]", "got 0"),
-    case("sizes-9", reduced(Sizes=[1] * 9), SUM, f"{X}.DimensionCount", "[1, 8]", "got 9"),
-    case("sizes-number", reduced(Sizes=9), SUM, f"{X}.Sizes", "list", "got 9"),
-    case("sizes-text", reduced(Sizes="3"), SUM, f"{X}.Sizes", "list", "'3'"),
-    case("sizes-float", reduced(Sizes=[1, 1, 3.0, 3]), SUM, f"{X}.Sizes", "integers", "3.0"),
     case("sizes-true", reduced(Sizes=[1, True, 3, 3]), SUM, f"{X}.Sizes", "integer", "true"),
-    case("sizes-null", reduced(Sizes=None), SUM, f"{X}.Sizes", "list", "null"),
-    case(
-        "elements-2^32",
-        reduced(Sizes=[1, 1, 65536, 65536]),
-        *(SUM, f"{X}.Sizes", "4294967295 elements", "4294967296"),
-    ),
-    case("strides-count", reduced(Strides=[9, 3, 1]), SUM, f"{X}.Strides", "4", "[9, 3, 1]"),
-    case(
-        "strides-negative",
-        reduced(Strides=[9, 9, 3, -1]),
-        *(SUM, f"{X}.Strides[3]", "[0, ", "got -1"),
-    ),
-    case("strides-number", reduced(Strides=1), SUM, f"{X}.Strides", "list", "got 1"),
-    case("strides-true", reduced(Strides=[9, 9, 3, True]), SUM, f"{X}.Strides", "true"),
     case("dimension-count", reduced(DimensionCount=3), SUM, f"{X}.DimensionCount", "be 4", "got 3"),
-    case("dimension-count-text", reduced(DimensionCount="4"), SUM, f"{X}.DimensionCount", "'4'"),
     case(
         "dimension-count-true",
         described(
@@ -689,44 +663,12 @@ TENSORS = [
         *(SUM, f"{X}.DimensionCount", "got true"),
     ),
     case(
-        "total-too-small",
-        reduced(TotalTensorSizeInBytes=32),
-        *(SUM, f"{X}.TotalTensorSizeInBytes", "at least 36", "got 32"),
-    ),
-    case(
-        "total-text",
-        reduced(TotalTensorSizeInBytes="36"),
-        *(SUM, f"{X}.TotalTensorSizeInBytes", "UINT64", "'36'"),
-    ),
-    case(
         "total-false",
         reduced(TotalTensorSizeInBytes=False),
         *(SUM, f"{X}.TotalTensorSizeInBytes", "UINT64", "false"),
     ),
-    case(
-        "total-empty-list",
-        reduced(TotalTensorSizeInBytes=[]),
-        *(SUM, f"{X}.TotalTensorSizeInBytes", "UINT64", "[]"),
-    ),
-    case(
-        "alignment-3",
-        reduced(GuaranteedBaseOffsetAlignment=3),
-        *(SUM, f"{X}.GuaranteedBaseOffsetAlignment", "power of two", "got 3"),
-    ),
-    case(
-        "alignment-2",
-        reduced(GuaranteedBaseOffsetAlignment=2),
-        *(SUM, f"{X}.GuaranteedBaseOffsetAlignment", "at least 4", "got 2"),
-    ),
-    case(
-        "alignment-text",
-        reduced(GuaranteedBaseOffsetAlignment="16"),
-        *(SUM, f"{X}.GuaranteedBaseOffsetAlignment", "power of two", "'16'"),
-    ),
-    case("flags", reduced(Flags="OWNED_BY_DLM"), SUM, f"{X}.Flags", "did you mean 'OWNED_BY_DML'"),
     case("flags-number", reduced(Flags=1), SUM, f"{X}.Flags", "OWNED_BY_DML", "got 1"),
     case("tensor-type", reduced(Type="TEXTURE"), SUM, f"{X}.Type", "BUFFER", "'TEXTURE'"),
-    case("tensor-invalid", reduced(Type="INVALID"), SUM, f"{X}.Type", "BUFFER", "INVALID"),
     case(
         "beside-desc",
         described(
@@ -740,26 +682,10 @@ A, B = tensor([1, 1, 2, 1]), tensor([1, 1, 2, 3])
 OPERATORS = [
     case("split-axis", described("SPLIT", Axis=4), "SPLIT", "Axis", "[0, 3]", "got 4"),
     case("split-axis-negative", described("SPLIT", Axis=-1), "SPLIT", "Axis", "(-1 is 3 there)"),
-    case("split-axis-missing", described("SPLIT", Axis=...), "SPLIT", "Axis", "given", "nothing"),
-    case(
-        "split-total",
-        described("SPLIT", OutputTensors=[A, A]),
-        *(SUM, "SPLIT", "OutputTensors[*].Sizes[3]", "4", "InputTensor.Sizes[3]", "got 2"),
-    ),
     case(
         "split-other-size",
         described("SPLIT", OutputTensors=[A, tensor([1, 1, 5, 3])]),
         *(SUM, "SPLIT", "OutputTensors[1].Sizes[2]", "be 2", "got 5"),
-    ),
-    case(
-        "split-rank",
-        described("SPLIT", OutputTensors=[A, tensor([1, 2, 3])]),
-        *(SUM, "SPLIT", "OutputTensors[1].DimensionCount", "be 4", "got 3"),
-    ),
-    case(
-        "split-type",
-        described("SPLIT", OutputTensors=[A, tensor([1, 1, 2, 3], "FLOAT16")]),
-        *(SUM, "SPLIT", "OutputTensors[1].DataType", "FLOAT32", "got FLOAT16"),
     ),
     case(
         "split-none", described("SPLIT", OutputCount=..., OutputTensors=[]), "SPLIT", "1", "got 0"
@@ -771,42 +697,6 @@ OPERATORS = [
         *(SUM, "SPLIT", "OutputTensors", "list", '"DataType"'),
     ),
     case(
-        "split-4-bits",
-        described(
-            "SPLIT",
-            InputTensor=tensor([1, 1, 2, 4], "INT4"),
-            OutputTensors=[tensor([1, 1, 2, 1], "INT4"), tensor([1, 1, 2, 3], "INT4")],
-        ),
-        *("SPLIT", "InputTensor.DataType", "FLOAT32", "got INT4"),
-        lines=3,
-    ),
-    case(
-        "split-shared-address",
-        described("SPLIT", OutputTensors=[A, {**B, "Strides": [0, 0, 0, 1]}]),
-        *(SUM, "SPLIT", "OutputTensors[1].Strides", "address", "[0, 0, 0, 1]"),
-    ),
-    case(
-        "split-owned-output",
-        described("SPLIT", OutputTensors=[A, {**B, "Flags": "OWNED_BY_DML"}]),
-        *(SUM, "SPLIT", "OutputTensors[1].Flags", "inputs", "OWNED_BY_DML"),
-    ),
-    case(
-        "space-block-0",
-        described("DEPTH_TO_SPACE1", BlockSize=0),
-        *(SUM, "DEPTH_TO_SPACE1", "BlockSize", "at least 1", "got 0"),
-    ),
-    case(
-        "space-channels",
-        described("DEPTH_TO_SPACE1", BlockSize=3),
-        *(SUM, "DEPTH_TO_SPACE1", "InputTensor.Sizes[1]", "multiple of 9", "got 4"),
-        lines=3,
-    ),
-    case(
-        "space-rank",
-        described("DEPTH_TO_SPACE1", InputTensor=tensor([4, 1, 2])),
-        *(SUM, "DEPTH_TO_SPACE1", "InputTensor.DimensionCount", "be 4", "got 3"),
-    ),
-    case(
         "space-order",
         described("DEPTH_TO_SPACE1", Order="COLUMN_DEPTH_ROW"),
         *(SUM, "DEPTH_TO_SPACE1", "Order", "did you mean", "'COLUMN_DEPTH_ROW'"),
@@ -816,34 +706,9 @@ OPERATORS = [
         described("DEPTH_TO_SPACE1", Order=...),
         *(SUM, "DEPTH_TO_SPACE1", "Order", "given", "nothing"),
     ),
-    case(
-        "space-output",
-        described("DEPTH_TO_SPACE1", OutputTensor=tensor([1, 1, 2, 3])),
-        *(SUM, "DEPTH_TO_SPACE1", "OutputTensor.Sizes[3]", "be 4", "got 3"),
-    ),
-    case("clip-nan", described("ELEMENT_WISE_CLIP", Min="nan"), "CLIP", "Min", "NaN", "got nan"),
     case("clip-text", described("ELEMENT_WISE_CLIP", Max="2"), "CLIP", "Max", "number", "'2'"),
-    case("clip-huge", described("ELEMENT_WISE_CLIP", Max=1e39), "CLIP", "Max", "FLOAT", "1e+39"),
     case("clip-10^400", described("ELEMENT_WISE_CLIP", Max=10**400), "CLIP", "Max", "10000"),
     case("clip-null", described("ELEMENT_WISE_CLIP", Max=None), "CLIP", "Max", "number", "null"),
-    case(
-        "clip-missing", described("ELEMENT_WISE_CLIP", Max=...), "CLIP", "Max", "given", "nothing"
-    ),
-    case(
-        "clip-sizes",
-        described("ELEMENT_WISE_CLIP", OutputTensor=tensor([1, 1, 2, 3])),
-        *(SUM, "CLIP", "OutputTensor.Sizes[3]", "be 2", "InputTensor.Sizes[3]", "got 3"),
-    ),
-    case(
-        "clip-float64",
-        described(
-            "ELEMENT_WISE_CLIP",
-            InputTensor=tensor([4], "FLOAT64"),
-            OutputTensor=tensor([4], "FLOAT64"),
-        ),
-        *(SUM, "CLIP", "InputTensor.DataType", "FLOAT32", "got FLOAT64"),
-        lines=2,
-    ),
     case(
         "clip-scale-bias",
         described("ELEMENT_WISE_CLIP", ScaleBias={"Scale": 2}),
@@ -855,73 +720,13 @@ OPERATORS = [
         *(SUM, "CLIP", "ScaleBias.Bais", "did you mean 'Bias'", "got 1"),
     ),
     case(
-        "tile-0",
-        described("TILE", Repeats=[1, 1, 0, 3]),
-        *(SUM, "TILE", "Repeats[2]", "at least 1", "got 0"),
-    ),
-    case(
-        "tile-rank", described("TILE", RepeatsCount=3, Repeats=[1, 2, 3]), "TILE", "be 4", "got 3"
-    ),
-    case("tile-count", described("TILE", RepeatsCount=5), "TILE", "RepeatsCount", "be 4", "got 5"),
-    case("tile-number", described("TILE", Repeats=2), "TILE", "Repeats", "list", "got 2"),
-    case("tile-text", described("TILE", Repeats=[1, 1, "2", 3]), "Repeats[2]", "integer", "'2'"),
-    case(
-        "tile-sizes",
-        described("TILE", OutputTensor=tensor([1, 1, 2, 5])),
-        *(SUM, "TILE", "OutputTensor.Sizes[3]", "be 6", "Repeats[3]", "got 5"),
-    ),
-    case(
-        "tile-type",
-        described("TILE", OutputTensor=tensor([1, 1, 2, 6], "INT32")),
-        *(SUM, "TILE", "OutputTensor.DataType", "FLOAT32", "got INT32"),
-    ),
-    case("reduce-axis", described("REDUCE", Axes=[4]), SUM, "REDUCE", "Axes[0]", "[0, 3]", "got 4"),
-    case(
-        "reduce-twice",
-        described("REDUCE", AxisCount=2, Axes=[3, 3]),
-        *(SUM, "REDUCE", "Axes[1]", "differ from Axes[0]", "got 3"),
-    ),
-    case(
-        "reduce-output",
-        described("REDUCE", OutputTensor=tensor([1, 1, 1, 1])),
-        *(SUM, "REDUCE", "OutputTensor.Sizes[2]", "be 3", "not reduced", "got 1"),
-    ),
-    case(
-        "reduce-kept",
-        described("REDUCE", OutputTensor=tensor([1, 1, 3, 3])),
-        *(SUM, "REDUCE", "OutputTensor.Sizes[3]", "be 1", "is reduced", "got 3"),
-    ),
-    case(
-        "reduce-type",
-        described("REDUCE", OutputTensor=tensor([1, 1, 3, 1], "FLOAT16")),
-        *(SUM, "REDUCE", "OutputTensor.DataType", "FLOAT32", "got FLOAT16"),
-    ),
-    case(
-        "reduce-argmax",
-        described("REDUCE", Function="ARGMAX"),
-        *(SUM, "REDUCE", "OutputTensor.DataType", "UINT32", "got FLOAT32"),
-    ),
-    case(
-        "reduce-l2-integer",
-        described(
-            "REDUCE",
-            Function="L2",
-            InputTensor=tensor([1, 1, 3, 3], "INT32"),
-            OutputTensor=tensor([1, 1, 3, 1], "INT32"),
-        ),
-        *(SUM, "REDUCE", "InputTensor.DataType", "FLOAT32, FLOAT16", "got INT32"),
-        lines=2,
-    ),
-    case(
         "reduce-function",
         described("REDUCE", Function="DML_REDUCE_FUNCTION_SUMM"),
         *(SUM, "REDUCE", "Function", "did you mean 'SUM'", "SUMM'"),
     ),
-    case("reduce-no-axes", described("REDUCE", AxisCount=0, Axes=[]), "REDUCE", "Axis", "got 0"),
     case("reduce-count", described("REDUCE", AxisCount=2), "REDUCE", "AxisCount", "be 1", "got 2"),
     case("reduce-count-true", described("REDUCE", AxisCount=True), "AxisCount", "got true"),
     case("reduce-fraction", described("REDUCE", Axes=[1.5]), "Axes[0]", "integer", "got 1.5"),
-    case("reduce-axis-2^32", described("REDUCE", Axes=[2**32]), "Axes[0]", "integer", f"{2**32}"),
     case(
         "feature-level",
         bound("DEPTH_TO_SPACE1", {X: at(0), Y: at(16)}),
@@ -1377,36 +1182,6 @@ def test_numbers_of_many_digits(place: str, digits: int, folder: Path):
     assert max(map(len, err.splitlines())) < 1000
 
 
-def mutated(text: bytes, rng: random.Random) -> bytes:
-    """The text with a byte changed, left out, added or doubled, or cut off."""
-    place = rng.randrange(len(text))
-    byte = rng.choice([*b'{}[]",:0123456789.-+eE/*\\ntfal', rng.randrange(256)])
-    match rng.randrange(4):
-        case 0:
-            return text[:place]
-        case 1:
-            return text[:place] + text[place + 1 :]
-        case 2:
-            return text[:place] + bytes([byte]) + text[place:]
-        case _:
-            return text[:place] + bytes([byte]) + text[place + 1 :]
-
-
-def test_mutated_models_parse_or_are_refused(folder: Path):
-    text = json.dumps(BASE).encode()
-    rng = random.Random(20)
-    path = folder / "model.json"
-    refused = 0
-    for _ in range(300):
-        path.write_bytes(mutated(text, rng))
-        try:
-            load_model(path)
-        except DmlError as error:
-            refused += 1
-            assert str(error)
-    assert refused > 200
-
-
 def replacements(value: Any) -> list[Any]:
     """Values of every JSON type, and of the kinds that a field of this value may mistake."""
     return [
@@ -1432,7 +1207,7 @@ def at_place(model: Json, path: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize("operator", list(DESCS))
+@pytest.mark.parametrize("operator", ["REDUCE", "SPLIT"])
 def test_any_value_of_another_type_is_refused_or_taken(operator: str, folder: Path):
     """Every value of a model in turn becomes every other JSON value: only DmlError escapes."""
     base = copy.deepcopy(BASE)
@@ -1484,14 +1259,10 @@ def test_damaged_files_are_read_or_refused(kind: str, folder: Path):
 @pytest.mark.parametrize(
     ("edit", "fragment"),
     [
-        (text("[" * 200_000), "model.json"),
         (many_large, "fit"),
-        (sequence(valueCount=0), "valueCount"),
-        (source("w.npy", npy_header("(1000000000000000,)")), "w.npy"),
-        (source("w.npy", npy_header(f"({10**15}, {10**15})")), "w.npy"),
         (source("p.png", png_header(10_000, 10_000), "UINT8"), "at most 89478485 pixels"),
     ],
-    ids=["deep", "memory", "count", "npy-1e15", "npy-1e30", "png-1e8"],
+    ids=["memory", "png-1e8"],
 )
 def test_refused_as_a_process(edit: Edit, fragment: str, folder: Path):
     model = copy.deepcopy(BASE)

@@ -1,6 +1,6 @@
 """Models, graphs and networks as Python programs, which are run and do the same.
 
-`test_graph.py` has programs of random graphs of all operators.
+`test_large_graphs.py` has programs of random graphs of all operators.
 """
 
 import json

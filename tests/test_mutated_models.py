@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from fuzz.fuzz_models import check, seeds
 from fuzz.models import rich_models
 from fuzz.mutations import mutated
+from nightly import NIGHTLY
 from processes import dml_jax, linux
 
 from dml_jax.cli import cli
@@ -45,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @linux
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(2 if NIGHTLY else 1))
 def test_mutated_files_are_taken_or_refused(part: int, path: Path):
     """Thousands of them; `check` lets nothing but a `DmlError` pass."""
     texts = sorted(seeds().items())

@@ -15,6 +15,7 @@ from dml_jax.cli.check import check
 from dml_jax.cli.generate import generate
 from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
+from dml_jax.cli.save import save
 from dml_jax.cli.show import show
 from dml_jax.cli.terminal import STATUS
 from dml_jax.errors import nearest
@@ -74,6 +75,7 @@ def cli() -> None:
     dml-jax show graph.json -o out.svg draw a graph, or a model
     dml-jax show graph.json --python   print the Python program that builds it
     dml-jax generate folder -p "Once"  generate text with a language model
+    dml-jax save network.onnx --weights weights.npz -o tuned.onnx
     dml-jax bench --quick              compare operators with this device's memory
     dml-jax operators                  list the operators
     dml-jax operators REDUCE           describe one: fields, ranks and types, gradient
@@ -103,5 +105,5 @@ def completion(shell: str) -> None:
     click.echo(complete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
 
 
-for command in (run, check, show, generate, bench, operators, completion):
+for command in (run, check, show, save, generate, bench, operators, completion):
     cli.add_command(command)

@@ -8,15 +8,10 @@ import click
 
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
 from dml_jax.cli.models import load, show_model
-from dml_jax.cli.networks import (
-    check_network,
-    is_network,
-    load_network,
-    network_options,
-)
+from dml_jax.cli.networks import check_network, is_network, load_network, network_options
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault, Sentence
+from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, inside, raise_if
 
 if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions
@@ -79,18 +74,15 @@ def check(
                 faults += (error.within(name) if name else error).faults
             else:
                 show_model(model, as_json, name)
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         if not runs:  # the table has said why
             sys.exit(1)
 
 
 def _program(path: Path, feature_level: FeatureLevel | None) -> Checked:
     """Return what is to be said of a program. Raises `DmlError` if it has no PyDirectML."""
-    try:
+    with inside(f"Program '{path}'"):
         file = checked_program(path, path, feature_level)
-    except DmlError as error:
-        raise error.within(f"Program '{path}'") from None
     if file is None:
         text = f"'{path}' is a program that does not import pydirectml"
         raise DmlError([Fault("", "", Sentence(text), "")])

@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import FILE, json_option, reporting, say_json
+from dml_jax.cli.terminal import json_option, reporting, say_json
+
+_FOLDER = click.Path(readable=False, path_type=Path)
 
 
 @click.command()
-@click.argument("folder", type=FILE)
+@click.argument("folder", type=_FOLDER)
 @click.option("-p", "--prompt", help="The text that the model goes on with; - reads it from stdin.")
 @click.option("--chat", is_flag=True, help="Talk with the model, by the folder's template.")
 @click.option("--max_length", type=int, help="Tokens at most, the prompt included.")

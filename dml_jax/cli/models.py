@@ -9,7 +9,7 @@ import click
 
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Sentence, printable
+from dml_jax.errors import DmlError, Fault, Sentence, inside, printable, raise_if
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -47,8 +47,7 @@ def load(
         for dispatchable in model.dispatchables.values():
             refusals = DmlError(dispatchable.operator.refused_at(feature_level))
             faults += refusals.within(dispatchable.context).faults
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
     return model
 
 
@@ -67,10 +66,8 @@ def load_model_or_graph(path: Path) -> "Model | Graph":
     value = read_stdin() if path == STDIN else read_json(path)
     if not (isinstance(value, dict) and "Nodes" in value):
         return parse_model(value, folder_of(path), str(path))
-    try:
+    with inside(f"Graph '{path}'"):
         return Graph.from_json(value, folder_of(path))
-    except DmlError as error:
-        raise error.within(f"Graph '{path}'") from None
 
 
 def folder_fault(path: Path) -> Fault:

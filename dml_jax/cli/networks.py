@@ -14,17 +14,26 @@ import click
 import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
-from dml_jax.cli.terminal import as_values, level_of, say_folded, say_json, show_table
+from dml_jax.cli.terminal import as_values, level_of, progress, say_folded, say_json, show_table
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest, printable
+from dml_jax.errors import (
+    DmlError,
+    Fault,
+    Sentence,
+    Unquoted,
+    collecting,
+    nearest,
+    printable,
+    raise_if,
+)
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.graph import FunctionNode, Graph
 from dml_jax.graph.parts import ArrayType
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.resources import Values
-    from dml_jax.dispatch.timing import Timing, Track
+    from dml_jax.dispatch.timing import Timing
     from dml_jax.memory.available import Device
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
@@ -76,29 +85,37 @@ def _numbers(text: str) -> Any:
     return [*map(_number, text.split(","))] if "," in text else _number(text)
 
 
+def _of_pairs(names: str, meaning: str, convert: Callable[[str], Any], text: str) -> Any:
+    """Return the option of `names` that takes names with values; `meaning` is how it looks."""
+    metavar, mark = meaning.partition(",")[0], "=" if "=" in meaning else ":"
+    callback = _pairs(meaning, convert, mark)
+    words = names.split()
+    return click.option(*words, metavar=metavar, multiple=True, callback=callback, help=text)
+
+
 _OPTIONS = (
-    (
-        ("-f", "--onnx_free_dim_name_override", "names"),
-        "NAME:SIZE",
-        _pairs("NAME:SIZE, as batch:8", _size),
+    _of_pairs(
+        "-f --onnx_free_dim_name_override names",
+        "NAME:SIZE, as batch:8",
+        _size,
         "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
     ),
-    (
-        ("-F", "--onnx_free_dim_denotation_override", "denotations"),
-        "NAME:SIZE",
-        _pairs("NAME:SIZE, as batch:8", _size),
+    _of_pairs(
+        "-F --onnx_free_dim_denotation_override denotations",
+        "NAME:SIZE, as batch:8",
+        _size,
         "The same, of dimensions that ONNX denotes so, as DATA_BATCH. Repeatable.",
     ),
-    (
-        ("-b", "--binding_shape", "shapes"),
-        "NAME:SIZES",
-        _pairs("NAME:SIZES, as x:2,3", _shape),
+    _of_pairs(
+        "-b --binding_shape shapes",
+        "NAME:SIZES, as x:2,3",
+        _shape,
         "Sizes of an input of an ONNX network, as x:2,3. Repeatable.",
     ),
-    (
-        ("--constant", "constants"),
-        "NAME:NUMBERS",
-        _pairs("NAME:NUMBERS, as rate:16000", _numbers),
+    _of_pairs(
+        "--constant constants",
+        "NAME:NUMBERS, as rate:16000",
+        _numbers,
         "Value that an input of an ONNX network always has, as rate:16000. Repeatable.",
     ),
 )
@@ -108,34 +125,24 @@ def network_options(function: Any) -> Any:
     """Add the options of networks; the command takes them as `options`, a `NetworkOptions`."""
 
     @functools.wraps(function)
-    def command(
-        *arguments: Any,
-        names: Any,
-        denotations: Any,
-        shapes: Any,
-        constants: Any,
-        fallback: bool,
-        **others: Any,
-    ) -> Any:
+    def command(*arguments: Any, **given: Any) -> Any:
         from dml_jax.onnx.options import NetworkOptions
 
-        options = NetworkOptions(names, denotations, shapes, constants, fallback)
-        return function(*arguments, options=options, **others)
+        names = ("names", "denotations", "shapes", "constants", "fallback")
+        options = NetworkOptions(*map(given.pop, names))
+        return function(*arguments, options=options, **given)
 
-    for names, metavar, callback, text in reversed(_OPTIONS):
-        option = click.option(*names, metavar=metavar, multiple=True, callback=callback, help=text)
+    for option in reversed(_OPTIONS):
         command = option(command)
     text = "Compute nodes of ONNX networks that are no operators of DirectML too."
     return click.option("--fallback", is_flag=True, help=text)(command)
 
 
-input_option = click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=FILE",
-    multiple=True,
-    callback=_pairs("NAME=FILE", Path, "="),
-    help="File of an input of an ONNX network: .npy, a picture, or raw bytes (others are random). "
+input_option = _of_pairs(
+    "--input inputs",
+    "NAME=FILE",
+    Path,
+    "File of an input of an ONNX network: .npy, a picture, or raw bytes (others are random). "
     "Repeatable.",
 )
 
@@ -167,18 +174,14 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.nda
 
     Raises `DmlError` with all faults.
     """
-    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
-
     points = {point.name: point for point in network.bind_points() if not point.output}
     known = {**network.inputs, **network.defaults}
     found, faults = {}, list[Fault]()
     for name, path in files.items():
-        try:
+        with collecting(faults, f"Input '{name}'"):
             if name in network.fixed:
-                rule = (
-                    f"keep its default, which decided something at load (--constant {name}:VALUE)"
-                )
-                raise DmlError([Fault("", "--input", rule, name)])
+                rule = "keep its default, which decided something at load "
+                raise DmlError([Fault("", "--input", f"{rule}(--constant {name}:VALUE)", name)])
             if name not in known:
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
@@ -187,29 +190,29 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.nda
                 shape = list(known[name].shape or ())
                 rule = "name an input with elements (this one needs no file)"
                 raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
-            (tensor,) = points[name].tensors
-            picture = None
-            if len(tensor.sizes) >= 3:
-                channels, height, width = tensor.sizes[-3:]
-                picture = channels, height, width
-            # An array of another type gets a message of its own.
-            data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
-            values = values_of_file(str(path), path.absolute, data_type, picture)
-            _check_input(network, points[name], path, values)
-            data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
-            if tensor.data_type.element_size:
-                found[name] = data.view(tensor.dtype).reshape(tensor.sizes)
-            else:
-                found[name] = np.asarray(tensor.read(data))
-        except DmlError as error:
-            faults += error.within(f"Input '{name}'").faults
-    if faults:
-        raise DmlError(faults)
+            found[name] = _read(network, points[name], path)
+    raise_if(faults)
     missing = network.random_inputs() if found.keys() < points.keys() else {}
     for name in points.keys() - found.keys():
         (tensor,) = points[name].tensors
         found[name] = missing[name].astype(tensor.dtype).reshape(tensor.sizes)
     return {name: found[name] for name in points}
+
+
+def _read(network: "Network", point: "BindPoint", path: Path) -> np.ndarray:
+    """Return the input of a network in the file at `path`. Raises `DmlError`."""
+    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
+
+    (tensor,) = point.tensors
+    picture: Any = tensor.sizes[-3:] if len(tensor.sizes) >= 3 else None
+    # An array of another type gets a message of its own.
+    data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
+    values = values_of_file(str(path), path.absolute, data_type, picture)
+    _check_input(network, point, path, values)
+    data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
+    if tensor.data_type.element_size:
+        return data.view(tensor.dtype).reshape(tensor.sizes)
+    return np.asarray(tensor.read(data))
 
 
 def _check_input(network: "Network", point: "BindPoint", path: Path, values: "Values") -> None:
@@ -381,12 +384,6 @@ def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
     return files
 
 
-def write_outputs(outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]) -> None:
-    """Write the outputs that have files."""
-    for name, path in files.items():
-        write_whole(path, lambda file, a=outputs[name]: write_npy(file, a))
-
-
 def _first_values(array: np.ndarray) -> str:
     """Return the first values of an array, with dots where there are more."""
     values = array.reshape(-1)[:_FIRST].tolist()
@@ -400,30 +397,32 @@ _FIRST = 4  # values of an output that a table shows
 def run_network(
     network: "Network",
     name: str,
-    files: Mapping[str, Path],
+    inputs: Mapping[str, Path],
+    folder: Path | None,
     device: "Device",
     timing: "Timing",
-    say: Callable[[str], None],
-    track: "Track",
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the outputs of a network, and what JSON reports of the run.
+    as_json: bool,
+) -> dict[str, Any]:
+    """Run a network, and return what JSON reports of the run.
 
     Args:
         network: the network.
         name: its name in the report.
-        files: the files of inputs, by name; other inputs are random.
+        inputs: the files of inputs, by name; other inputs are random.
+        folder: the folder of the files of outputs; None writes none.
         device: the device that runs it.
         timing: options for repetition and statistics.
-        say: a function of each line of the report.
-        track: wraps the iterations, for a progress bar.
+        as_json: whether the report has all values, and nothing is printed.
     """
     import jax
 
-    start = time.perf_counter()
-    network = network.taking([n for n in network.defaults if n in files and n not in network.fixed])
+    say = (lambda line: None) if as_json else click.echo
+    files, start = files_of(network, folder), time.perf_counter()
+    network = network.taking(
+        [n for n in network.defaults if n in inputs and n not in network.fixed]
+    )
     program = compiled_network(network, name, device)
-    arrays = inputs_of(network, files).values()
-    placed = [jax.device_put(array, device) for array in arrays]
+    placed = [jax.device_put(array, device) for array in inputs_of(network, inputs).values()]
     compile_ms = 1e3 * (time.perf_counter() - start)
     if timing.verbosity > 0:
         say(f"Initialize '{printable(name)}': {compile_ms:.4f} ms")
@@ -432,21 +431,42 @@ def run_network(
     def dispatch() -> None:
         results[:] = jax.tree.leaves(program(*placed))
 
+    track = progress(timing.milliseconds_to_run)
     samples = timing.measured(name, dispatch, lambda: jax.block_until_ready(results), track)
     for line in timing.report(name, samples):
         say(line)
-    rest = iter(results)
-    outputs = {
-        name: np.zeros(kind.shape or (), kind.array_dtype)
-        if kind.is_empty
-        else np.asarray(next(rest)).reshape(kind.shape)
-        for name, kind in network.output_types.items()
+    rest, outputs = iter(results), dict[str, np.ndarray]()
+    for output, kind in network.output_types.items():
+        array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(rest))
+        outputs[output] = array.reshape(kind.shape)
+    for output, path in files.items():
+        write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
+    kinds = {name: [a.dtype.name, [*a.shape]] for name, a in outputs.items()}
+    rows = [[printable(n), *map(str, kinds[n]), _first_values(a)] for n, a in outputs.items()]
+    if not as_json:
+        say_folded(["Output", "Type", "Shape", "Values"], *rows)
+    for output, path in files.items():
+        say(printable(f"Output '{output}' written to '{path}'"))
+    if not files:
+        say("(values: --output_path FOLDER)")
+    median = statistics.median_high(samples)
+    return {
+        "outputs": kinds,
+        **({"values": {n: a.tolist() for n, a in outputs.items()}} if as_json else {}),
+        "compile_ms": compile_ms,
+        "run_ms": statistics.median(samples),
+        "dispatches": [{"name": name, "samples_ms": samples, "median_ms": median}],
+        "files": [*map(str, files.values())],
     }
-    dispatches = [
-        {"name": name, "samples_ms": samples, "median_ms": statistics.median_high(samples)}
-    ]
-    times = {"compile_ms": compile_ms, "run_ms": statistics.median(samples)}
-    return outputs, {**times, "dispatches": dispatches}
+
+
+def say_times(report: Mapping[str, Any]) -> None:
+    """Print the times of the report on a run."""
+    samples = report["dispatches"][0]["samples_ms"]
+    click.echo(
+        f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "
+        f"run {report['run_ms']:.3f} ms (median of {len(samples)})"
+    )
 
 
 def compiled_network(network: "Network", name: str, device: "Device") -> "Compiled":
@@ -463,29 +483,3 @@ def compiled_network(network: "Network", name: str, device: "Device") -> "Compil
     program = compiled(network, device=device)
     check_temporary(network, program.cost().bytes_temporary, device, f"Network '{name}'")
     return program
-
-
-def outputs_in_json(outputs: Mapping[str, np.ndarray], has_values: bool) -> dict[str, Any]:
-    """Return what JSON reports of outputs: types and shapes, and values where it has them."""
-    found: dict[str, Any] = {"outputs": {n: [a.dtype.name, [*a.shape]] for n, a in outputs.items()}}
-    return found | ({"values": {n: a.tolist() for n, a in outputs.items()}} if has_values else {})
-
-
-def say_run(
-    report: Mapping[str, Any], outputs: Mapping[str, np.ndarray], files: Mapping[str, Path]
-) -> None:
-    """Print the times of `report`, the types and first values of the outputs, and their files."""
-    rows = [
-        [printable(name), *map(str, kind), _first_values(outputs[name])]
-        for name, kind in report["outputs"].items()
-    ]
-    say_folded(["Output", "Type", "Shape", "Values"], *rows)
-    for name, path in files.items():
-        click.echo(printable(f"Output '{name}' written to '{path}'"))
-    if not files:
-        click.echo("(values: --output_path FOLDER)")
-    samples = report["dispatches"][0]["samples_ms"]
-    click.echo(
-        f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "
-        f"run {report['run_ms']:.3f} ms (median of {len(samples)})"
-    )

@@ -3,7 +3,7 @@
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,13 @@ import jax
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
     compiled_network,
-    files_of,
     input_option,
     is_network,
     load_network,
     network_options,
-    outputs_in_json,
     run_network,
-    say_run,
+    say_times,
     show_network,
-    write_outputs,
 )
 from dml_jax.cli.terminal import (
     INPUT,
@@ -38,11 +35,12 @@ from dml_jax.cli.terminal import (
     say_json,
 )
 from dml_jax.description.tensor import UINT_MAX
-from dml_jax.dispatch.timing import Timing
+from dml_jax.dispatch.timing import ONCE, Timing
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import printable
 
 if TYPE_CHECKING:
+    from dml_jax.dispatch.model import Model
     from dml_jax.onnx.options import NetworkOptions
 
 PRINT_MOST = 1000
@@ -97,28 +95,29 @@ class _Command(click.Command):
             raise click.UsageError(text, ctx) from None
 
 
+def _timed(names: str, kind: click.ParamType, text: str) -> Any:
+    """Return the option of a field of `Timing`: its names, its type, and the text of its help."""
+    *_, field = words = names.split()
+    default = getattr(ONCE, field)
+    shown = default is not None
+    return click.option(*words, type=kind, default=default, show_default=shown, help=text)
+
+
+def _folder(name: str, text: str, exists: bool = False) -> Any:
+    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
+    return click.option(name, type=kind, metavar="FOLDER", help=text)
+
+
 @click.command(cls=_Command)
 @click.argument("model", type=INPUT, required=False)
-@click.option(
-    "-m",
-    "--model",
-    "named",
-    type=INPUT,
-    help="The same as MODEL.",
-)
-@click.option(
+@click.option("-m", "--model", "named", type=INPUT, help="The same as MODEL.")
+@_folder(
     "--input_path",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder of the model's files, and of the model itself if it is not found here "
+    "Folder of the model's files, and of the model itself if it is not found here "
     "(default: the model's folder).",
+    exists=True,
 )
-@click.option(
-    "--output_path",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder to write files to (default: the current folder).",
-)
+@_folder("--output_path", "Folder to write files to (default: the current folder).")
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
@@ -126,63 +125,38 @@ class _Command(click.Command):
 @input_option
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
-    "-a",
-    "--adapter",
+    *("-a", "--adapter"),
     default="",
     shell_complete=device_names,
     help="Device to use: a part of its name.",
 )
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
-@click.option(
-    "-i",
-    "--dispatch_iterations",
-    "iterations",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Least number of timed iterations of each dispatch.",
+@_timed(
+    "-i --dispatch_iterations iterations",
+    click.IntRange(1),
+    "Least number of timed iterations of each dispatch.",
 )
-@click.option(
-    "-r",
-    "--dispatch_repeat",
-    "repeat",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of dispatches in each iteration.",
+@_timed("-r --dispatch_repeat repeat", click.IntRange(1), "Number of dispatches in each iteration.")
+@_timed(
+    "-t --milliseconds_to_run milliseconds_to_run",
+    Finite(0),
+    "Least time of all iterations of a dispatch.",
 )
-@click.option(
-    "-t",
-    "--milliseconds_to_run",
-    type=Finite(0),
-    help="Least time of all iterations of a dispatch.",
+@_timed(
+    "-I --dispatch_interval interval",
+    Finite(0, UINT_MAX),
+    "Least milliseconds from one iteration to the next.",
 )
-@click.option(
-    "-I",
-    "--dispatch_interval",
-    "interval",
-    type=Finite(0, UINT_MAX),
-    default=0,
-    show_default=True,
-    help="Least milliseconds from one iteration to the next.",
+@_timed(
+    "-w --warmup_samples warmup_samples",
+    click.IntRange(0),
+    "Number of first iterations that the hot statistics leave out.",
 )
-@click.option(
-    "-w",
-    "--warmup_samples",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Number of first iterations that the hot statistics leave out.",
-)
-@click.option(
-    "-v",
-    "--timing_verbosity",
-    "verbosity",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
+@_timed(
+    "-v --timing_verbosity verbosity",
+    click.IntRange(0),
+    "0: hot median; 1: compile, cold and hot times; 2: every iteration too.",
 )
 @json_option
 @_of_direct3d
@@ -232,103 +206,79 @@ def run(
             path = input_path / path
         if inputs and not is_network(path):
             raise click.UsageError("--input is for ONNX networks (models name files themselves).")
-        timing = Timing(**timed)
-        if is_network(path):
-            _run_network(
-                path,
-                options,
-                feature_level,
-                inputs,
-                output_path,
-                check,
-                hlo,
-                adapter,
-                timing,
-                as_json,
-            )
-            return
         device = None if check else find_device(adapter, "--adapter")
+        is_one, start = is_network(path), time.perf_counter()
+        loaded: Any
         with jax.default_device(device):
-            parsed = load(path, feature_level, input_path, options)
+            if is_one:
+                loaded = load_network(path, options, feature_level)
+            else:
+                loaded = load(path, feature_level, input_path, options)
         if device is None:
-            show_model(parsed, as_json)
+            (show_network if is_one else show_model)(loaded, as_json)
             return
-        from dml_jax.dispatch.executor import Executor
-
+        if not as_json and not hlo:
+            click.echo(f"Running on '{name_of(device)}'")
         report: dict[str, Any] = {"device": name_of(device)}
-        say = _reporter(device, hlo, as_json)
-
-        def record(kind: str, facts: dict[str, Any]) -> None:
-            if as_json:
-                report.setdefault(kind, []).append(_plain(facts))
-
-        executor = Executor(
-            parsed,
-            device,
-            say,
-            timing,
-            progress(timing.milliseconds_to_run),
-            record,
-            output_path or Path(),
-            print_most=PRINT_MOST if sys.stdout.isatty() and not as_json else None,
-            print_commands=print_commands,
-        )
-        if hlo:
-            for name, text in executor.hlo():
-                say(f"Dispatchable '{printable(name)}':\n{text}")
-                record("programs", {"name": name, "hlo": text})
+        timing, folder = Timing(**timed), output_path
+        if not is_one:
+            report |= _run_model(loaded, device, timing, folder, hlo, as_json, print_commands)
+        elif hlo:
+            text = compiled_network(loaded, path.name, device).as_text()
+            report |= _programs([(f"Network '{printable(path.name)}'", path.name, text)], as_json)
         else:
-            executor.run()
+            report["load_ms"] = 1e3 * (time.perf_counter() - start)
+            report |= run_network(loaded, path.name, inputs, folder, device, timing, as_json)
+            if not as_json:
+                say_times(report)
         if as_json:
             say_json(report)
 
 
-def _reporter(device: Any, hlo: bool, as_json: bool) -> Callable[[str], None]:
-    """Return the function that prints a line of the report, and name the device that runs."""
-    if as_json:
-        return lambda line: None
-    if not hlo:
-        click.echo(f"Running on '{name_of(device)}'")
-    return click.echo
-
-
-def _run_network(
-    path: Path,
-    options: "NetworkOptions",
-    feature_level: FeatureLevel | None,
-    inputs: dict[str, Path],
-    output_path: Path | None,
-    check: bool,
-    hlo: bool,
-    adapter: str,
+def _run_model(
+    model: "Model",
+    device: Any,
     timing: Timing,
+    folder: Path | None,
+    hlo: bool,
     as_json: bool,
-) -> None:
-    """Run an ONNX network; the arguments are the options of `run`."""
-    device = None if check else find_device(adapter, "--adapter")
-    start = time.perf_counter()
-    with jax.default_device(device):
-        network = load_network(path, options, feature_level)
-    if device is None:
-        show_network(network, as_json)
-        return
-    load_ms = 1e3 * (time.perf_counter() - start)
-    report: dict[str, Any] = {"device": name_of(device)}
-    say = _reporter(device, hlo, as_json)
+    print_commands: bool,
+) -> dict[str, Any]:
+    """Run a model; return what JSON reports of it."""
+    from dml_jax.dispatch.executor import Executor
+
+    report: dict[str, Any] = {}
+
+    def record(kind: str, facts: dict[str, Any]) -> None:
+        if as_json:
+            report.setdefault(kind, []).append(_plain(facts))
+
+    executor = Executor(
+        model,
+        device,
+        (lambda line: None) if as_json else click.echo,
+        timing,
+        progress(timing.milliseconds_to_run),
+        record,
+        folder or Path(),
+        print_most=PRINT_MOST if sys.stdout.isatty() and not as_json else None,
+        print_commands=print_commands,
+    )
     if hlo:
-        text = compiled_network(network, path.name, device).as_text()
-        say(f"Network '{printable(path.name)}':\n{text}")
-        report["programs"] = [{"name": path.name, "hlo": text}]
-    else:
-        files, track = files_of(network, output_path), progress(timing.milliseconds_to_run)
-        outputs, facts = run_network(network, path.name, inputs, device, timing, say, track)
-        report |= outputs_in_json(outputs, as_json) | {"load_ms": load_ms} | facts
-        write_outputs(outputs, files)
-        report["files"] = [*map(str, files.values())]
+        titled = ((f"Dispatchable '{printable(n)}'", n, text) for n, text in executor.hlo())
+        return _programs(titled, as_json)
+    executor.run()
+    return report
+
+
+def _programs(programs: Iterable[tuple[str, str, str]], as_json: bool) -> dict[str, Any]:
+    """Print the (title, name, HLO) of programs; return what JSON reports of them."""
+    found = []
+    for title, name, text in programs:
+        found.append({"name": name, "hlo": text})
         if not as_json:
-            say_run(report, outputs, files)
-    if as_json:
-        say_json(report)
+            click.echo(f"{title}:\n{text}")
+    return {"programs": found}
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

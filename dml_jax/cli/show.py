@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
-from dml_jax.cli.networks import (
-    is_network,
-    load_network,
-    network_options,
-    show_network,
-)
+from dml_jax.cli.networks import is_network, load_network, network_options, show_network
 from dml_jax.cli.terminal import (
     INPUT,
     PICTURE,
@@ -34,21 +29,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=INPUT)
-@click.option(
-    "-o",
-    "--output",
-    type=PICTURE,
-    help="Draw it too, to a .svg or .png file.",
-)
+@click.option("-o", "--output", type=PICTURE, help="Draw it too, to a .svg or .png file.")
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
 @network_options
 @json_option
 def show(
-    file: Path,
-    output: Path | None,
-    as_python: bool,
-    options: "NetworkOptions",
-    as_json: bool,
+    file: Path, output: Path | None, as_python: bool, options: "NetworkOptions", as_json: bool
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 

@@ -58,22 +58,17 @@ def reporting(as_json: bool = False) -> Iterator[None]:
 
 def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:
     """Return faults for JSON."""
-    return [_plain(fault) for fault in faults]
-
-
-def _plain(fault: Fault) -> dict[str, Any]:
-    return {
-        "context": list(fault.context),
-        "operator": fault.operator,
-        "field": fault.field,
-        "rule": fault.rule,
-        "value": abbreviate(fault.value),
-        "message": str(fault),
-    }
-
-
-# Reading and writing report their errors themselves: they are no wrong command line.
-FILE = click.Path(readable=False, path_type=Path)
+    return [
+        {
+            "context": list(fault.context),
+            "operator": fault.operator,
+            "field": fault.field,
+            "rule": fault.rule,
+            "value": abbreviate(fault.value),
+            "message": str(fault),
+        }
+        for fault in faults
+    ]
 
 
 class _Picture(click.Path):
@@ -263,13 +258,6 @@ def _folded(cell: str, width: int) -> list[str]:
                 lines.append("")
             lines[-1] += part
     return lines
-
-
-def say_table(table: Any) -> None:
-    """Print a table of Rich; cells that are too long fold."""
-    for column in table.columns:
-        column.overflow = "fold"
-    console().print(table)
 
 
 @contextlib.contextmanager

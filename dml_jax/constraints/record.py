@@ -114,11 +114,7 @@ def records_of(records: Iterable[Mapping[str, Any]]) -> tuple[Record, ...]:
 
 
 def check(
-    records: Iterable[Record],
-    view: View,
-    expect: Expect,
-    wrong: set[Aspect],
-    level: FeatureLevel,
+    records: Iterable[Record], view: View, expect: Expect, wrong: set[Aspect], level: FeatureLevel
 ) -> None:
     """Check every record that applies at a feature level, and add the faults to `expect`.
 

@@ -22,6 +22,7 @@ from dml_jax.errors import (
     Fault,
     Unquoted,
     items_of,
+    moving,
     nearest,
     with_article,
 )
@@ -33,7 +34,6 @@ Integers = Sequence[int] | np.ndarray
 
 DIMENSION_COUNT_MAX = 8
 UINT_MAX = 2**32 - 1
-ELEMENT_COUNT_MAX = UINT_MAX
 MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
 
 _STRUCT = "DML_BUFFER_TENSOR_DESC"
@@ -56,18 +56,14 @@ def calc_buffer_tensor_size(
     if steps is not None and len(steps) != len(counts):
         rule = f"be {len(counts)}, as many as Sizes has"
         raise DmlError([Fault(_SIZE_OF, "the number of Strides", rule, len(steps))])
-    try:
+    with moving(_SIZE_OF, "DataType"):
         bits = TensorDataType.of(data_type).bits
-    except DmlError as error:
-        raise DmlError(error.moved(_SIZE_OF, "DataType")) from None
     return round_up(_bytes_of(span(counts, steps), bits), 4)
 
 
 def _counts(field: str, values: Any, least: int) -> list[int]:
-    try:
+    with moving(_SIZE_OF, field):
         given = items_of(values, " of integers")
-    except DmlError as error:
-        raise DmlError(error.moved(_SIZE_OF, field)) from None
     if not all(is_uint(v) and v >= least for v in given):
         raise DmlError([Fault(_SIZE_OF, field, f"be integers of at least {least}", values)])
     return [*map(int, given)]  # integers of NumPy wrap
@@ -199,16 +195,16 @@ class TensorDesc:
             elements = span(shape, strides)
             least = round_up(_bytes_of(elements, bits), 4)
             total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
-            rule = f"hold at most {ELEMENT_COUNT_MAX} elements, padding included"
+            rule = f"hold at most {UINT_MAX} elements, padding included"
             count = math.prod(shape)  # more than the span where strides of 0 repeat elements
-            if max(count, elements) > ELEMENT_COUNT_MAX:
-                field = "Sizes" if count > ELEMENT_COUNT_MAX else "Strides"
+            if max(count, elements) > UINT_MAX:
+                field = "Sizes" if count > UINT_MAX else "Strides"
                 expect(False, field, rule, max(count, elements))
             elif total is least:
                 pass  # the default
             elif expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
                 total = operator.index(total)
-                most = round_up(_bytes_of(ELEMENT_COUNT_MAX, bits), 4)
+                most = round_up(_bytes_of(UINT_MAX, bits), 4)
                 expect(total <= most, "TotalTensorSizeInBytes", rule, total)
                 rule = f"be at least {least} (the last element's end, rounded up to 4)"
                 expect(total >= least, "TotalTensorSizeInBytes", rule, total)

@@ -12,7 +12,7 @@ from dml_jax.dispatch import serialized
 from dml_jax.dispatch.networks import NetworkFile
 from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.dispatch.resources import UINT64_MAX, Resource, reading, values_of_file
-from dml_jax.errors import NOTHING, DmlError, Fault, refused
+from dml_jax.errors import NOTHING, DmlError, Fault, collecting, inside, refused
 from dml_jax.graph import Graph
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator import operator_from_json
@@ -97,10 +97,8 @@ class NetworkDispatchable:
             for name, sources in {**self.bindings, **bindings}.items()
             if sources and sources[0].shape is not None
         }
-        try:
+        with inside(self.context):
             function, own = self.file.at(self.name, shapes)
-        except DmlError as error:
-            raise error.within(self.context) from None
         return Dispatchable(self.name, function, self.bindings, own)
 
 
@@ -132,18 +130,13 @@ def parse_dispatchable(
     faults: list[Fault] = []
     bindings: Bindings = {}
     operator = None
-    try:
-        with Reader(value, (*value, *own) if flat else own) as fields:
-            bindings = _take_bindings(fields)
-    except DmlError as error:
-        faults.extend(error.faults)
+    with collecting(faults, context), Reader(value, (*value, *own) if flat else own) as fields:
+        bindings = _take_bindings(fields)
     description = {key: item for key, item in value.items() if key not in _COMMON}
-    try:
+    with collecting(faults, context):
         operator = operator_from_json(description)
-    except DmlError as error:
-        faults.extend(error.faults)
     if faults or operator is None:
-        raise DmlError(faults).within(context)
+        raise DmlError(faults)
     return Dispatchable(name, operator, bindings)
 
 
@@ -157,7 +150,7 @@ def _parse_graph(
         bindings = _take_bindings(fields)
         source = fields.take("sourcePath", string)
         if source is not None:
-            try:
+            with collecting(fields.faults):
                 with reading(source, "graph"):
                     path = find_file(folder, source)
                     data = path.read_bytes() if is_serialized else b""
@@ -166,8 +159,6 @@ def _parse_graph(
                     graph, own = read.graph, _constants(name, read)
                 else:
                     graph = Graph.load(path)
-            except DmlError as error:
-                fields.faults += error.faults
     return Dispatchable(name, graph, bindings, own)
 
 
@@ -198,11 +189,8 @@ def _parse_network(
         denotations = fields.take(sizes[1], _sizes, {})
         source = fields.take("sourcePath", string)
         if source is not None:
-            try:
-                with reading(source, "network"):
-                    path = find_file(folder, source)
-            except DmlError as error:
-                fields.faults += error.faults
+            with collecting(fields.faults), reading(source, "network"):
+                path = find_file(folder, source)
     return NetworkDispatchable(
         name, NetworkFile(path, NetworkOptions(names, denotations), options), bindings
     )

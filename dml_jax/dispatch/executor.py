@@ -4,7 +4,9 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import jax
@@ -15,7 +17,7 @@ from dml_jax.dispatch.model import Command, Dispatch, Model, Print, Result, Writ
 from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.dispatch.timing import ONCE, Timing, Track
-from dml_jax.errors import DmlError, Fault, Unquoted, printable
+from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
 from dml_jax.files import check_writable, write_npy, write_whole
 from dml_jax.memory import available
 from dml_jax.memory.available import Device
@@ -27,6 +29,7 @@ Sizes = tuple[int, ...]
 Record = Callable[[str, dict[str, Any]], None]
 
 
+@dataclass(eq=False)
 class Executor:
     """A model on a device: its resources in memory, its dispatches compiled.
 
@@ -46,28 +49,19 @@ class Executor:
     which JAX does not have at present.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        device: Device,
-        say: Callable[[str], None] = lambda text: None,
-        timing: Timing = ONCE,
-        track: Track = lambda iterations, _: iterations,
-        record: Record = lambda kind, facts: None,
-        folder: Path = Path(),
-        initial: Mapping[str, np.ndarray] = {},
-        print_most: int | None = None,
-        print_commands: bool = False,
-    ):
-        self.model = model
-        self.device = device
-        self.say = say
-        self.timing = timing
-        self.track = track
-        self.record = record
-        self.folder = folder
-        self.print_most = print_most
-        self.print_commands = print_commands
+    model: Model
+    device: Device
+    say: Callable[[str], None] = lambda text: None
+    timing: Timing = ONCE
+    track: Track = lambda iterations, _: iterations
+    record: Record = lambda kind, facts: None
+    folder: Path = Path()
+    initial: InitVar[Mapping[str, np.ndarray]] = MappingProxyType({})
+    print_most: int | None = None
+    print_commands: bool = False
+
+    def __post_init__(self, initial: Mapping[str, np.ndarray]) -> None:
+        model, device = self.model, self.device
         self._results: dict[str, Result] = {}  # of the dispatches so far, by resource
         _check_types(model)
         check_memory({r.context: r.size_in_bytes for r in model.memory.values()}, device)
@@ -93,8 +87,8 @@ class Executor:
                     where = dispatch.dispatchable
                     check_temporary(operator, table.bytes_temporary, device, where.context)
                     self._tables[name, dispatch.tensors] = table
-            if timing.verbosity > 0 and dispatches:
-                say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
+            if self.timing.verbosity > 0 and dispatches:
+                self.say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
 
     def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
         for name in self.model.dispatchables:
@@ -133,14 +127,12 @@ class Executor:
     @contextlib.contextmanager
     def _writing(self, command: WriteFile) -> Iterator[Path]:
         """Yield the path of the file to be written; put errors within its resource."""
-        try:
+        with inside(self.model.resources[command.resource].context):
             target = self.folder / path_of(command.target_path)
             if self.model.path is not None and _is_same(target, self.model.path):
                 rule = "be another file than the model"
                 raise DmlError([Fault("", "targetPath", rule, command.target_path)])
             yield target
-        except DmlError as error:
-            raise error.within(self.model.resources[command.resource].context) from None
 
     def _written(self, resource: Resource, sizes: Sizes) -> tuple[np.ndarray, Sizes]:
         """Return what a file gets, and its sizes. Raises `DmlError` where `sizes` do not fit."""
@@ -269,10 +261,7 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
     total, largest = sum(sizes.values()), max(sizes, key=lambda name: sizes[name], default="")
     # The host holds one array at a time on its way to the device.
     host = sizes.get(largest, 0) + (total if device.platform == "cpu" else 0)
-    for needed, free in (
-        (total, available.device_bytes(device)),
-        (host, available.host_bytes()),
-    ):
+    for needed, free in ((total, available.device_bytes(device)), (host, available.host_bytes())):
         if free is not None and needed > free:
             rule = f"fit, with the other resources, into the {free} bytes that are free"
             value = Unquoted(f"{sizes[largest]} of {needed} bytes")

@@ -24,15 +24,7 @@ from dml_jax.dispatch.dispatchables import (
     parse_dispatchable,
 )
 from dml_jax.dispatch.networks import as_network
-from dml_jax.dispatch.reading import (
-    Reader,
-    boolean,
-    folder_of,
-    in_json,
-    path_of,
-    read_json,
-    string,
-)
+from dml_jax.dispatch.reading import Reader, boolean, folder_of, in_json, path_of, read_json, string
 from dml_jax.dispatch.resources import (
     DEFERRED,
     IMAGE_DATA_TYPES,
@@ -50,8 +42,11 @@ from dml_jax.errors import (
     Expect,
     Fault,
     Unquoted,
+    collecting,
+    moving,
     nearest,
     nearest_name,
+    raise_if,
     refused,
     suggested,
 )
@@ -229,10 +224,8 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
         for name, item in items.items():
             if len(faults) > FAULTS_MAX:
                 break
-            try:
+            with collecting(faults):
                 parsed[name] = parse(name, item)
-            except DmlError as error:
-                faults.extend(error.faults)
         return parsed
 
     if not isinstance(value, Mapping):
@@ -241,13 +234,11 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
         raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), (title,))])
     resource_items, dispatchable_items, command_items = None, None, None
-    try:
-        with Reader(value, ("resources", "dispatchables", "commands"), title) as fields:
-            resource_items = fields.take("resources", as_object)
-            dispatchable_items = fields.take("dispatchables", as_object)
-            command_items = fields.take("commands", list_of(lambda item: item))
-    except DmlError as error:
-        faults.extend(error.faults)
+    known = ("resources", "dispatchables", "commands")
+    with collecting(faults), Reader(value, known, title) as fields:
+        resource_items = fields.take("resources", as_object)
+        dispatchable_items = fields.take("dispatchables", as_object)
+        command_items = fields.take("commands", list_of(lambda item: item))
     if resource_items is None or dispatchable_items is None or command_items is None:
         raise DmlError(faults)
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
@@ -264,12 +255,9 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
     for index, item in enumerate(command_items):
         if len(faults) > FAULTS_MAX:
             break
-        try:
+        with collecting(faults):
             command = _parse_command(item, f"Command {index}", names)
-            if command is not None:
-                commands.append(command)
-        except DmlError as error:
-            faults.extend(error.faults)
+            commands += [] if command is None else [command]
     dispatches = [command for command in commands if isinstance(command, Dispatch)]
     dispatched = {d.dispatchable.name: d.dispatchable for d in reversed(dispatches)}
     if not faults:
@@ -288,14 +276,12 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
             for resource in resources.values()
             if resource.size_in_bytes == 0
         ]
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     hidden = _hidden(dispatches, resources)
     deferred = {n for n, item in resource_items.items() if item.get("initialValues") == DEFERRED}
     model = Model(resources, dispatchables, tuple(commands), None, hidden, deferred)
     faults += model.read_before_known()
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     return model
 
 
@@ -439,24 +425,19 @@ def _parse_write_file(value: Any, context: str, names: _Names) -> WriteFile:
         dimensions = fields.take("dimensions", list_of(Integer(1, UINT_MAX).convert), [])
         resource = names.resources.get(name)
         if resource is not None and not fields.faults:
-            try:
-                check_file(resource, target, dimensions)
-            except DmlError as error:
-                fields.faults.extend(error.faults)
+            fields.faults += file_faults(resource, target, dimensions)
     return WriteFile(name, target, tuple(dimensions))
 
 
-def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
-    """Raise `DmlError` if `resource` cannot become the file `target` with these dimensions."""
+def file_faults(resource: Resource, target: str, dimensions: list[int]) -> list[Fault]:
+    """Return why `resource` cannot become the file `target` with these dimensions."""
     suffix = Path(target).suffix.lower()
     element = resource.data_type.element_size
     faults: list[Fault] = []
-    try:
+    with collecting(faults), moving("", "targetPath"):
         path_of(target)
         if re.split(r"[\\/]", target)[-1] in ("", ".", "..") or "\0" in target:
-            faults.append(Fault("", "targetPath", "name a file, not a folder", target))
-    except DmlError as error:
-        faults += error.moved("", "targetPath")
+            raise refused("name a file, not a folder", target)
     if len(dimensions) > DIMENSION_COUNT_MAX:
         rule = f"have at most {DIMENSION_COUNT_MAX} elements"
         faults.append(Fault("", "dimensions", rule, dimensions))
@@ -474,8 +455,7 @@ def check_file(resource: Resource, target: str, dimensions: list[int]) -> None:
         faults.append(Fault("", "targetPath", NO_OTHER_TYPE, target))
     elif suffix in IMAGE_TYPES:
         faults += _picture_faults(resource, dimensions)
-    if faults:
-        raise DmlError(faults)
+    return faults
 
 
 def _picture_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fault]:
@@ -513,8 +493,7 @@ def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
                 raise outer.within(context) from None
     if dispatchable is None:
         faults = list(names.unknown(value.get("bindings"), context))
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
     if shaped is None or tensors is None:
         return None  # its definition has the fault
     return Dispatch(shaped, tensors)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.resources import Resource
-from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence
+from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator.callable import Bindable
 
@@ -76,8 +76,7 @@ class NetworkFile:
             if list(shapes.get(output, sizes)) != sizes:
                 rule = f"have shape {sizes}, as its network gives"
                 faults.append(Fault("", f"the output '{output}'", rule, list(shapes[output])))
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         _ = network.bind_points()  # raises where memory holds no such tensors
         return network
 

@@ -125,11 +125,7 @@ class Reader:
     """
 
     def __init__(
-        self,
-        value: Any,
-        known: Collection[str],
-        context: str = "",
-        beside: Collection[str] = (),
+        self, value: Any, known: Collection[str], context: str = "", beside: Collection[str] = ()
     ):
         self.faults: list[Fault] = []
         self.context = context

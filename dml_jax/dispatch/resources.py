@@ -13,11 +13,7 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
-from dml_jax.dispatch.reading import (
-    Reader,
-    find_file,
-    string,
-)
+from dml_jax.dispatch.reading import Reader, find_file, string
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
     NOTHING,
@@ -26,6 +22,7 @@ from dml_jax.errors import (
     Unquoted,
     abbreviate,
     missing_extra,
+    moving,
     refused,
 )
 from dml_jax.files import read_npy
@@ -93,10 +90,8 @@ class Resource:
 
     def bytes(self) -> np.ndarray:
         """Make the initial bytes of the whole buffer; bytes without a value are zero."""
-        try:
+        with moving("", "initialValues", self.context):
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
-        except DmlError as error:
-            raise DmlError(error.moved("", "initialValues")).within(self.context) from None
         return self.placed(values, self.offset)
 
     def placed(self, values: np.ndarray, offset: int) -> np.ndarray:

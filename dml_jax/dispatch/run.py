@@ -13,7 +13,7 @@ from dml_jax.description.tensor import shown_array
 from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dispatch.resources import Resource
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, nearest, raise_if
 from dml_jax.files import as_path
 from dml_jax.memory.available import Device
 from dml_jax.memory.binding import TensorInMemory
@@ -105,15 +105,12 @@ def _initial(
     initial, faults = dict[str, np.ndarray](), list[Fault]()
     for name, array in values.items():
         place = f"values[{name!r}]"
-        try:
+        with collecting(faults):
             if name not in model.resources:
                 rule = f"be of one of the model's resources{nearest(name, model.resources)}"
                 raise DmlError([Fault("", place, rule, shown_array(array))])
             initial[name] = _bytes_of(array, model.resources[name], parts[name], place)
-        except DmlError as error:
-            faults += error.faults
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     return initial
 
 

@@ -16,7 +16,7 @@ from dml_jax.description.fields import Array, Choice, Field, Fused, Scalar
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, collecting, inside, raise_if
 from dml_jax.files import similar_file
 from dml_jax.graph import (
     ConstantNode,
@@ -68,10 +68,8 @@ class _Node:
 
 def load(data: bytes, path: Path) -> SerializedGraph:
     """Return the graph in the bytes of the file at `path`. Raises `DmlError` with all faults."""
-    try:
+    with inside(f"Graph '{path}'"):
         return parse(data, path.parent)
-    except DmlError as error:
-        raise error.within(f"Graph '{path}'") from None
 
 
 def parse(data: bytes, folder: Path) -> SerializedGraph:
@@ -84,12 +82,9 @@ def parse(data: bytes, folder: Path) -> SerializedGraph:
     made = _Wires(nodes, root.texts(1), root.texts(2))
     files, faults = {}, list[Fault]()
     for name in made.constants:
-        try:
+        with collecting(faults, f"Constant '{name}'"):
             files[name] = _file_of(name, folder)
-        except DmlError as error:
-            faults += error.within(f"Constant '{name}'").faults
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     return SerializedGraph(made.graph(), files)
 
 
@@ -155,14 +150,11 @@ class _Wires:
         names: set[str] = set()
         for index, node in enumerate(self._nodes):
             assert node.table is not None
-            try:
+            with collecting(faults, f"Node {index} '{node.name}'"):
                 name = None if node.name in names or not node.name else node.name
                 made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
                 names.add(node.name)
-            except DmlError as error:
-                faults += error.within(f"Node {index} '{node.name}'").faults
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         edges: list[tuple[Source, int, int]] = []
         sources = dict(self._sources)
         for index, node in enumerate(self._nodes):
@@ -182,8 +174,7 @@ class _Wires:
         for name in self._outputs:
             if sources.get(name, (-1, 0))[0] < 0:
                 faults.append(Fault("", "the graph output", "be an output of a node", name))
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return Graph(
             len(self._inputs),
             len(self._outputs),

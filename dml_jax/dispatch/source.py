@@ -10,8 +10,7 @@ import numpy as np
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.graph import Graph
-from dml_jax.show.source import statements
-from dml_jax.show.text import array_code, folded, head, reserved, variable_of
+from dml_jax.show.source import array_code, folded, head, reserved, statements, variable_of
 
 _HELPERS = {
     "padded": '''

@@ -24,6 +24,8 @@ versions of an operator have no entry if their names are the same:
 
 - `onnx`: the op types of ONNX and of ONNX Runtime that become this operator;
 - `jax`, `torch`: the functions of JAX and of PyTorch that compute the same, or the nearest to it.
+
+`fields.json` has what a field is, by its name in DirectML.h, where no docstring says so.
 """
 
 import functools
@@ -37,22 +39,32 @@ from dml_jax.errors import Fault, nearest
 PREFIX = "DML_OPERATOR_"
 
 
+def _read(name: str) -> Mapping[str, Any]:
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text())
+
+
 @functools.cache
 def functions() -> Mapping[str, Any]:
     """Return every function's entry, by its name."""
-    return json.loads((Path(__file__).parent / "functions.json").read_text())
+    return _read("functions")
 
 
 @functools.cache
 def names() -> Mapping[str, Any]:
     """Return what operators are called elsewhere, by their names without DML_OPERATOR_."""
-    return json.loads((Path(__file__).parent / "names.json").read_text())
+    return _read("names")
+
+
+@functools.cache
+def fields() -> Mapping[str, str]:
+    """Return what fields are, by their names in DirectML.h."""
+    return _read("fields")
 
 
 @functools.cache
 def catalogue() -> Mapping[str, Any]:
     """Return every operator's entry, by its name without DML_OPERATOR_."""
-    return json.loads((Path(__file__).parent / "operators.json").read_text())
+    return _read("operators")
 
 
 def class_name_of(name: str) -> str:

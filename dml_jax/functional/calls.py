@@ -12,8 +12,8 @@ from jax.core import Tracer
 from dml_jax.description.arrays import is_deleted, is_plain, unusable
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
-from dml_jax.functional.inputs import BFLOAT16
 from dml_jax.graph import Expression, GraphBuilder
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.axes import broadcast
 from dml_jax.operator import Operator
 from dml_jax.operator.callable import program

@@ -8,11 +8,12 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, moving
 from dml_jax.functional import remedies
-from dml_jax.functional.inputs import BFLOAT16, dtype_of, flat, normalised, paths_of, shape_of
+from dml_jax.functional.inputs import dtype_of, flat, normalised, paths_of, shape_of
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Operator
 
 
@@ -43,7 +44,7 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     paths = [
         path for f in operator.fields if f.name in inputs for path, _ in paths_of(f, inputs[f.name])
     ]
-    lists = operator.spatial_lists()
+    lists = operator.contract.spatial_lists
     try:
         return _inferred(arguments, narrow, rank)
     except DmlError as error:
@@ -65,11 +66,9 @@ def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
             dtype = narrow if dtype == BFLOAT16 else dtype
             ones = (1,) * len(targets.get(f.name, (1,) * rank))
             shape = ones if isinstance(array, NUMBERS) else array.shape
-            try:
+            with moving(operator.c_name, path):
                 target, sizes = targets.get(f.name), fitted.get(f.name)
                 descs.append(_tensor_desc(array, dtype, shape, target, sizes))
-            except DmlError as error:
-                raise DmlError(error.moved(operator.c_name, path)) from None
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
     for name, value in normalised(operator, values, rank).items():
         fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value

@@ -5,18 +5,16 @@ import operator as python
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, items_of
+from dml_jax.errors import DmlError, Fault, items_of, moving
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Fitted, Operator
-
-BFLOAT16 = np.dtype(jnp.bfloat16)
 
 
 def split_inputs(
@@ -61,10 +59,8 @@ def flat(inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
-    try:
+    with moving(operator.c_name, field):
         return items_of(values)
-    except DmlError as error:
-        raise DmlError(error.moved(operator.c_name, field)) from None
 
 
 def dtype_of(array: Any) -> Any:
@@ -108,8 +104,8 @@ def types_of_numbers(
             known[f.name] = BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
     types: dict[str, np.dtype] = {}
     for name in numbers:
-        alike = operator.fields_of_type(name)
-        only = operator.only_type_of(name)
+        alike = operator.contract.fields_of_type(name)
+        only = operator.contract.only_type_of(name)
         found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
         found = found if only is None else [only.dtype]
         if not found:
@@ -130,7 +126,7 @@ def broadcast_targets(
         with contextlib.suppress(ValueError):  # the descriptor says which sizes disagree
             if np.broadcast_shapes(known[name] or (), sizes) == sizes:
                 targets[name] = sizes
-    for names in operator.inputs_of_equal_sizes():
+    for names in operator.contract.inputs_of_equal_sizes:
         shapes = {n: shape_of(inputs[n]) or () for n in names if n in inputs}
         if len({*shapes.values()}) < 2 and not any(isinstance(inputs[n], NUMBERS) for n in shapes):
             continue
@@ -158,7 +154,7 @@ def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -
 
     An integer stands for each spatial dimension, in a list of these, and else for a list of one.
     """
-    result, spatial = dict(values), operator.spatial_lists()
+    result, spatial = dict(values), operator.contract.spatial_lists
     if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
         sizes, first = values["output_sizes"], operator.outputs_of()[0]
         is_listed = sizes is None or not _is_integer(sizes)

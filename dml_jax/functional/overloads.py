@@ -17,7 +17,6 @@ from dml_jax.functional import remedies
 from dml_jax.functional.calls import Call, Place
 from dml_jax.functional.describe import Arguments, in_float32, operator_of
 from dml_jax.functional.inputs import (
-    BFLOAT16,
     arrays_of,
     broadcast_targets,
     dtype_of,
@@ -29,6 +28,7 @@ from dml_jax.functional.inputs import (
 )
 from dml_jax.functional.keys import NUMBERS, either_key, tensor_key, value_key
 from dml_jax.graph import Expression
+from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import OPERATORS, Operator
 from dml_jax.operator.documentation import Documentation
 
@@ -280,7 +280,7 @@ def _parameter(text: str) -> inspect.Parameter:
 
 def _is_generator(operator: type[Operator]) -> bool:
     """Return whether an operator may have no input: none has to be given, by no record either."""
-    demanded = any("given(" in record.data.get("holds", "") for record in operator._records())
+    demanded = any("given(" in record.data.get("holds", "") for record in operator.contract.records)
     inputs = [f for f in operator.fields if f.tensor and not f.tensor.output]
     return not demanded and all(f.optional for f in inputs)
 

@@ -9,7 +9,7 @@ from jax.core import Tracer
 
 from dml_jax.description.arrays import is_plain
 from dml_jax.description.tensor import X64_RULE, needs_x64, shown_array
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import Fault, Unquoted, nearest, raise_if
 from dml_jax.operator import Operator
 
 _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
@@ -45,8 +45,7 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
             rule = f"be a constant: attributes cannot be traced{_INSTEAD.get(name, '')}"
             got = Unquoted(f"a traced {shown_array(traced)}")
             faults.append(Fault(operator, fields.get(name, name), rule, got))
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
 
 
 def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
@@ -57,8 +56,7 @@ def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
             less = tensor.dtype.name.replace("64", "32")
             rule = f"{X64_RULE.removesuffix(')')}; or x.astype({less!r}) converts)"
             faults.append(Fault(op.c_name, f"{path}.DataType", rule, tensor.data_type.shown()))
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
 
 
 def _items(value: Any) -> Sequence[Any]:

@@ -19,7 +19,16 @@ from dml_jax.description.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.description.descriptor import Descriptor
 from dml_jax.description.fields import UINT, Kind, Tensor, UInt
 from dml_jax.description.tensor import TensorDesc, is_array, round_up, shown_array
-from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, nearest, refused, with_article
+from dml_jax.errors import (
+    NOTHING,
+    DmlError,
+    Fault,
+    Unquoted,
+    collecting,
+    nearest,
+    refused,
+    with_article,
+)
 from dml_jax.files import read_npy, similar_file
 from dml_jax.operator import Operator, operator_from_json
 
@@ -126,13 +135,9 @@ class _Constant(Kind):
             if name not in known
         ]
         array = None
-        try:
-            tensor = TensorDesc.from_json(
-                {name: value[name] for name in known[:2] if name in value}
-            )
-            array = _stored(value, tensor)
-        except DmlError as error:
-            faults += error.faults
+        with collecting(faults):
+            said = {name: value[name] for name in known[:2] if name in value}
+            array = _stored(value, TensorDesc.from_json(said))
         if faults or array is None:
             raise DmlError(faults)
         return self.convert(array)

@@ -11,11 +11,6 @@ from dml_jax.lowering.dtypes import is_float
 from dml_jax.lowering.quantization import divide
 
 
-def identity(x: jax.Array) -> jax.Array:
-    """Return `x`."""
-    return x
-
-
 def linear(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * x + beta`."""
     return alpha * x + beta
@@ -218,6 +213,8 @@ _HEIGHT = (2 * np.pi) ** -0.5  # of the normal distribution's density
 
 def _tail(a: jax.Array) -> jax.Array:
     """Return `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`."""
+    if a.dtype.itemsize == 8:  # the polynomial has the digits of FLOAT32
+        return 0.5 * lax.erfc(a * np.sqrt(0.5)) * lax.exp(a * a / 2)
     u = 1 / (1 + 0.4375 * a)
     tail = jnp.zeros_like(u)
     for coefficient in reversed(_TAIL):

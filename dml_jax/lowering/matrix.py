@@ -71,11 +71,7 @@ def of_columns(x: jax.Array, rank: int) -> jax.Array:
 
 
 def integer_product(
-    a: jax.Array,
-    a_zero: jax.Array | None,
-    b: jax.Array,
-    b_zero: jax.Array | None,
-    dtype: Any,
+    a: jax.Array, a_zero: jax.Array | None, b: jax.Array, b_zero: jax.Array | None, dtype: Any
 ) -> jax.Array:
     """Return `(a - a_zero) @ (b - b_zero)` as INT32 or FLOAT32.
 

@@ -10,13 +10,7 @@ from typing import Any
 
 import jax
 from jax import lax
-from jax.sharding import (
-    AbstractMesh,
-    NamedSharding,
-    PartitionSpec,
-    auto_axes,
-    use_abstract_mesh,
-)
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, auto_axes, use_abstract_mesh
 
 
 def laid_out_by_xla(

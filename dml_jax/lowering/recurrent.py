@@ -119,9 +119,7 @@ def lstm(
 
 
 def gru(
-    recurrence: jax.Array,
-    hidden_bias: jax.Array | None,
-    functions: Sequence[Function],
+    recurrence: jax.Array, hidden_bias: jax.Array | None, functions: Sequence[Function]
 ) -> Callable[..., States]:
     """Return the step of a GRU.
 

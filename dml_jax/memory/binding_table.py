@@ -21,7 +21,7 @@ from dml_jax.description.tensor import (
     shown_array,
 )
 from dml_jax.enums import TensorDataType, TensorFlags
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, with_article
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, moving, with_article
 from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.operator.callable import Bindable
 
@@ -99,10 +99,8 @@ def checked_type(array: Any, place: str) -> TensorDataType:
         raise DmlError([Fault("", place, "be an array", shown_array(array))])
     if not is_plain(array):
         raise DmlError([Fault("", place, IS_PLAIN, Unquoted(with_article(type(array))))])
-    try:
+    with moving("", place):
         data_type = TensorDataType.of_dtype(array.dtype)
-    except DmlError as error:
-        raise DmlError(error.moved("", place)) from None
     if not array.dtype.isnative:
         rule = f"be in the machine's byte order (x.astype({data_type.dtype.name!r}) converts)"
         raise DmlError([Fault("", place, rule, shown_array(array))])

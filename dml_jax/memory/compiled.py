@@ -11,7 +11,16 @@ from jax.typing import ArrayLike
 
 from dml_jax.description.arrays import are_described, array_faults, unusable
 from dml_jax.description.tensor import X64_RULE, TensorDesc, is_array, needs_x64, shown_array
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra
+from dml_jax.errors import (
+    DmlError,
+    Expect,
+    Fault,
+    Unquoted,
+    collecting,
+    missing_extra,
+    moving,
+    raise_if,
+)
 from dml_jax.memory.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -112,9 +121,7 @@ class Compiled:
         return ran(self._executable, arguments, lambda: self._check_places(arrays))
 
     def _check_places(self, arrays: Sequence[Any]) -> None:
-        faults = [*self._misplaced(arrays)]
-        if faults:
-            raise DmlError(faults)
+        raise_if(self._misplaced(arrays))
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Yield why arrays of the right sizes and types cannot be taken."""
@@ -171,9 +178,7 @@ class Compiled:
         return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
-        self,
-        inputs: Sequence[Buffer | BufferBinding],
-        outputs: Sequence[Buffer | BufferBinding],
+        self, inputs: Sequence[Buffer | BufferBinding], outputs: Sequence[Buffer | BufferBinding]
     ) -> BindingTable:
         """Return a table of the function on memory, by DirectML's rules.
 
@@ -256,10 +261,7 @@ def _tensors(name: str, values: Sequence[Any]) -> list[tuple[str, TensorDesc]]:
             rule = "be a TensorDesc or an array, an argument for each"
             faults.append(Fault("compile", path, rule, shown_array(value)))
             continue
-        try:
+        with collecting(faults), moving("compile", path):
             tensors.append((path, value if isinstance(value, TensorDesc) else TensorDesc.of(value)))
-        except DmlError as error:
-            faults += error.moved("compile", path)
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     return tensors

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions
     from dml_jax.rewrite import Rewrite
 
-__all__ = ["Network", "free_names", "free_sizes", "load_onnx", "sizes_of"]
+__all__ = ["Network", "export", "free_names", "free_sizes", "load_onnx", "save_onnx", "sizes_of"]
 
 
 def load_onnx(
@@ -62,6 +62,49 @@ def load_network(model: Any, options: "NetworkOptions") -> "Network":
 
     with beyond.allowed(options.fallback):
         return network.load(model, options)
+
+
+def save_onnx(
+    model: Any, path: Any, weights: Mapping[str, Any] = {}, dtype: Any = None
+) -> list[str]:
+    """Write a model in ONNX's format again, with new values of its initializers.
+
+    It does what `Network.save` does, of a model that is not loaded: its sizes may be free.
+
+    Args:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        path: the file to write, another one than the one that is read.
+        weights: the new values of initializers, by name.
+        dtype: float16 or bfloat16 stores FLOAT initializers so, rounded; None keeps all types.
+
+    Returns the names of the initializers whose values differ from the file's. Raises `DmlError`
+    where a value does not fit, or a file cannot be read or written.
+    """
+    _need_onnx()
+    from dml_jax.onnx.saving import Origin, save
+
+    return save(Origin.of(model), path, weights, dtype)
+
+
+def export(what: Any, *shapes: Any) -> Any:
+    """Return a graph, an operator, a network or a function of arrays as an ONNX model.
+
+    Args:
+        what: what is written. Constants of a graph, weights of a network and arrays that a function
+            is closed over are initializers. A function may be a gradient (`jax.grad`), or batched
+            (`jax.vmap`).
+        shapes: the arguments of a function: trees of arrays, or of what has a `shape` and a
+            `dtype`, as `jax.ShapeDtypeStruct`. Each leaf is an input, named by its path.
+
+    Returns an onnx.ModelProto. Its inputs and outputs have the names of the graph's; those of a
+    function are `input_0`, `output_0`, ... where its arguments and results have no names.
+
+    Raises `DmlError` for a step that has no nodes of ONNX.
+    """
+    _need_onnx()
+    from dml_jax.onnx import exporting
+
+    return exporting.export(what, *shapes)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.nodes import Node, Translator, listed
+from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.tensors import Tensor, Type
 
 
@@ -23,27 +22,30 @@ def has_empty_inputs(node: Node) -> bool:
     return any(t is not None and t.type.is_empty for t in node.inputs)
 
 
-def translated(proto: onnx.NodeProto, node: Node, translator: Translator) -> Sequence[Any]:
+def translated(node: Node) -> Sequence[Any]:
     """Return what a node without schema gives whose translator needs elements.
 
     The types of the node are set. Outputs without elements are None; for the others an input
     without elements counts as left out.
     """
-    few, more = (_of_size(proto, node, translator, size) for size in (2, 3))
+    few, more = (_of_size(node, size) for size in (2, 3))
     node.types = [_type(a, b) for a, b in zip(few, more, strict=True)]
     if all(kind is None or kind.is_empty for kind in node.types):
         return [None] * len(few)
     kept = [None if t is not None and t.type.is_empty else t for t in node.inputs]
-    whole = Node(proto, node.version, None, kept, node.types, node.builder)
-    return listed(translator(whole))
+    return _results(node.over(kept, node.builder))
 
 
-def _of_size(proto: onnx.NodeProto, node: Node, translator: Translator, size: int) -> Sequence[Any]:
+def _results(node: Node) -> Sequence[Any]:
+    assert node.translator is not None
+    return listed(node.translator(node))
+
+
+def _of_size(node: Node, size: int) -> Sequence[Any]:
     """Return what the translator gives with `size` elements in place of 0."""
     builder = GraphBuilder()
     inputs = [t and _filled(t, str(k), size, builder) for k, t in enumerate(node.inputs)]
-    types = [None] * len(node.types)
-    return listed(translator(Node(proto, node.version, None, inputs, types, builder)))
+    return _results(node.over(inputs, builder, [None] * len(node.types)))
 
 
 def _filled(tensor: Tensor, name: str, size: int, builder: GraphBuilder) -> Tensor:

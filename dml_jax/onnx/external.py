@@ -1,8 +1,9 @@
 """Elements of tensors that lie in files beside the model: ONNX's external data."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -50,7 +51,7 @@ class Folder:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         base = str(self.apparent)
-        if not _is_external(tensor) or not location:
+        if not is_external(tensor) or not location:
             return tensor, base
         path = Path(location)
         if path.is_absolute() or ".." in path.parts:
@@ -77,14 +78,14 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
 
     Raises `DmlError` with each tensor whose elements cannot be read.
     """
-    if not any(map(_is_external, _inner(proto))):
+    if not any(map(is_external, _inner(proto))):
         return proto
     if not is_own:
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)
         proto = copy
     faults = list[Fault]()
-    for tensor in filter(_is_external, _inner(proto)):
+    for tensor in filter(is_external, _inner(proto)):
         try:
             array = folder.array(tensor, "the tensor")
         except DmlError as error:
@@ -96,33 +97,31 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     return proto
 
 
-def _is_external(tensor: onnx.TensorProto) -> bool:
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Return whether the elements of a tensor lie in a file."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors of a model."""
+    yield from proto.graph.initializer
+    for sparse in proto.graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _inner(proto)
 
 
 def _inner(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the tensors of a model that are no initializers of its graph."""
-    yield from _of_nodes(proto.graph.node)
-    for function in proto.functions:
-        yield from _of_nodes(function.node)
-        yield from _of_attributes(function.attribute_proto)
+    for part in (*proto.graph.node, *proto.functions):
+        yield from _tensors(part)
 
 
-def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        yield from _of_attributes(node.attribute)
-
-
-def _of_attributes(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
-    for a in attributes:
-        yield from (*([a.t] if a.HasField("t") else []), *a.tensors)
-        for sparse in (
-            *([a.sparse_tensor] if a.HasField("sparse_tensor") else []),
-            *a.sparse_tensors,
-        ):
-            yield from (sparse.values, sparse.indices)
-        for graph in (*([a.g] if a.HasField("g") else []), *a.graphs):
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            yield from _of_nodes(graph.node)
+def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors within a message, wherever they stand."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if hasattr(value, "add") else (value,):  # a list, or one
+                yield from _tensors(part)

@@ -11,31 +11,11 @@ from onnx.reference import ReferenceEvaluator
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node, domain_of
-from dml_jax.onnx.tensors import Tensor
 
 Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
-_BROADCAST = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub")
-_MISREAD_BEFORE = {
-    **dict.fromkeys((*_BROADCAST, "Xor"), 7),  # along the attribute `axis`
-    "AveragePool": 7,
-    "BatchNormalization": 14,
-    "Dropout": 12,
-    "GridSample": 20,
-    "Hardmax": 13,
-    "LogSoftmax": 13,
-    "RoiAlign": 16,
-    "Softmax": 13,
-}
-"""The version of an op type before which ONNX's reference implementation computes another one."""
-
-_MISREAD = {  # in every version
-    "ConvTranspose",  # it has other groups and sizes
-    "LRN",  # other windows
-    "MaxPool",  # other indices
-}
 _KNOWN_MAX = 1 << 28  # bytes
 
 
@@ -73,22 +53,20 @@ def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None
     node.attribute.extend(kept)
 
 
-def body_of(
-    schema: Any,
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    opsets: Opsets,
-) -> onnx.FunctionProto | None:
+def body_of(node: Node) -> onnx.FunctionProto | None:
     """Return the function that ONNX defines an op type by; None where it has none."""
-    version = opsets[domain_of(proto.domain)]
+    schema: Any = node.schema
+    if schema is None:
+        return None
+    version = node.opsets[domain_of(node.proto.domain)]
     if schema.has_context_dependent_function:
         kinds = [
             onnx.TypeProto()
             if t is None
             else helper.make_tensor_type_proto(t.type.element, t.shape)
-            for t in inputs
+            for t in node.inputs
         ]
-        arguments = proto.SerializeToString(), [k.SerializeToString() for k in kinds]
+        arguments = node.proto.SerializeToString(), [k.SerializeToString() for k in kinds]
         since = [v for v in schema.context_dependent_function_opset_versions if v <= version]
         if not since:
             return None
@@ -108,24 +86,17 @@ def body_of(
     return body
 
 
-def is_misread(node: Node, domain: str) -> bool:
-    """Return whether ONNX's reference implementation computes something else than the node."""
-    since = _MISREAD_BEFORE.get(node.op_type, 0)
-    return not domain and (node.version < since or node.op_type in _MISREAD)
-
-
-def folded(proto: onnx.NodeProto, node: Node, opsets: Opsets) -> Sequence[np.ndarray]:
+def folded(node: Node) -> Sequence[np.ndarray]:
     """Return the outputs of a node of known inputs, by ONNX's reference implementation."""
     if any(t is not None and t.size_in_bytes > _KNOWN_MAX for t in node.types):
         rule = f"take at most {_KNOWN_MAX} bytes where it is computed at load"
         raise node.refusal("the output", rule, Unquoted("more"))
-    feeds = {
-        name: t.array for name, t in zip(proto.input, node.inputs, strict=True) if t is not None
-    }
+    pairs = zip(node.proto.input, node.inputs, strict=True)
+    feeds = {name: t.array for name, t in pairs if t is not None}
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, on the way
         try:
-            results = ReferenceEvaluator(_model(proto, opsets)).run(None, feeds)
+            results = ReferenceEvaluator(_model(node.proto, node.opsets)).run(None, feeds)
         except Exception as error:  # whatever its NumPy code comes upon
             rule = Sentence(f"cannot be computed at load: {error}")
             raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None

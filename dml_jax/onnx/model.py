@@ -69,7 +69,7 @@ def read(
         constants: the values of inputs, which become initializers.
         folder: where the files of external data are, for a model that is no path.
     """
-    proto, files = _parsed(model)
+    proto, files = parsed(model)
     files = files if folder is None else Folder(folder, folder.resolve())
     expect = Expect("")
     proto = with_inner_elements(proto, files, is_own=proto is not model)
@@ -144,7 +144,7 @@ def free_sizes(
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
@@ -214,7 +214,7 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     found: dict[str, list[str | None]] = {}
     for value in graph.input:
@@ -229,7 +229,7 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
     return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
@@ -245,8 +245,11 @@ def is_fixed(dim: Any) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def _parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
-    """Return the proto, and the folder of its external data."""
+def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
+    """Return the proto, and the folder of its external data.
+
+    Raises `DmlError` where a model cannot be read.
+    """
     if isinstance(model, onnx.ModelProto):
         return model, Folder()
     folder, where = Folder(), "the bytes"

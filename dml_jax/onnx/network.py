@@ -18,10 +18,11 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
 from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
+from dml_jax.onnx import fallbacks, translators
 from dml_jax.onnx import model as models
-from dml_jax.onnx import plain, translators
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint
@@ -66,12 +67,13 @@ class Network(Bindable):
         translation: Translation,
         rewrites: Sequence[Rewrite],
         free: Mapping[str, Sequence[str | None]],
+        origin: Origin,
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
         growth: float = 1.0,
     ):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
-        self.free, self._growth = free, growth
+        self.free, self._origin, self._growth = free, origin, growth
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
@@ -371,6 +373,25 @@ class Network(Bindable):
         """Return what `apply` returns, of what `prepared` gives; a pure function too."""
         return self._of_prepared(held, self._checked_inputs(inputs))
 
+    def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
+        """Write the model that was read, with other values of its initializers.
+
+        All else is as it was read: types, names of sizes, metadata, functions. What was external
+        data is so again, in the file `PATH.data` beside the new one. The file that was read is not
+        changed.
+
+        Args:
+            path: the file to write, another one than the one that was read.
+            weights: the new values by name, as `apply` takes them; others stay as they are in
+                `self.weights`. A type that holds fewer numbers than the file's is widened.
+            dtype: jnp.float16 or jnp.bfloat16 stores FLOAT initializers of the graph so, rounded;
+                nodes Cast, which are new, make FLOAT of them. None keeps all types.
+
+        Raises `DmlError` where a value does not fit, or a file cannot be written.
+        """
+        own = {name: np.asarray(array) for name, array in self.weights.items()}
+        save(self._origin, path, {**own, **(weights or {})}, dtype, own)
+
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
         random, arrays = np.random.default_rng(seed), {}
@@ -530,8 +551,8 @@ def _checked(name: str, array: Any, kind: Type | None) -> Any:
 
 @functools.cache
 def load_translators() -> None:
-    """Import the modules that register the translators and the plain functions."""
-    for package in (translators, plain):
+    """Import the modules that register the translators and the fallbacks."""
+    for package in (translators, fallbacks):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 
@@ -539,6 +560,7 @@ def load_translators() -> None:
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     load_translators()
+    origin = Origin.of(model)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
@@ -593,5 +615,5 @@ def load(model: Any, options: NetworkOptions) -> Network:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
     return Network(
-        read.inputs, outputs, translation, options.rewrites, free, defaults, options.growth
+        read.inputs, outputs, translation, options.rewrites, free, origin, defaults, options.growth
     )

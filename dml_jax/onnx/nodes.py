@@ -4,24 +4,30 @@ A translator is a function of a `Node`, registered with `translates`. It returns
 gives: expressions, or arrays where the elements are known at load.
 """
 
+import copy
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type
+
+if TYPE_CHECKING:
+    from dml_jax.onnx.translate import Translation
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
 
 Translator = Callable[["Node"], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 Bounds = tuple[int, int]
 
 
@@ -40,52 +46,84 @@ class OpType:
     Attributes:
         translators: its translators, by the first version that each one knows.
         fallbacks: the functions of arrays that compute what DirectML has no operator for, by
-            version as the translators (`dml_jax.onnx.plain`).
-        padded: returns the dimension of the outputs that is padded where these inputs are
+            version as the translators (`dml_jax.onnx.fallbacks`).
+        inlined: what translates a node of graphs or sequences in the graph around it, of its
+            `Site`; returns the outputs.
+        padded: returns what a node does with inputs whose size depends on data
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
+        terms: returns the elements of the first output as sums of integers that are not known at
+            load (`dml_jax.onnx.affine`).
+        counted: the input whose elements other than 0 are counted: what is padded by one tensor has
+            one count.
         range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.ranges`); without
             a rule an output only has elements of the inputs.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
         reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
         inferred_since: the version by which ONNX infers the sizes of earlier versions too.
+        inferred_as: changes a copy of the node, and the types of its inputs by name, so that ONNX's
+            inference gives the sizes of ONNX's text; takes the inputs too.
+        written_as: the version that earlier ones are written as (`dml_jax.onnx.older`).
+        misread_before: the version before which ONNX's reference implementation computes something
+            else than its text, so that nothing of it is computed at load by this.
+        takes_scalars: whether an input that is a list of numbers may be one number.
+        kept_from_operator: returns why the fallback computes a node though DirectML has an
+            operator, "" where it does not.
     """
 
     translators: dict[int, Translator] = field(default_factory=dict)
     fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
-    padded: "Callable[[Node, Sequence[Place]], int | None] | None" = None
+    inlined: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    padded: "Callable[[Node, Sequence[Place]], Any] | None" = None
+    terms: "Callable[[Node], Any] | None" = None
+    counted: int | None = None
     range: "Callable[[Node, int], Bounds | None] | None" = None
     is_random: bool = False
     reads_sizes: bool = False
     must_fit: bool = False
     inferred_since: int = 1
+    inferred_as: Callable[..., Any] | None = None
+    written_as: Any = None
+    misread_before: int = 0
+    takes_scalars: bool = False
+    kept_from_operator: "Callable[[Node], str] | None" = None
 
+
+MISREAD = 1 << 30
+"""The version before which ONNX's reference implementation is wrong in all versions."""
 
 OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
 """The record of each op type, by its domain and name."""
 
 
 def translates(
-    *op_types: str, since: int = 1, domain: str = "", **facts: Any
-) -> Callable[[Translator], Translator]:
+    *op_types: str, since: int = 1, domain: str = "", to: str = "translators", **facts: Any
+) -> Callable[[Function], Function]:
     """Register the translator of `op_types`, from version `since` of these on.
 
     `facts` are further attributes of their records (`OpType`), of all versions.
     """
 
-    def register(translator: Translator) -> Translator:
+    def register(function: Function) -> Function:
         for op_type in op_types:
             record = OP_TYPES[domain, op_type]
-            record.translators[since] = translator
+            getattr(record, to)[since] = function
             for name, value in facts.items():
                 setattr(record, name, value)
-        return translator
+        return function
 
     return register
 
 
+inlines = functools.partial(translates, to="inlined")
+"""Register what translates op types in place, as `translates` registers a translator."""
+
+fallback = functools.partial(translates, to="fallbacks")
+"""Register the fallback of op types, as `translates` registers a translator."""
+
+
 def listed(results: Any) -> Sequence[Any]:
-    """Return what a translator or a plain function returns as a sequence of outputs."""
+    """Return what a translator or a fallback returns as a sequence of outputs."""
     if isinstance(results, Padded):
         return [results]
     return results if isinstance(results, (tuple, list)) else [results]
@@ -116,30 +154,53 @@ class Node:
 
     Args:
         proto: the node.
+        record: what is known of its op type.
         version: the version of its op type.
         schema: the schema of that version; None for an op type that ONNX does not define.
         inputs: the inputs; None for one that is left out.
         types: the type of each output, as far as it is known; None for one that is not asked for.
         builder: makes the graph.
+        opsets: the version of each domain.
 
     Attributes:
-        record: what is known of its op type.
+        translator: the translator of the node's version.
     """
 
     def __init__(
         self,
         proto: onnx.NodeProto,
+        record: OpType,
         version: int,
         schema: defs.OpSchema | None,
         inputs: Sequence[Tensor | None],
         types: Sequence[Type | None],
         builder: GraphBuilder,
+        opsets: Mapping[str, int],
     ):
+        self.proto, self.opsets = proto, opsets
         self.op_type, self.version, self.schema = proto.op_type, version, schema
-        self.record = record_of(domain_of(proto.domain), proto.op_type)
+        self.record = record
+        self.translator: Translator | None = of_version(record.translators, version)
         self.inputs, self.types, self.builder = inputs, types, builder
         self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
+
+    @property
+    def fallback(self) -> Callable[..., Any] | None:
+        """Return the function of arrays that computes the node's version."""
+        return of_version(self.record.fallbacks, self.version)
+
+    def over(
+        self,
+        inputs: Sequence[Tensor | None],
+        builder: GraphBuilder,
+        types: Sequence[Type | None] | None = None,
+    ) -> "Node":
+        """Return the node with other inputs."""
+        node = copy.copy(self)
+        node.inputs, node.builder = inputs, builder
+        node.types = self.types if types is None else types
+        return node
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -214,7 +275,8 @@ class Node:
             return default
         if not self.tensor(index).is_known:
             rule = "be known at load, since DirectML takes it as an attribute"
-            raise self.refusal(self.input_name(index), rule, Unquoted("a computed tensor"), "")
+            value = Unquoted("a computed tensor")
+            raise self.refusal(self.input_name(index), rule, value, OF_VALUES)
         return self.tensor(index).array
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -239,6 +301,50 @@ class Node:
     def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
         """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
         return DmlError([Fault("", field, rule, value, kind=kind)])
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, and the graph around it, as what translates the node in place reads them.
+
+    Attributes:
+        translation: the translation of the graph around it.
+        proto: the node.
+        inputs: tensors, sequences of these, None for an input that is left out.
+        scope: the tensors and sequences of the graph around it, by name.
+        opsets: the version of each domain.
+    """
+
+    translation: "Translation"
+    proto: onnx.NodeProto
+    inputs: Sequence[Any]
+    scope: Scope
+    opsets: Mapping[str, int]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, `default` where it is left out."""
+        found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
+        return next(found, default)
+
+    def given(self, index: int) -> Any:
+        """Return input `index`, None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        """Return the graph that is the attribute `name`."""
+        graph = self.attribute(name)
+        if graph is None:
+            raise refused(name, "be given", Unquoted("nothing"))
+        return graph
+
+    def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
+        """Return the outputs of a graph within the node, translated in the graph around it."""
+        return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
+
+
+def refused(field: str, rule: str, value: object) -> DmlError:
+    """Return the error that a part of a node breaks a rule, which sizes may decide."""
+    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
 
 
 def label_of(proto: onnx.NodeProto) -> str:

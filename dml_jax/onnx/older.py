@@ -1,7 +1,7 @@
 """Nodes of early versions, written as the later version that says the same of them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -15,34 +15,43 @@ Constant = Callable[[str, np.ndarray], Tensor]
 """Makes a tensor of a name and elements."""
 
 
+class Early(NamedTuple):
+    """How early versions of an op type are written.
+
+    Attributes:
+        version: the version that they are written as.
+        change: changes the attributes; returns the elements of one more input, None without one.
+    """
+
+    version: int
+    change: Callable[[dict[str, Any]], np.ndarray | None]
+
+
 def renewed(
-    proto: onnx.NodeProto, inputs: Sequence[Any], version: int, constant: Constant
-) -> tuple[onnx.NodeProto, Sequence[Any], int]:
-    """Return a node of ONNX's own domain, its inputs and its opset, in a version that is inferred.
+    proto: onnx.NodeProto, inputs: Sequence[Any], early: Early, constant: Constant
+) -> tuple[onnx.NodeProto, Sequence[Any]]:
+    """Return a node and its inputs in a version that is inferred.
 
     Early versions lack inference, or keep in an attribute what later ones take as an input.
 
     Args:
         proto: the node.
         inputs: its inputs; None for one that is left out.
-        version: its opset.
+        early: how it is written.
         constant: makes an input.
     """
-    before, change = _EARLY.get(proto.op_type, (0, None))
-    if change is None or version >= before:
-        return proto, inputs, version
     copy = onnx.NodeProto()
     copy.CopyFrom(proto)
     given = {a.name: attribute_value(a) for a in proto.attribute}
     del copy.attribute[:]
-    more = change(given)
+    more = early.change(given)
     for name, value in sorted(given.items()):
         copy.attribute.append(helper.make_attribute(name, value))
     if more is None:
-        return copy, inputs, before
+        return copy, inputs
     name = f"{proto.op_type} {len(proto.input)}"
     copy.input.append(name)
-    return copy, [*inputs, constant(name, more)], before
+    return copy, [*inputs, constant(name, more)]
 
 
 def _reshape(given: dict[str, Any]) -> np.ndarray:
@@ -74,16 +83,5 @@ def _recurrent(given: dict[str, Any]) -> None:
     given.pop("output_sequence", None)  # whether the first output is there, as its name says
 
 
-_EARLY: dict[str, tuple[int, Callable[[dict[str, Any]], np.ndarray | None]]] = {
-    "Cast": (6, _cast),
-    "GRU": (7, _recurrent),
-    "LSTM": (7, _recurrent),
-    "LpPool": (2, _lp_pool),
-    "RNN": (7, _recurrent),
-    "Reshape": (5, _reshape),
-    "Split": (2, _split),
-}
-"""The version that an op type is written as, and what it changes in the attributes.
-
-A change returns the elements of one more input, None without one.
-"""
+CAST, LP_POOL, RESHAPE = Early(6, _cast), Early(2, _lp_pool), Early(5, _reshape)
+RECURRENT, SPLIT = Early(7, _recurrent), Early(2, _split)

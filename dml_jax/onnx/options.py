@@ -19,7 +19,7 @@ class NetworkOptions:
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
-        fallback: whether plain functions compute the nodes that DirectML has no operator for.
+        fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's.
         growth: how many times as large as what it follows from an array may be that follows from
             weights alone and is computed once. An array that is larger is computed at each call.

@@ -1,36 +1,81 @@
 """Tensors whose size depends on data: padded to the most that it can be, with a count.
 
-Operators that keep elements apart take such a tensor as it is, and their results are padded in
-turn. An operator that would mix the padding into its result is refused. Each op type's record names
-its rule (`OpType.padded`).
+Each op type's record names its rule (`OpType.padded`), which says what a node does with such
+inputs: its outputs are padded in turn, or the padding is filled with what changes no result, as 0
+for a sum. A node without a rule, or whose rule returns None, is refused.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Unquoted
+from dml_jax.graph import Expression
+from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.nodes import Node, Place
-from dml_jax.onnx.tensors import Padding, Tensor
+from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.tensors import Padding, Tensor, Type
 
-Rule = Callable[[Node, Sequence[Place]], int | None]
+
+@dataclass(frozen=True)
+class Passing:
+    """What a node does with padded inputs.
+
+    Attributes:
+        axis: the dimension of its outputs that is padded; None where none is, or where the
+            translator says so itself.
+        place: the input whose count the outputs have. Without it all padded inputs must have one.
+        fill: what the padding holds while the node reads it: a number, or a function of the type.
+        is_resized: whether ONNX's inference, which counts the padding, says other sizes.
+    """
+
+    axis: int | None = None
+    place: Place | None = None
+    fill: "Fill | None" = None
+    is_resized: bool = False
+
+
+Fill = float | Callable[[Type], float]
+Rule = Callable[[Node, Sequence[Place]], Passing | int | None]
+"""Returns what a node does with padded inputs; None where it cannot read them.
+
+An integer is the dimension of the outputs that is padded, by the count of the inputs.
+"""
 
 
 def passed(node: Node) -> Padding | None:
     """Return the padding of the outputs of a node; None where no input is padded.
 
-    Raises `DmlError` where the outputs would depend on the padding.
+    Inputs whose padding the node would mix into its results are filled. Raises `DmlError` where
+    that does not help.
     """
     places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
     if not places or node.record.reads_sizes:
         return None
-    first = places[0].padding
-    axis, rule = None, node.record.padded
-    if rule and all(place.padding.count is first.count for place in places):
-        axis = rule(node, places)
-    if axis is None:
-        tensor = node.tensor(places[0].index)
-        raise refusal(node, tensor, first)
-    return Padding(axis, first.count, first.origin)
+    given = node.record.padded and node.record.padded(node, places)
+    found: Passing | None = Passing(given) if isinstance(given, int) else given
+    is_own = found is None or found.place or (found.axis is None and found.fill is None)
+    if not is_own:
+        first = places[0].padding
+        found = found if all(same_count(p.padding, first) for p in places) else None
+    if found is None:
+        raise refusal(node, node.tensor(places[0].index), places[0].padding)
+    if found.fill is not None:
+        node.inputs = [_filled(t, found.fill) if t and t.padding else t for t in node.inputs]
+    if found.is_resized:
+        node.types = [kind and Type(kind.element, None) for kind in node.types]
+    place = found.place or places[0]
+    return None if found.axis is None else replace(place.padding, axis=found.axis)
+
+
+def same_count(one: Padding, other: Padding) -> bool:
+    """Return whether two tensors have as many elements along the dimensions that are padded."""
+    return one.count is other.count or terms_of(one.count) == terms_of(other.count)
 
 
 def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
@@ -42,13 +87,65 @@ def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
     return node.refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
 
 
-def single(rule: Callable[[Node, int, int], int | None]) -> Rule:
+def _filled(tensor: Tensor, fill: Fill) -> Tensor:
+    """Return a padded tensor whose padding is filled."""
+    value = fill(tensor.type) if callable(fill) else fill
+    padding, builder = tensor.padding, tensor.expression.builder
+    assert padding is not None
+    count, rank = padding.count.expression, len(tensor.shape)
+    places = builder.constant(np.arange(tensor.shape[padding.axis]).astype(count.dtype))
+    is_there = dml.less_than(places, reshaped(count, (1,)))
+    x = dml.if_(on_axis(is_there, padding.axis, rank), tensor.expression, value)
+    made = Tensor(tensor.name, tensor.type, lambda: x)
+    made.padding = padding
+    return made
+
+
+def from_the_start(node: Node, axis: int) -> Expression:
+    """Return the second input, indices of a dimension of the first: negative ones count back."""
+    padding, index = node.tensor(0).padding, node[1]
+    if padding is None or padding.axis != axis:
+        return index
+    known = node.known(1)
+    if known is not None and bool((known >= 0).all()):
+        return index
+    count = dml.cast(padding.count.expression, index.desc.data_type)
+    back = index + reshaped(count, (1,) * len(index.sizes))
+    return dml.if_(dml.less_than(index, 0), back, index)
+
+
+def least(kind: Type) -> Any:
+    """Return what no element of a type is below."""
+    dtype = kind.inner.dtype
+    return -math.inf if jnp.issubdtype(dtype, jnp.floating) else int(np.iinfo(dtype).min)
+
+
+def most(kind: Type) -> Any:
+    """Return what no element of a type is above."""
+    dtype = kind.inner.dtype
+    return math.inf if jnp.issubdtype(dtype, jnp.floating) else int(np.iinfo(dtype).max)
+
+
+def last(kind: Type) -> Any:
+    """Return what comes last where the least elements come first: NaN behind all floats."""
+    return math.nan if jnp.issubdtype(kind.inner.dtype, jnp.floating) else most(kind)
+
+
+OWN = Passing()
+
+
+def own(node: Node, places: Sequence[Place]) -> Passing:
+    """Let the translator read the counts."""
+    return OWN
+
+
+def single(rule: Callable[[Node, int, int], Passing | int | None]) -> Rule:
     """Return the rule of an op type of which one input may be padded.
 
     `rule` takes the node, the number of that input, and the dimension in which it is padded.
     """
 
-    def of_one(node: Node, places: Sequence[Place]) -> int | None:
+    def of_one(node: Node, places: Sequence[Place]) -> Passing | int | None:
         if len(places) > 1:
             return None
         return rule(node, places[0].index, places[0].padding.axis)
@@ -56,9 +153,22 @@ def single(rule: Callable[[Node, int, int], int | None]) -> Rule:
     return of_one
 
 
+def filled(fill: Fill) -> Rule:
+    """Return the rule of an op type whose result a padding of `fill` does not change."""
+    return lambda node, places: Passing(fill=fill)
+
+
 def by_element(node: Node, places: Sequence[Place]) -> int | None:
     rank = max(len(t.shape) for t in node.inputs if t is not None)
-    axes = {p.padding.axis + rank - node.rank(p.index) for p in places}
+    return _broadcast(node, places, [rank - node.rank(p.index) for p in places], rank)
+
+
+def _broadcast(node: Node, places: Sequence[Place], shifts: Sequence[int], rank: int) -> int | None:
+    """Return the one dimension of `rank` that is padded; None where another tensor has it too.
+
+    `shifts` has what is added to the dimension of each place.
+    """
+    axes = {p.padding.axis + shift for p, shift in zip(places, shifts, strict=True)}
     if len(axes) > 1:
         return None
     axis, padded = axes.pop(), {p.index for p in places}
@@ -69,11 +179,27 @@ def by_element(node: Node, places: Sequence[Place]) -> int | None:
     return axis
 
 
-def joined(node: Node, places: Sequence[Place]) -> int | None:
-    axes = {p.padding.axis for p in places}
-    if len(places) < len(node) or len(axes) > 1 or node.axis() in axes:
-        return None
-    return axes.pop()
+@single
+def batch(node: Node, index: int, axis: int) -> int | None:
+    """Pass samples, of which each is computed by itself: the first dimension of the first input."""
+    return 0 if index == axis == 0 and not node.attribute("training_mode", 0) else None
+
+
+def batches(node: Node, places: Sequence[Place]) -> int | None:
+    """Pass samples of several inputs, of which each is computed by itself."""
+    return 0 if all(place.padding.axis == 0 for place in places) else None
+
+
+def regions(node: Node, places: Sequence[Place]) -> int | None:
+    """Pass regions, and the images of these."""
+    return 0 if [(p.index, p.padding.axis) for p in places] == [(1, 0), (2, 0)] else None
+
+
+def joined(node: Node, places: Sequence[Place]) -> Passing | int | None:
+    axes, along = {p.padding.axis for p in places}, node.axis()
+    if axes == {along}:
+        return OWN
+    return None if len(places) < len(node) or len(axes) > 1 or along in axes else axes.pop()
 
 
 @single
@@ -94,27 +220,45 @@ def transposed(node: Node, _: int, axis: int) -> int:
     return order.index(axis)
 
 
-@single
-def gathered(node: Node, index: int, axis: int) -> int | None:
+def gathered(node: Node, places: Sequence[Place]) -> Passing | None:
     along = node.axis()
-    if index == 1:
-        return along + axis
-    if axis == along:
-        return None
-    return axis if axis < along else axis - 1 + node.rank(1)
+    found = [Passing(along + p.padding.axis, p) for p in places if p.index == 1]
+    for p in places:
+        if p.index == 0 and p.padding.axis != along:
+            axis = p.padding.axis
+            found.append(Passing(axis if axis < along else axis - 1 + node.rank(1), p))
+    return None if len(found) > 1 else found[0] if found else OWN
+
+
+def gathered_elements(node: Node, places: Sequence[Place]) -> Passing:
+    found = [Passing(p.padding.axis, p) for p in places if p.index == 1]
+    return found[0] if found else OWN
+
+
+def gathered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
+    batch, rank, depth = node.attribute("batch_dims", 0), node.rank(1) - 1, node.shape(1)[-1]
+    axes = [(p.index, p.padding.axis) for p in places]
+    if any(axis < batch for _, axis in axes):
+        is_both = len(places) == 2 and axes[0][1] == axes[1][1]
+        return Passing(axes[0][1]) if is_both else None
+    found = [Passing(p.padding.axis, p) for p in places if p.index == 1]
+    found += [
+        Passing(p.padding.axis - batch - depth + rank, p)
+        for p in places
+        if p.index == 0 and p.padding.axis >= batch + depth
+    ]
+    return None if len(found) > 1 or (1, rank) in axes else found[0] if found else OWN
 
 
 @single
-def gathered_nd(node: Node, index: int, axis: int) -> int | None:
-    return axis if index == 1 and axis < node.rank(1) - 1 else None
-
-
-@single
-def sliced(node: Node, index: int, axis: int) -> int | None:
-    axes = node.attribute("axes") if node.version < 10 else node.constant(3)
-    if index or axes is None:
+def sliced(node: Node, index: int, axis: int) -> Passing | int | None:
+    axes = node.attribute("axes") if node.version < 10 else node.known(3)
+    starts = node.attribute("starts") if node.version < 10 else range(node.shape(1)[0])
+    if index or (axes is None and node.version >= 10 and node.has(3)):
         return None
-    return None if axis in [node.from_start(int(a), node.rank()) for a in axes] else axis
+    axes = range(len(starts)) if axes is None else axes
+    is_along = axis in [node.from_start(int(a), node.rank()) for a in axes]
+    return Passing(is_resized=True) if is_along else axis
 
 
 def _kept(node: Node, index: int, axis: int) -> int | None:
@@ -125,30 +269,119 @@ kept = single(_kept)
 
 
 @single
-def lines(node: Node, index: int, axis: int) -> int | None:
-    return _kept(node, index, axis) if node.version >= 13 else None  # several axes before
+def per_axis(node: Node, index: int, axis: int) -> int | None:
+    """Pass the padding but where a parameter goes along it."""
+    return axis if index == 0 and math.prod(node.shape(1)) == 1 else _kept(node, index, axis)
+
+
+def lines(fill: Fill, flattened_before: int = 1) -> Rule:
+    """Return the rule of an op type that computes lines along an axis, and keeps their sizes.
+
+    Args:
+        fill: what changes nothing in the line of which it is the end.
+        flattened_before: the version before which a line has all dimensions from the axis on.
+    """
+
+    @single
+    def of_lines(node: Node, index: int, axis: int) -> Passing | int | None:
+        if index:
+            return None
+        is_in = axis >= node.axis() if node.version < flattened_before else axis == node.axis()
+        return Passing(axis, fill=fill) if is_in else axis
+
+    return of_lines
 
 
 @single
-def arg(node: Node, index: int, axis: int) -> int | None:
-    along = node.axis()
-    if along == axis:
-        return None
-    return axis if node.attribute("keepdims") or axis < along else axis - 1
+def trailing(node: Node, index: int, axis: int) -> int | None:
+    """Pass the padding of dimensions before the node's axis, from which on it normalizes."""
+    return axis if index == 0 and axis < node.axis() else None
+
+
+def accumulated(fill: Fill) -> Rule:
+    """Return the rule of an op type that adds up or multiplies along an axis, either way."""
+    return single(lambda node, index, axis: None if index else Passing(axis, fill=fill))
+
+
+def arg(fill: Fill) -> Rule:
+    """Return the rule of an op type that finds the place of an element, which `fill` is not."""
+
+    def of_line(node: Node, index: int, axis: int) -> Passing | int:
+        if node.axis() == axis:
+            return Passing(fill=fill)
+        return axis if node.attribute("keepdims") or axis < node.axis() else axis - 1
+
+    return single(of_line)
 
 
 @single
-def multiplied(node: Node, index: int, axis: int) -> int | None:
-    return axis if index == 0 and axis == node.rank() - 2 and node.rank(1) <= 2 else None
+def ranked(node: Node, index: int, axis: int) -> Passing | int | None:
+    """Pass the padding of a TopK; along the axis it holds what is chosen last."""
+    if index:
+        return None
+    fill = least if node.attribute("largest", 1) else last
+    return Passing(fill=fill) if node.axis() == axis else axis
 
 
-@single
-def reduced(node: Node, index: int, axis: int) -> int | None:
-    known = node.known(1)
-    axes = node.attribute("axes") if known is None else known.tolist()
-    if index or not axes:
+def multiplied(node: Node, places: Sequence[Place]) -> Passing | int | None:
+    """Pass rows, columns and stacks of matrices; what is summed over is filled with 0 in both."""
+    ranks = node.rank(0), node.rank(1)
+    rank = max(*ranks, 2)
+    inner = {0: ranks[0] - 1, 1: max(ranks[1] - 2, 0)}
+    if any(p.padding.axis == inner[p.index] for p in places):
+        both = [(p.index, p.padding.axis) for p in places] == [*inner.items()]
+        return Passing(fill=0) if both else None
+    rows = [p.index == 0 and p.padding.axis == ranks[0] - 2 for p in places]
+    columns = [p.index == 1 and p.padding.axis == ranks[1] - 1 for p in places]
+    if any(rows) or any(columns):
+        out = rank - (ranks[0] == 1) - (ranks[1] == 1)
+        axis = out - 1 if any(columns) or ranks[1] == 1 else out - 2
+        return axis if len(places) == 1 else None
+    return _broadcast(node, places, [rank - ranks[p.index] for p in places], rank)
+
+
+def affine(node: Node, places: Sequence[Place]) -> Passing | int | None:
+    """Pass the rows and columns of a Gemm; what is summed over is filled with 0 in both."""
+    inner = {0: 1 - node.attribute("transA"), 1: node.attribute("transB")}
+    summed = [p for p in places if p.index < 2 and p.padding.axis == inner[p.index]]
+    if summed:
+        return Passing(fill=0) if len(summed) == len(places) == 2 else None
+    axes = {p.index if p.index < 2 else p.padding.axis + 2 - node.rank(2) for p in places}
+    axis, indices = min(axes), [p.index for p in places]
+    own = axis - 2 + node.rank(2) if node.has(2) else -1
+    is_whole = own >= 0 and 2 not in indices and node.shape(2)[own] != 1
+    return None if len(axes) > 1 or indices == [2] or is_whole else axis
+
+
+def reduced(fill: Fill) -> Rule:
+    """Return the rule of a reduction that `fill` does not change."""
+
+    @single
+    def of_reduction(node: Node, index: int, axis: int) -> Passing | int | None:
+        known = node.known(1)
+        axes = node.attribute("axes") if known is None else known.tolist()
+        if index or (axes is None and node.has(1)):
+            return None
+        over = {node.from_start(int(a), node.rank()) for a in axes or ()}
+        if not over and not node.attribute("noop_with_empty_axes", 0):
+            over = {*range(node.rank())}
+        if axis in over:
+            return Passing(fill=fill)
+        return axis if node.attribute("keepdims") else axis - sum(a < axis for a in over)
+
+    return of_reduction
+
+
+def boxes(node: Node, places: Sequence[Place]) -> Passing | None:
+    """Leave boxes without a score out of the choice."""
+    is_both = [(p.index, p.padding.axis) for p in places] == [(0, 1), (1, 2)]
+    return Passing(fill=math.nan) if is_both else None
+
+
+def compressed(node: Node, places: Sequence[Place]) -> Passing | None:
+    """Leave elements without a condition out of the choice."""
+    axis, first = node.attribute("axis"), places[0]
+    if places[-1].index != 1:
         return None
-    over = {node.from_start(int(a), node.rank()) for a in axes}
-    if axis in over:
-        return None
-    return axis if node.attribute("keepdims") else axis - sum(a < axis for a in over)
+    is_along = node.rank() == 1 if axis is None else node.axis() == first.padding.axis
+    return Passing(fill=0) if first.index == 1 or is_along else None

@@ -36,23 +36,6 @@ def _of(corners: Iterable[int]) -> Bounds:
     return min(found), max(found)
 
 
-def _added(a: Bounds, b: Bounds) -> Bounds:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def _subtracted(a: Bounds, b: Bounds) -> Bounds:
-    return a[0] - b[1], a[1] - b[0]
-
-
-def _multiplied(a: Bounds, b: Bounds) -> Bounds:
-    return _of(x * y for x in a for y in b)
-
-
-def _power(a: Bounds, b: Bounds) -> Bounds:
-    most = max(map(abs, a)) ** min(max(b[1], 0), 64)
-    return -most, most
-
-
 def folded(pair: Callable[[Bounds, Bounds], Bounds]) -> Range:
     """Return the rule of an op type that joins its inputs one after the other by `pair`."""
 
@@ -62,8 +45,14 @@ def folded(pair: Callable[[Bounds, Bounds], Bounds]) -> Range:
     return of_all
 
 
-added, subtracted = folded(_added), folded(_subtracted)
-multiplied, power = folded(_multiplied), folded(_power)
+def _power(a: Bounds, b: Bounds) -> Bounds:
+    most = max(map(abs, a)) ** min(max(b[1], 0), 64)
+    return -most, most
+
+
+added = folded(lambda a, b: (a[0] + b[0], a[1] + b[1]))
+subtracted = folded(lambda a, b: (a[0] - b[1], a[1] - b[0]))
+multiplied, power = folded(lambda a, b: _of(x * y for x in a for y in b)), folded(_power)
 
 
 def _given(node: Node) -> list[Tensor]:

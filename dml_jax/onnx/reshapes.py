@@ -52,6 +52,15 @@ def spread(x: Expression, sizes: Sequence[int]) -> Expression:
     return x.reinterpret(sizes, steps)
 
 
+def taken(x: Expression, index: Expression, axis: int) -> Expression:
+    """Return the elements of `x` at the places along `axis` that a tensor has."""
+    before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
+    data = reshaped(x, (before, x.sizes[axis], after))
+    count = math.prod(index.sizes)
+    found = dml.gather(data, reshaped(index, (1, 1, count)), 1, 1)
+    return reshaped(found, (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
+
+
 def on_axis(x: Expression, axis: int, rank: int) -> Expression:
     """Return a tensor of one dimension as one of `rank` dimensions that lies along `axis`."""
     return reshaped(x, [math.prod(x.sizes) if d == axis else 1 for d in range(rank)])

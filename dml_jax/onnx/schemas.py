@@ -8,16 +8,13 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest
-from dml_jax.onnx.einsum import broadcast_shapes
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import OP_TYPES, attribute_value, domain_of, record_of
+from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value
 from dml_jax.onnx.tensors import Tensor, Type
-from dml_jax.onnx.translators.windows import same_sizes
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
 _LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
 _LISTS |= {"split", "starts", "steps"}
-_SCALAR_AXES = ("Squeeze", "SplitToSequence", "Unsqueeze")
 _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
@@ -45,14 +42,9 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     return schema.since_version, schema
 
 
-def check_lists(
-    proto: onnx.NodeProto, schema: defs.OpSchema, inputs: Sequence[Tensor | None]
-) -> None:
-    """Raise `DmlError` where an input that is a list of numbers has another rank than 1.
-
-    Squeeze and Unsqueeze take a scalar as one axis, as in ONNX Runtime.
-    """
-    if proto.op_type in _SCALAR_AXES or schema.domain:
+def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+    """Raise `DmlError` where an input that is a list of numbers has another rank than 1."""
+    if record.takes_scalars or schema.domain:
         return
     faults = []
     for known, tensor in zip(schema.inputs, inputs, strict=False):
@@ -84,6 +76,7 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
 
 def output_types(
     proto: onnx.NodeProto,
+    record: OpType,
     schema: defs.OpSchema | None,
     inputs: Sequence[Tensor | None],
     opsets: Opsets,
@@ -93,6 +86,7 @@ def output_types(
 
     Args:
         proto: the node.
+        record: what is known of its op type.
         schema: the schema of its version; None for an op type that ONNX does not define.
         inputs: its inputs; None for one that is left out.
         opsets: the version of each domain.
@@ -110,19 +104,14 @@ def output_types(
         is_list = len(tensor.shape) == 1 and tensor.type.element in _LIST_ELEMENTS
         if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
             (weights if tensor.is_weight else data)[name] = tensor
-    if proto.op_type == "Einsum" and not proto.domain:  # inference takes the first size of a label
-        kinds = _broadcast(proto, inputs, kinds)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    if proto.op_type == "STFT":
-        proto = _with_default(proto, schema, "onesided")  # inference takes another default
-    since = record_of(domain_of(proto.domain), proto.op_type).inferred_since
-    if schema.since_version < since:
-        schema = defs.get_schema(proto.op_type, since, schema.domain)
-    if proto.op_type == "RMSNormalization" and len(kinds) == 2:
-        x, scale = (kinds[name].tensor_type for name in proto.input)
-        x.elem_type = scale.elem_type  # that of the output, which inference takes from the input
-    if proto.op_type == "ConvTranspose" and not proto.domain:
-        proto = _with_same_sizes(proto, inputs)
+    if schema.since_version < record.inferred_since:
+        schema = defs.get_schema(proto.op_type, record.inferred_since, schema.domain)
+    if record.inferred_as:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(proto)
+        record.inferred_as(copy, kinds, inputs)
+        proto = copy
 
     def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}
@@ -156,53 +145,6 @@ def output_types(
 
 def _has_shape(kind: Type | None) -> bool:
     return kind is not None and kind.shape is not None
-
-
-def _broadcast(
-    proto: onnx.NodeProto, inputs: Sequence[Tensor | None], kinds: dict[str, onnx.TypeProto]
-) -> dict[str, onnx.TypeProto]:
-    """Return the types of the operands of an Einsum with the sizes that they are broadcast to."""
-    equation = next((a.s.decode(errors="replace") for a in proto.attribute), "")
-    given = [tensor for tensor in inputs if tensor is not None]
-    try:
-        shapes = broadcast_shapes(equation, [tensor.shape for tensor in given])
-    except ValueError:  # ranks that do not fit, which inference says
-        return kinds
-    names = [name for name in proto.input if name]
-    if len({*names}) < len(names):  # a tensor alone, or with itself
-        return kinds
-    return {
-        name: helper.make_tensor_type_proto(tensor.type.element, shape)
-        for name, tensor, shape in zip(names, given, shapes, strict=True)
-    }
-
-
-def _with_default(proto: onnx.NodeProto, schema: defs.OpSchema, name: str) -> onnx.NodeProto:
-    """Return a node whose attribute is written out."""
-    if any(a.name == name for a in proto.attribute):
-        return proto
-    copy = onnx.NodeProto()
-    copy.CopyFrom(proto)
-    copy.attribute.append(schema.attributes[name].default_value)
-    return copy
-
-
-def _with_same_sizes(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> onnx.NodeProto:
-    """Return a transposed convolution whose sizes by auto_pad are written out.
-
-    Inference adds output_padding to the sizes that SAME means, against ONNX's text.
-    """
-    given = {a.name: attribute_value(a) for a in proto.attribute}
-    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
-    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
-    if not is_same or len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
-        return proto
-    copy = onnx.NodeProto()
-    copy.CopyFrom(proto)
-    copy.attribute.append(
-        helper.make_attribute("output_shape", same_sizes(shapes[0], shapes[1], given))
-    )
-    return copy
 
 
 def _nearest_op_type(domain: str, op_type: str) -> str:

@@ -15,7 +15,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from dml_jax import beyond
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
 
 Shape = tuple[int, ...]
@@ -55,6 +55,11 @@ _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 def has_x64() -> bool:
     """Return whether JAX computes with 64-bit types."""
     return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def index_type() -> TensorDataType:
+    """Return DirectML's type of ONNX's INT64, in which places and sizes are computed."""
+    return TensorDataType.of("INT64" if has_x64() else "INT32")
 
 
 def _without_x64(kind: "Type") -> DmlError:
@@ -159,6 +164,17 @@ class Type(NamedTuple):
     def size_in_bytes(self) -> int:
         """Return the bytes that the elements take."""
         return self.element_count * self.dtype.itemsize
+
+
+COUNT = Type(TensorProto.INT64, ())
+"""The type of the count of a padded tensor."""
+
+
+def expect_no_more(kind: Type, where: str) -> None:
+    """Raise `DmlError` where a tensor has more elements than DirectML's have at most."""
+    if kind.element_count > ELEMENTS_MAX:
+        rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+        raise DmlError([Fault("", where, rule, kind.element_count, kind=OF_SIZES)])
 
 
 def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:

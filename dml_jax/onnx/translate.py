@@ -5,6 +5,7 @@ implementation.
 """
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
-from dml_jax.onnx.control import CONTROLS
+from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import (
     FunctionKey,
     Opsets,
@@ -31,27 +32,25 @@ from dml_jax.onnx.functions import (
     domain_of,
     fill,
     folded,
-    is_misread,
     key_of,
     without,
 )
 from dml_jax.onnx.nodes import (
     Node,
-    Translator,
+    Site,
     attribute_value,
+    inlines,
     label_of,
     listed,
-    of_version,
+    record_of,
 )
 from dml_jax.onnx.older import renewed
-from dml_jax.onnx.plain import curing_types, in_order, known_results, plain_types
-from dml_jax.onnx.ragged import passed
+from dml_jax.onnx.ragged import passed, refusal
 from dml_jax.onnx.ranges import Bounds, checked
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
-from dml_jax.onnx.sequences import unpacking_of
 from dml_jax.onnx.tensors import (
-    ELEMENTS_MAX,
+    COUNT,
     EmptyOptional,
     Padded,
     Padding,
@@ -60,6 +59,7 @@ from dml_jax.onnx.tensors import (
     TensorList,
     Type,
     dense,
+    expect_no_more,
     fitting,
 )
 from dml_jax.onnx.topology import needed
@@ -75,8 +75,8 @@ class Translation:
         opsets: the version of each domain that the model imports.
         functions: the functions that the model defines, by domain, name and overload.
         ir: the version of the format.
-        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by plain
-            functions of op types that it has no operator for.
+        fallback: whether nodes go beyond DirectML: by types that its operators lack, and by
+            functions of JAX of op types that it has no operator for.
         outer: the translation of the graph around this one.
 
     Attributes:
@@ -109,8 +109,9 @@ class Translation:
         self.fallback = fallback
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
+        self._counts: dict[Tensor, Tensor] = {}  # by what is counted
         self._taken: set[str] = set()
-        self._made: dict[str, Tensor] = {}  # weights
+        self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def inner(self) -> "Translation":
@@ -118,6 +119,11 @@ class Translation:
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
         inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
         return inner
+
+    @property
+    def is_within_calls(self) -> bool:
+        """Return whether this translates the body of a function or of a node."""
+        return self._calls > 0
 
     def unique(self, name: str) -> str:
         """Return `name`, or one like it where an input or output of the graph has the name."""
@@ -133,9 +139,13 @@ class Translation:
         """
         _ = kind.array_dtype if self.fallback else kind.inner
         if kind.is_empty:
-            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+            return self._empty(name, kind)
         source = self.unique(name)
         return Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
+
+    def _empty(self, name: str, kind: Type) -> Tensor:
+        """Return a tensor without elements."""
+        return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
 
     def _input(self, name: str, kind: Type, flags: TensorFlags | str = "NONE") -> Expression:
         desc: Any = edge_of(kind, flags)
@@ -155,9 +165,10 @@ class Translation:
             return self.constant(name, array, element)
         if self._outer is not None:
             return self.captured(self._outer.weight(name, array, element))
-        made = self._made.get(name)
-        if made is not None and made.type == kind and np.array_equal(made.array, array):
-            return made  # the same graph, translated again
+        known = self._made.setdefault(name, [])  # graphs beside each other may share a name
+        for made in known:
+            if made.type == kind and np.array_equal(made.array, array):
+                return made  # the same graph, translated again
         source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
 
         def elements() -> np.ndarray:
@@ -167,36 +178,27 @@ class Translation:
         held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
         self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
         tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), elements, True)
-        return self._made.setdefault(name, tensor)
+        known.append(tensor)
+        return tensor
 
     def captured(self, value: Any) -> Any:
         """Return a tensor, or a sequence of tensors, of the graph around this one."""
         if isinstance(value, EmptyOptional):
             return value
         if isinstance(value, TensorList):
-            return TensorList([self._captured(tensor) for tensor in value.tensors])
-        return self._captured(value)
-
-    def _captured(self, tensor: Tensor) -> Tensor:
-        made = self._captured_elements(tensor)
-        if tensor.padding is not None:
-            count = self._captured_elements(tensor.padding.count)
-            made.padding = replace(tensor.padding, count=count)
+            return TensorList([self.captured(tensor) for tensor in value.tensors])
+        if value.is_known and not value.is_weight:
+            return self.constant(value.name, value.array, value.type.element)
+        made = self.argument(value)
+        if value.padding is not None:
+            made.padding = replace(value.padding, count=self.captured(value.padding.count))
         return made
-
-    def _captured_elements(self, tensor: Tensor) -> Tensor:
-        if not tensor.is_known or tensor.is_weight:
-            return self.argument(tensor)
-        if id(tensor) not in self._read:  # tensors of one size have one count here too
-            known = self.constant(tensor.name, tensor.array, tensor.type.element)
-            self._read[id(tensor)] = known
-        return self._read[id(tensor)]
 
     def argument(self, tensor: Tensor) -> Tensor:
         """Return an input of the graph that stands for a tensor outside, which may be known."""
         kind = tensor.type
         if kind.is_empty:
-            return self.constant(tensor.name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+            return self._empty(tensor.name, kind)
         if id(tensor) not in self._read:
             source = self.unique(tensor.name)
             self.around[source] = tensor
@@ -214,7 +216,7 @@ class Translation:
         kinds: Sequence[Type | None],
         function: Function,
         graphs: Sequence[Graph] = (),
-        names: Sequence[str] | None = None,
+        paddings: Sequence[tuple[int, str] | None] = (),
     ) -> list[Tensor | None]:
         """Add a function to the graph; return its outputs, None where the node asks for none.
 
@@ -223,22 +225,20 @@ class Translation:
             reason: why this is no operator of DirectML.
             inputs: what the function takes.
             kinds: the type of each output; None where the node does not ask for it.
-            function: the function.
+            function: the function; it returns the outputs, then the counts of the padded ones.
             graphs: the graphs that the function runs.
-            names: the names of the outputs, by default those of the node's.
+            paddings: the dimension of each output that is padded, and what decides its size, as
+                messages name it; None for an output that is not.
         """
         values = [None if tensor is None else self._value(tensor) for tensor in inputs]
         taken = [None if tensor is None else tensor.type for tensor in inputs]
-        named = [*(names or proto.output)]
-        names = [*named, *[""] * len(kinds)][: len(kinds)]
+        names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
+        padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
+        counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
+        everything = [*kinds, *[COUNT] * len(padded)]
         for name, kind in zip(names, kinds, strict=True):
-            if kind is not None and kind.element_count > ELEMENTS_MAX:
-                rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-                raise DmlError(
-                    [Fault("", f"the output '{name}'", rule, kind.element_count, kind=OF_SIZES)]
-                )
-        given = [kind for kind in kinds if kind is not None]
-        carried = [None if kind.is_empty else kind for kind in given]
+            _ = kind and expect_no_more(kind, f"the output '{name}'")
+        carried = [None if kind.is_empty else kind for kind in everything if kind is not None]
         results: list[Expression] = []
         if any(carried):
             node = FunctionNode(
@@ -251,18 +251,24 @@ class Translation:
             )
             results = self.builder.function(node, values)
         made, tensors = iter(results), list[Tensor | None]()
-        for name, kind in zip(names, kinds, strict=True):
+        for name, kind in zip([*names, *counted], everything, strict=True):
             expression = None if kind is None or kind.is_empty else next(made)
             tensors.append(None if kind is None else self._result(name, kind, expression))
-        return [*tensors, *[None] * (len(named) - len(tensors))]
+        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
+            tensor, padding = tensors[k], paddings[k]
+            if tensor is not None and padding is not None and count is not None:
+                tensor.padding = Padding(padding[0], count, padding[1])
+        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
 
     def _result(self, name: str, kind: Type, expression: Expression | None) -> Tensor | None:
         """Return an output of a function as a tensor; None where it has no name."""
         if not name:
             return None
-        if expression is None:
-            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
-        return Tensor(name, kind, lambda: expression)
+        return (
+            self._empty(name, kind)
+            if expression is None
+            else Tensor(name, kind, lambda: expression)
+        )
 
     def _value(self, tensor: Tensor) -> Expression:
         """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
@@ -310,98 +316,80 @@ class Translation:
         """Translate the nodes that `outputs` depend on; return the outputs."""
         for node in needed(proto.node, outputs):
             try:
-                self._node(node, scope, opsets)
+                results = self._results(node, scope, opsets)
             except (DmlError, *_BROKEN) as error:
                 self.faults += _refusal(error).within(label_of(node)).faults
-                for name in node.output:
-                    scope.setdefault(name, None)
+                results = [None] * len(node.output)
+            scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
         return [scope.get(name) for name in outputs]
 
-    def _node(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
-        domain = domain_of(proto.domain)
+    def _results(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Any]:
+        """Return the outputs of a node. Raises `DmlError` where it cannot be had."""
         for name in filter(None, proto.input):
             if name not in scope:
                 rule = (
                     "be an input, an initializer or an output of a node that does not read this one"
                 )
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))])
-            if scope[name] is None and not self.faults:
+            if scope[name] is None:
+                if self.faults:  # what it lacks is a fault already
+                    return [None] * len(proto.output)
                 rule = "be given by its node"
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("nothing"))])
-            if scope[name] is None:  # what it lacks is a fault already
-                scope.update(dict.fromkeys(filter(None, proto.output)))
-                return None
         inputs = [scope[name] if name else None for name in proto.input]
-        function = self._functions.get(key_of(domain, proto.op_type, proto.overload))
-        if function is None and proto.overload:
-            known = [repr(k[2]) for k in self._functions if k[:2] == (domain, proto.op_type)]
-            rule = f"be that of a function of the model ({', '.join(known) or 'it has none'})"
-            raise DmlError([Fault("", "overload", rule, proto.overload)])
+        function = self._function_of(proto)
         if function is not None:
-            return self._call(function, proto, inputs, scope)
-        if proto.op_type in CONTROLS and not domain:
-            results = CONTROLS[proto.op_type](self, proto, inputs, scope, opsets)
-            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
-            return None
-        unpack = None if domain else unpacking_of(proto, inputs)
-        if unpack is not None:
-            results = unpack(self, proto, inputs, scope, opsets)
-            scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
-            return None
-        if proto.op_type == "Constant" and not domain:
-            return self._literal(proto, scope)
-        if not domain and "" in opsets:
-            proto, inputs, own = renewed(proto, inputs, opsets[""], self.constant)
-            opsets = {**opsets, "": own}
+            return self._call(function, proto, inputs)
+        domain, has_list = domain_of(proto.domain), any(isinstance(x, TensorList) for x in inputs)
+        record = record_of(domain, proto.op_type)
+        if record.inlined and (has_list or not record.translators):
+            return record.inlined[1](Site(self, proto, inputs, scope, opsets))
+        if has_list:
+            raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
+        if record.written_as and opsets.get("", 0) < record.written_as.version:
+            proto, inputs = renewed(proto, inputs, record.written_as, self.constant)
+            opsets = {**opsets, "": record.written_as.version}
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
-            check_lists(proto, schema, inputs)
-        types = output_types(proto, schema, inputs, opsets, self._ir)
-        node = Node(proto, version, schema, inputs, types, self.builder)
-        translator = of_version(node.record.translators, version)
-        if translator is None and schema is not None:
-            body = body_of(schema, proto, inputs, opsets)
-            if body is not None:
-                return self._call(body, proto, inputs, scope)
+            check_lists(record, schema, inputs)
+        types = output_types(proto, record, schema, inputs, opsets, self._ir)
+        node = Node(proto, record, version, schema, inputs, types, self.builder, opsets)
+        body = None if node.translator else body_of(node)
+        if body is not None:
+            return self._call(body, proto, inputs)
         padding = passed(node)
-        results = self._outputs(proto, node, translator, opsets)
+        results = self._outputs(node)
         for result in filter(None, results):
             result.made_by = node
+            if padding and result.padding and result.padding != padding:
+                raise refusal(node, node.tensor(0), padding)
             result.padding = padding or result.padding
-        scope.update({n: result for n, result in zip(proto.output, results, strict=True) if n})
-        return None
+        return results
 
-    def _outputs(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
-    ) -> list[Tensor | None]:
+    def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
+        """Return the function of the model that a node calls; None where it calls none."""
+        key = key_of(proto.domain, proto.op_type, proto.overload)
+        if key not in self._functions and proto.overload:
+            known = [repr(k[2]) for k in self._functions if k[:2] == key[:2]]
+            rule = f"be that of a function of the model ({', '.join(known) or 'it has none'})"
+            raise DmlError([Fault("", "overload", rule, proto.overload)])
+        return self._functions.get(key)
+
+    def _outputs(self, node: Node) -> list[Tensor | None]:
         """Return the outputs of a node: known at load, or else as its translator gives them."""
-        made: list[list[Tensor | None]] = []  # what the translator gave, once it was asked
-        arrays: list[Sequence[np.ndarray]] = []
         is_known = all(t is None or t.is_known for t in node.inputs)
-        is_known = is_known and not (node.record.is_random or node.record.reads_sizes)
-
-        def fold() -> Sequence[np.ndarray]:
-            if not arrays:
-                arrays.append(self._folded(proto, node, translator, opsets))
-            return arrays[0]
-
-        def translated() -> list[Tensor | None]:
-            if not made:
-                known = fold if is_known else None
-                made.append(self._translated(proto, node, translator, opsets, known))
-            return made[0]
-
-        if not is_known:
-            return translated()
+        if not is_known or node.record.is_random or node.record.reads_sizes:
+            return self._translated(node)
+        fold = functools.cache(lambda: self._folded(node))
+        translated = functools.cache(lambda: self._translated(node, fold))
+        asked = [kind for name, kind in zip(node.outputs, node.types, strict=True) if name]
+        known = [kind for kind in node.types if kind is not None and kind.shape is not None]
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
-        known_types = [t for t in node.types if t is not None and t.shape is not None]
-        is_large = any(t.size_in_bytes > _FOLDED_MAX for t in known_types)
-        asked = [t for name, t in zip(proto.output, node.types, strict=True) if name]
-        has_shapes = all(t is not None and t.shape is not None for t in asked)
-        if not has_shapes or not (is_weight or is_large):
+        is_large = any(kind.size_in_bytes > _FOLDED_MAX for kind in known)
+        if not all(kind in known for kind in asked) or not (is_weight or is_large):
             try:
-                return self._constants(proto, node, fold())
+                return self._constants(node, fold())
             except DmlError:
                 return translated()
 
@@ -409,7 +397,7 @@ class Translation:
             if kind is None or not name:
                 return None
             if kind.is_empty:
-                return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+                return self._empty(name, kind)
 
             def value() -> Expression:
                 tensor = translated()[index]
@@ -418,44 +406,35 @@ class Translation:
 
             return Tensor(name, kind, value, lambda: fold()[index], is_weight)
 
-        pairs = enumerate(zip(proto.output, node.types, strict=True))
+        pairs = enumerate(zip(node.outputs, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
-    def _constants(
-        self, proto: onnx.NodeProto, node: Node, arrays: Sequence[np.ndarray]
-    ) -> list[Tensor | None]:
+    def _constants(self, node: Node, arrays: Sequence[np.ndarray]) -> list[Tensor | None]:
         """Return the outputs of a node whose elements are known."""
         return [
             None if not name else self.constant(name, array, kind.element if kind else None)
-            for name, array, kind in zip(proto.output, arrays, node.types, strict=False)
+            for name, array, kind in zip(node.outputs, arrays, node.types, strict=False)
         ]
 
-    def _folded(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None, opsets: Opsets
-    ) -> Sequence[np.ndarray]:
+    def _folded(self, node: Node) -> Sequence[np.ndarray]:
         """Return the outputs of a node of known inputs.
 
         ONNX's reference implementation computes them, and what a network runs where this has not
         the version of the op type.
         """
-        if not is_misread(node, domain_of(proto.domain)):
+        if node.version >= node.record.misread_before:
             try:
-                return folded(proto, node, opsets)
-            except DmlError as error:
-                if translator is not None:
+                return folded(node)
+            except DmlError:
+                if node.translator is not None or node.fallback is None:
                     raise
-                refused = error
-            function = of_version(node.record.fallbacks, node.version)
-            if function is None:
-                raise refused
         inner = self.inner()
         inner.fallback = False
-        inputs = [t and inner.argument(t) for t in node.inputs]
-        own = Node(proto, node.version, node.schema, inputs, node.types, inner.builder)
-        if translator is None:
+        own = node.over([t and inner.argument(t) for t in node.inputs], inner.builder)
+        if node.translator is None:
             return known_results(own)
         with beyond.allowed():
-            made = inner._translated(proto, own, translator, opsets, None)
+            made = inner._translated(own)
         if inner.faults:
             raise DmlError(inner.faults)
         asked = [tensor for tensor in made if tensor is not None]
@@ -468,81 +447,69 @@ class Translation:
         ]
 
     def _translated(
-        self,
-        proto: onnx.NodeProto,
-        node: Node,
-        translator: Translator | None,
-        opsets: Opsets,
-        fold: Callable[[], Sequence[np.ndarray]] | None,
+        self, node: Node, fold: Callable[[], Sequence[np.ndarray]] | None = None
     ) -> list[Tensor | None]:
         """Return what the translator gives, or tensors of these types where it refuses.
 
         `fold` computes the outputs at load, where all inputs are known.
         """
-        faults: Sequence[Fault]
+        rule = node.record.kept_from_operator
+        reason = rule(node) if rule else ""
         try:
-            if _is_narrowed_to_bfloat16(node):  # with the fallback or not: a cast is a rounding
-                reason = "Cast to BFLOAT16 rounds, and DirectML lacks the type"
-                return self._plain(proto, node, reason)
-            return self._by_translator(proto, node, translator)
+            return self._by_fallback(node, reason) if reason else self._by_translator(node)
         except (DmlError, *_BROKEN) as error:
-            faults = _refusal(error).faults
-        kinds: Sequence[Type | None] = node.types
-        if self.fallback:
+            faults = [*_refusal(error).faults]
+        if self.fallback and node.fallback is not None:
             try:
-                results = self._plain(proto, node, str(faults[0]))
-                if results:
-                    return results
+                return self._by_fallback(node, str(faults[0]))
             except DmlError as error:
                 known = {str(fault) for fault in faults}
-                faults = [*faults, *(f for f in error.faults if str(f) not in known)]
+                faults += [fault for fault in error.faults if str(fault) not in known]
         if fold is not None:
             try:
-                return self._constants(proto, node, fold())
+                return self._constants(node, fold())
             except DmlError as error:
-                faults = [*faults, *error.faults]
-        if translator is not None and (found := self._cured(proto, node, translator)):
-            self.faults += DmlError(faults).within(label_of(proto)).faults
-            return found
-        if not self.fallback and (found := curing_types(node)) is not None:
-            self.curable.append(label_of(proto))
-            kinds = [kind or other for kind, other in zip(kinds, found, strict=True)]
-        self.faults += DmlError(faults).within(label_of(proto)).faults
-        return [
+                faults += error.faults
+        found, kinds = self._cured(node), node.types
+        if not found and not self.fallback and (others := curing_types(node)) is not None:
+            self.curable.append(node.label)
+            kinds = [kind or other for kind, other in zip(kinds, others, strict=True)]
+        self.faults += DmlError(faults).within(node.label).faults
+        return found or [
             None if kind is None or kind.shape is None else self._stand_in(name, kind)
-            for name, kind in zip(proto.output, kinds, strict=True)
+            for name, kind in zip(node.outputs, kinds, strict=True)
         ]
 
-    def _by_translator(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator | None
-    ) -> list[Tensor | None]:
+    def _by_translator(self, node: Node) -> list[Tensor | None]:
         """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
-        for name, kind in zip(proto.output, node.types, strict=True):
+        for name, kind in zip(node.outputs, node.types, strict=True):
             if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
                 _ = kind.inner
-        has_nothing = all(kind is None or kind.is_empty for kind in node.types)
-        has_nothing = has_nothing and any(node.types)
+        has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
         if has_nothing and node.record.must_fit:  # but of an input without elements
-            has_nothing = any(t is not None and t.type.is_empty for t in node.inputs)
+            has_nothing = empty.has_empty_inputs(node)
         first = len(self.builder.nodes)
         if has_nothing:
             results: Sequence[Any] = [None] * len(node.types)
-        elif translator is None:
+        elif node.translator is None:
             raise _no_operator(node)
         else:
             try:
-                results = listed(translator(node))
+                results = listed(node.translator(node))
             except (DmlError, *_BROKEN):
                 if node.schema is not None or not empty.has_empty_inputs(node):
                     raise
-                results = empty.translated(proto, node, translator)
+                results = empty.translated(node)
             if results[0] is NotImplemented:
-                return self._inlined(proto, node)
-        pairs = zip(proto.output, results, strict=False)
+                body = body_of(node)
+                if body is None:
+                    raise _no_operator(node)
+                return self._call(body, node.proto, node.inputs)
+        pairs = zip(node.outputs, results, strict=False)
         made = [self._tensor(n, r, node, k) for k, (n, r) in enumerate(pairs)]
         if beyond.is_allowed():
             self._list_beyond(node, self.builder.nodes[first:])
-        return [*made, *[None] * (len(proto.output) - len(made))]
+        return [*made, *[None] * (len(node.outputs) - len(made))]
 
     def _list_beyond(self, node: Node, made: Sequence[Any]) -> None:
         """List the nodes beyond DirectML among those of an ONNX node.
@@ -556,51 +523,34 @@ class Translation:
                 reason = str(own.operator.beyond_directml[0])
                 self.beyond.setdefault(id(own), (node.label, reason))
 
-    def _cured(
-        self, proto: onnx.NodeProto, node: Node, translator: Translator
-    ) -> list[Tensor | None]:
+    def _cured(self, node: Node) -> list[Tensor | None]:
         """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
+        if node.translator is None:
+            return []
         with beyond.allowed():
             try:
-                results = self._by_translator(proto, node, translator)
+                results = self._by_translator(node)
             except (DmlError, *_BROKEN):
                 return []
-        self.curable.append(label_of(proto))
+        self.curable.append(node.label)
         return results
 
-    def _plain(self, proto: onnx.NodeProto, node: Node, reason: str) -> list[Tensor | None]:
-        """Return the outputs of a node that a plain function computes; none where there is none."""
-        function = of_version(node.record.fallbacks, node.version)
-        if function is None:
-            return []
-        kinds, axes = plain_types(node, function)
+    def _by_fallback(self, node: Node, reason: str) -> list[Tensor | None]:
+        """Return the outputs of a node that its fallback computes."""
+        kinds, axes = fallback_types(node)
         bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
-        padded = [k for k, axis in enumerate(axes[: len(kinds)]) if axis is not None and kinds[k]]
-        names = [*proto.output, *(f"{proto.output[k]}.count" for k in padded)]
-        counts = [Type(onnx.TensorProto.INT64, ())] * len(padded)
+        paddings = [None if axis is None else (axis, node.label) for axis in axes[: len(kinds)]]
 
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
-            return in_order(node, function, arrays)
+            return in_order(node, arrays)
 
-        made = self.function(proto, reason, node.inputs, [*kinds, *counts], run, names=names)
+        made = self.function(node.proto, reason, node.inputs, kinds, run, (), paddings)
         for tensor, pair in zip(made, bounds, strict=False):
-            if tensor is not None and pair:
-                tensor.bounds = pair
-        for k, count in zip(padded, made[len(kinds) :], strict=True):
-            tensor, axis = made[k], axes[k]
-            if tensor is not None and count is not None and axis is not None:
-                tensor.padding = Padding(axis, count, label_of(proto))
-        return made[: len(kinds)]
-
-    def _inlined(self, proto: onnx.NodeProto, node: Node) -> list[Tensor | None]:
-        """Return the outputs of the function that ONNX defines an op type by."""
-        opsets = {**self._opsets, domain_of(proto.domain): node.version}
-        body = body_of(node.schema, proto, node.inputs, opsets)
-        if body is None:
-            raise _no_operator(node)
-        scope: Scope = {}
-        self._call(body, proto, node.inputs, scope)
-        return [scope.get(name) for name in proto.output]
+            if tensor is not None:
+                tensor.bounds = pair or tensor.bounds
+                if tensor.padding is not None:
+                    tensor.padding = self._padding(tensor.padding.axis, tensor.padding.count, node)
+        return made
 
     def _stand_in(self, name: str, kind: Type) -> Tensor | None:
         """Return a tensor in place of one that cannot be had, so that its readers are checked."""
@@ -615,13 +565,12 @@ class Translation:
         if not name:
             return None
         if kind is not None and kind.is_empty:
-            return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+            return self._empty(name, kind)
         if isinstance(result, Padded):
             tensor = self._tensor(name, result.value, node, index)
-            number = Type(onnx.TensorProto.INT64, ())
             if tensor is not None:
-                count = Tensor(f"{name}.count", number, lambda: result.count, bounds=(0, 2**31 - 1))
-                tensor.padding = Padding(result.axis, count, node.label)
+                count = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, 2**31 - 1))
+                tensor.padding = self._padding(result.axis, count, node)
             return tensor
         if isinstance(result, Tensor):
             return result.renamed(name)
@@ -633,7 +582,8 @@ class Translation:
             raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
         if kind is None or kind.shape is None:
             element = kind.element if kind else helper.np_dtype_to_tensor_dtype(result.dtype)
-            kind = Type(element, result.sizes)
+            is_scalar = result.sizes == (1,) and not any(t.shape for t in node.inputs if t)
+            kind = Type(element, () if is_scalar else result.sizes)
         if int(np.prod(result.sizes)) != int(np.prod(kind.shape or ())):
             sizes = list(result.sizes)
             raise node.refusal(f"output {index}", f"have shape {list(kind.shape or ())}", sizes)
@@ -643,21 +593,11 @@ class Translation:
         expression, bounds = reshaped(result, kind.shape or ()), checked(node, index, kind)
         return Tensor(name, kind, lambda: expression, bounds=bounds)
 
-    def _literal(self, proto: onnx.NodeProto, scope: Scope) -> None:
-        """Give the elements of a Constant."""
-        attribute, name = proto.attribute[0], proto.output[0]
-        if attribute.name in ("value_string", "value_strings"):
-            rule = "be a tensor or numbers (strings are not taken)"
-            raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])
-        is_sparse = attribute.name == "sparse_value"
-        value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
-        if attribute.name == "value" or is_sparse:
-            element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
-            make = self.constant if self._calls or value.ndim == 0 else self.weight
-            scope[name] = make(name, value, element)
-        else:
-            dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
-            scope[name] = self.constant(name, np.asarray(value, dtype))
+    def _padding(self, axis: int, count: Tensor, node: Node) -> Padding:
+        """Return how an output of a node is padded; what counts the same tensor has one count."""
+        if node.record.counted is not None:
+            count = self._counts.setdefault(node.tensor(node.record.counted), count)
+        return Padding(axis, count, node.label)
 
     def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:
         """Add the initializers of a graph to its scope."""
@@ -669,12 +609,8 @@ class Translation:
             scope[values.name] = self.weight(values.name, array, values.data_type)
 
     def _call(
-        self,
-        function: onnx.FunctionProto,
-        proto: onnx.NodeProto,
-        inputs: Sequence[Tensor | None],
-        scope: Scope,
-    ) -> None:
+        self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
         """Translate the body of a function in place of the node that calls it."""
         given = {a.name: a for a in proto.attribute}
         given = {a.name: a for a in function.attribute_proto} | given
@@ -693,10 +629,9 @@ class Translation:
             raise DmlError([Fault("", "the function", rule, function.name)])
         self._calls += 1
         try:
-            results = self.graph(body, inner, names, {**self._opsets, **opsets})
+            return self.graph(body, inner, names, {**self._opsets, **opsets})
         finally:
             self._calls -= 1
-        scope.update({n: t for n, t in zip(proto.output, results, strict=True) if n})
 
     def _constant(self, name: str, array: np.ndarray, kind: Type) -> Expression:
         if kind.is_empty:
@@ -719,11 +654,21 @@ _BROKEN = (
 )
 
 
-def _is_narrowed_to_bfloat16(node: Node) -> bool:
-    """Return whether a node casts a tensor of another type to BFLOAT16."""
-    if node.op_type not in ("Cast", "CastLike") or node.made().name != "BFLOAT16":
-        return False
-    return node.type().name != "BFLOAT16"
+@inlines("Constant")
+def _literal(site: Site) -> list[Tensor]:
+    """Return the elements of a Constant."""
+    translation, attribute, name = site.translation, site.proto.attribute[0], site.proto.output[0]
+    if attribute.name in ("value_string", "value_strings"):
+        rule = "be a tensor or numbers (strings are not taken)"
+        raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])
+    if attribute.name not in ("value", "sparse_value"):
+        dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
+        return [translation.constant(name, np.asarray(attribute_value(attribute), dtype))]
+    is_sparse = attribute.name == "sparse_value"
+    value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
+    element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
+    is_part = translation.is_within_calls or value.ndim == 0
+    return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
 def _no_operator(node: Node) -> DmlError:

@@ -1,14 +1,14 @@
 """The base of all operators: from a declaration and its facts, the checks, and the call.
 
-The class `Operator` is built in steps, each a module: `declaration` reads the fields, `checks`
-finds faults, `inference` finds outputs that follow from the inputs, and `base` has the call.
-`registry` finds operators by name, and `fused` has activations without tensors.
+An operator is a description, which `dml_jax.description.descriptor` defines; it has a `contract`,
+which checks its fields, asks feature levels and finds the outputs that follow; and it is called
+with arrays (`callable`), as graphs are. `base` joins the three, `declaration` reads the fields from
+the facts, `registry` finds operators by name, and `fused` has activations without tensors.
 """
 
 from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, operator_type
-from dml_jax.operator.declaration import Rule, rule
+from dml_jax.operator.contract import Fitted, Rule, rule, with_rank
 from dml_jax.operator.fused import FusedActivation
-from dml_jax.operator.inference import Fitted, with_rank
 from dml_jax.operator.samples import typical_sizes
 
 __all__ = [

@@ -1,21 +1,29 @@
 """The base of all operators, which are called with arrays and read from JSON."""
 
+import functools
+import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
 from jax import lax
 from jax.typing import ArrayLike
 
 from dml_jax import facts
+from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
-from dml_jax.description.fields import Fused
-from dml_jax.description.tensor import Placeholder, TensorDesc, shown_array
+from dml_jax.description.descriptor import Descriptor, snake_case
+from dml_jax.description.fields import Choice, Field, Fused
+from dml_jax.description.support import Support
+from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
+from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault
-from dml_jax.operator.inference import Inferred
+from dml_jax.operator.callable import Bindable, BindPoint
+from dml_jax.operator.contract import NEWEST, Contract, Fitted, tensors_of
+from dml_jax.operator.declaration import fields_of_facts, half_declared
 from dml_jax.operator.registry import Registry
 from dml_jax.operator.samples import smallest, typical_sizes
 
@@ -32,7 +40,7 @@ class _Lowering(Protocol[Result]):
     def _check_arrays(self, arrays: Sequence[Any]) -> None: ...
 
 
-class Operator(Inferred):
+class Operator(Descriptor, Bindable):
     """A DirectML operator: a checked description, and a function of JAX arrays.
 
     `op(x, ...)` takes one array for each input tensor that is given, in the order of the fields, of
@@ -58,11 +66,209 @@ class Operator(Inferred):
     the bases.
     """
 
+    short_name: ClassVar[str]  # "REDUCE"
+    family: ClassVar[str]  # the module that declares it
+    support: ClassVar[Support]
+    constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    contract: ClassVar[Contract]
+    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
+    function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
+    by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
+    typical_attributes: ClassVar[Sequence[Mapping[str, Any]]] = ({},)  # of each typical use
+    arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
+    _tensor_fields: ClassVar[tuple[str, ...]]
+
+    if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
-        super().__init_subclass__(op=op, **kwargs)
-        if op is not None:
-            jax.tree_util.register_static(cls)
-            OPERATORS.put(cls)
+        super().__init_subclass__(c_name=op and f"{facts.PREFIX}{op}", **kwargs)
+        if op is None:
+            return
+        entry = facts.catalogue().get(op)
+        cls.short_name, cls.family = op, cls.__module__.rpartition(".")[2]
+        is_in_place = bool(cls.in_place)
+        if entry is not None and not inspect.get_annotations(cls):
+            cls._declare(fields_of_facts(entry["fields"]))
+            tensors = {f.c_name: f.name for f in cls.fields if f.tensor}
+            kinds = {f.c_name: f.kind for f in cls.fields}
+            choices = {n: k.enumeration for n, k in kinds.items() if isinstance(k, Choice)}
+            cls.support = support.of_facts(entry["support"], tensors, choices)
+            cls.constraints = entry["constraints"]
+            is_in_place = entry.get("in_place", False)
+        cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
+        wrong = "; ".join(half_declared(cls, Operator))
+        if wrong:
+            raise TypeError(f"{cls.c_name} is half declared: {wrong}")
+        if entry is None or ("support" in vars(cls) and cls.support._fields == ()):
+            cls.support = cls.support.of(cls._tensor_fields)
+            _ = cls.support.groups  # a row that misses a tensor is refused here
+        cls.contract = Contract(cls)
+        cls.in_place = cls.contract.pairs_in_place() if is_in_place else {}
+        jax.tree_util.register_static(cls)
+        OPERATORS.put(cls)
+
+    # What an operator may declare.
+
+    def expected_sizes(self) -> Mapping[str, Any]:
+        """Return tensor field -> the sizes it must have (a sequence of them for a list).
+
+        None is a size that does not follow.
+        """
+        return {}
+
+    def because(self, field: str, dimension: int) -> str:
+        """Return where an expected size comes from, as an error message says it."""
+        return ""
+
+    def default_data_types(self) -> Mapping[str, TensorDataType]:
+        """Return the types of outputs that follow from no record, where `infer` is not told."""
+        return {}
+
+    def lower(self, *arrays: Any, **_: Any) -> Any:
+        """Compute the outputs from one array for each input."""
+        raise NotImplementedError
+
+    # What a function of `dml_jax.functional` asks.
+
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `infer`, from the arguments of the function by field.
+
+        Raises `DmlError` where this version of the operator does not express them.
+        """
+        return arguments
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the operator that a function describes: `infer`, with types filled in.
+
+        A data type that a record ties to a tensor, such as MinMaxDataType, is that tensor's.
+        """
+        for record in cls.contract.records:
+            if record.kind == "type" and record.data["is"].endswith(".DataType"):
+                f = next((f for f in cls.fields if f.c_name == record.data["type"]), None)
+                of = snake_case(record.data["is"].removesuffix(".DataType"))
+                if f and isinstance(f.kind, Choice) and isinstance(fields.get(of), TensorDesc):
+                    fields.setdefault(f.name, fields[of].data_type)
+        return cls.infer(**fields)
+
+    @classmethod
+    def broadcast_sizes(
+        cls, sizes: Mapping[str, Sequence[int] | None], attributes: Mapping[str, Any]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the sizes to which functions broadcast inputs, beside inputs of equal sizes.
+
+        Args:
+            sizes: the sizes of each array by field, None for a number.
+            attributes: the other arguments of the function by field.
+        """
+        return {}
+
+    @classmethod
+    def fitted(
+        cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any]
+    ) -> Fitted:
+        """Return how functions fit arrays of other ranks, after they are broadcast.
+
+        Args:
+            sizes: the sizes of each array by field, None for a number.
+            attributes: the other arguments of the function by field.
+
+        Raises `DmlError` where ranks and attributes contradict each other.
+        """
+        return Fitted()
+
+    # What its contract says of a description.
+
+    def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
+        self.contract.check(self, faults, present)
+
+    @functools.cached_property
+    def beyond_directml(self) -> tuple[Fault, ...]:
+        """Return why no feature level accepts this descriptor; empty for all but nodes of networks.
+
+        `load_onnx(fallback=True)` makes nodes of types that DirectML lacks.
+        """
+        return self.refused_at(NEWEST)
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses this descriptor; nothing where it accepts it."""
+        return self.contract.refused_at(self, FeatureLevel.of(feature_level))
+
+    @classmethod
+    def infer(
+        cls,
+        *positional: Any,
+        output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
+        output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
+        outputs: Collection[str] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Return the descriptor whose outputs follow from the other fields, packed.
+
+        Args:
+            positional: none: fields are given by name.
+            output_data_type: of the outputs whose type does not follow from the other fields, or
+                field -> type; None takes the operator's default.
+            output_sizes: of the first output, or a list for each output (None where its sizes
+                follow), or field -> sizes, where they do not follow.
+            outputs: the optional outputs to make; None makes all.
+            fields: all fields but the outputs.
+
+        Raises `DmlError` as the constructor does. Not for operators whose outputs are a list, such
+        as SPLIT.
+        """
+        made, faults = cls.outputs_of(), list[Fault]()
+        if positional:
+            names = [f.name for f in cls.fields if f not in made]
+            raise TypeError(f"{cls.__name__}.infer takes fields by name: {', '.join(names)}")
+        for f in made:
+            if f.name in fields:
+                left_out = f"be left out: {cls.__name__}.infer makes it"
+                faults.append(Fault(cls.c_name, f.name, left_out, fields.pop(f.name)))
+            if f.is_array:
+                given = f"be given to {cls.__name__}(...): they choose their own sizes"
+                faults.append(Fault(cls.c_name, f.c_name, given, NOTHING))
+        cls._fill(fields, faults, cls._convert(fields, faults), made)
+        types = cls.contract.types_by_output(output_data_type, faults)
+        partial = object.__new__(cls)
+        partial.__dict__.update(fields)
+        partial._check(faults, fields)
+        if faults:
+            raise DmlError(faults)
+        wanted = cls.contract.wanted(outputs)
+        fields |= {f.name: None for f in made if f not in wanted}
+        fields |= cls.contract.outputs_that_follow(partial, wanted, types, output_sizes, faults)
+        if faults:
+            raise DmlError(faults)
+        return cls(**fields)
+
+    @classmethod
+    def outputs_of(cls) -> list[Field]:
+        """Return the fields of the outputs."""
+        return cls.contract.outputs
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
+
+        The path is DirectML's spelling: `InputTensor`, `OutputTensors[1]`. Optional tensors that
+        are not given are left out.
+        """
+        for f in self.fields:
+            if f.tensor and output in (None, f.tensor.output):
+                yield from tensors_of(f, getattr(self, f.name))
+
+    def bind_points(self) -> Iterator[BindPoint]:
+        """Yield where memory is bound: the tensor fields that are given, by their C names."""
+        for f in self.fields:
+            value = getattr(self, f.name)
+            if f.tensor is not None and value is not None:
+                tensors = value if f.is_array else (value,)
+                yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     @classmethod
     def fused(cls, **attributes: Any) -> "FusedActivation":

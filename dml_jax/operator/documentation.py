@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dml_jax import facts
 from dml_jax.description.fields import Field
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.operator import OPERATORS, Operator
@@ -114,44 +115,9 @@ class _Said:
         return self
 
 
-_TEXTS = {
-    "InputTensor": "The tensor to read.",
-    "OutputTensor": "The result.",
-    "ATensor": "The left operand.",
-    "BTensor": "The right operand.",
-    "ScaleBias": "Applied to each element first: `x * scale + bias`.",
-    "FusedActivation": "An activation without tensors, applied to the result.",
-    "Axis": "The dimension to work along, in [0, rank - 1].",
-    "Axes": "The dimensions to work along: one or more, each once, in any order.",
-    "AxisDirection": "Whether to go along the axis from its start or from its end.",
-    "InputGradientTensor": "The gradient of the result of the forward operator.",
-    "OutputGradientTensor": "The gradient of the input of the forward operator.",
-    "IndicesTensor": "Indices of elements.",
-    "ScaleTensor": "The scale of each element.",
-    "BiasTensor": "The bias of each channel.",
-    "ZeroPointTensor": "The number that stands for 0.",
-    "StartPadding": "The elements before the first one, in each dimension.",
-    "EndPadding": "The elements after the last one, in each dimension.",
-    "Strides": "The steps of the window, in each dimension.",
-    "Dilations": "The distance between neighbours in the window, in each dimension.",
-    "WindowSize": "The size of the window, in each dimension.",
-    "Epsilon": "A small number that keeps a divisor above 0.",
-    "Direction": "The direction in which to go.",
-    "Alpha": "The factor alpha of the formula.",
-    "Beta": "The factor beta of the formula.",
-    "Min": "The lower bound.",
-    "Max": "The upper bound.",
-    "MinMaxDataType": "The type of the bounds, which is the tensors'.",
-    "ValueDataType": "The type of the values, which is the output's.",
-    "Value": "The value.",
-    "SequenceLengthsTensor": "The length of each sequence.",
-    "ConditionTensor": "Where it is not 0, the left operand is taken.",
-}
-
-
 def default_text(field: Field) -> str:
     """Return what a field is, by its C name."""
-    return _TEXTS.get(field.c_name, _sentence(f"the {field.name.replace('_', ' ')}."))
+    return facts.fields().get(field.c_name, _sentence(f"the {field.name.replace('_', ' ')}."))
 
 
 def _items(block: str) -> Iterator[tuple[list[str], str]]:

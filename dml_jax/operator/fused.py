@@ -9,9 +9,9 @@ from dml_jax import constraints
 from dml_jax.constraints import View
 from dml_jax.description.fields import Fused
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
 from dml_jax.operator.base import OPERATORS, Operator, named
-from dml_jax.operator.checks import NEWEST
+from dml_jax.operator.contract import NEWEST
 
 
 class FusedActivation:
@@ -46,10 +46,9 @@ class FusedActivation:
             {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
         )
         expect = Expect(operator.c_name)
-        constraints.check(operator._records(), view, expect, set(), NEWEST)
+        constraints.check(operator.contract.records, view, expect, set(), NEWEST)
         faults += expect.faults
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "attributes", values)
 
@@ -102,12 +101,9 @@ class FusedActivation:
                 rule = f"be a field of {operator.c_name}{nearest(c_name, names)}"
                 faults.append(Fault(operator.c_name, str(c_name), rule, item))
             elif item is not None:
-                try:
+                with collecting(faults), moving(operator.c_name, c_name):
                     attributes[f.name] = f.kind.from_json(item, fields)
-                except DmlError as error:
-                    faults += error.moved(operator.c_name, c_name)
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return cls(operator, **attributes)
 
     def _key(self) -> tuple[Any, ...]:

@@ -62,7 +62,7 @@ class ActivationIdentity(Activation, op="ACTIVATION_IDENTITY"):
     Gradient: `dy`.
     """
 
-    function = staticmethod(activations.identity)
+    function = staticmethod(element_wise.identity)
 
 
 class ActivationLeakyRelu(Activation, op="ACTIVATION_LEAKY_RELU"):

@@ -6,7 +6,7 @@ from typing import Any, Self
 from dml_jax.description.fields import Integer
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
-from dml_jax.errors import DmlError, Expect, items_of
+from dml_jax.errors import DmlError, Expect, collecting, items_of, moving, raise_if
 from dml_jax.lowering import arrangement
 from dml_jax.operator import Operator, rule, typical_sizes
 
@@ -52,23 +52,18 @@ class Split(Operator, op="SPLIT"):
     def infer_from(cls, **fields: Any) -> Self:
         """Return the SPLIT whose outputs have these sizes along the axis."""
         whole, axis = fields["input_tensor"], fields["axis"]
-        try:
+        with moving(cls.c_name, "OutputTensors"):
             pieces = items_of(fields.pop("output_axis_sizes"), " of sizes along the axis")
-        except DmlError as error:
-            raise DmlError(error.moved(cls.c_name, "OutputTensors")) from None
         try:
             axis = Integer(0, whole.dimension_count - 1).convert(axis)
         except DmlError:
             return cls(**{**fields, "output_tensors": [whole]})  # the axis is refused
         outputs, faults = [], []
         for index, piece in enumerate(pieces):
-            try:
+            with collecting(faults), moving(cls.c_name, f"OutputTensors[{index}]"):
                 shape = (*whole.sizes[:axis], piece, *whole.sizes[axis + 1 :])
                 outputs.append(TensorDesc(whole.data_type, shape))
-            except DmlError as error:
-                faults += error.moved(cls.c_name, f"OutputTensors[{index}]")
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return cls(**{**fields, "output_tensors": outputs})
 
     @rule("input_tensor", "output_tensors", "axis")

@@ -12,8 +12,8 @@ from jax import lax
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import recurrent
-from dml_jax.lowering.activations import identity
 from dml_jax.lowering.dtypes import wide, wide_type
+from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.meshes import alike
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh

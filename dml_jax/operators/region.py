@@ -192,7 +192,7 @@ class _Offset(_Aligning):
     @rule("input_pixel_offset", "output_pixel_offset")
     def offsets_are_finite(self, expect: Expect) -> None:
         for field in ("InputPixelOffset", "OutputPixelOffset"):
-            value = self._by_c_name(self.__dict__)[field]
+            value = self.contract.by_c_name(self.__dict__)[field]
             expect(math.isfinite(value), field, "be finite", value)
 
 

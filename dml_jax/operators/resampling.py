@@ -7,7 +7,7 @@ from typing import Any
 from dml_jax.description.descriptor import Size2D, snake_case
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, InterpolationMode
-from dml_jax.errors import DmlError, Expect, Fault, items_of
+from dml_jax.errors import DmlError, Expect, Fault, items_of, moving
 from dml_jax.lowering import resampling
 from dml_jax.lowering.resampling import Axis, Taps
 from dml_jax.operator import Operator, rule, typical_sizes
@@ -125,10 +125,8 @@ class _Resampling(_Interpolating):
                 raise DmlError([Fault(cls.c_name, "InterpolationMode", rule, mode)])
             arguments.pop("rounding_direction", None)
         sizes = getattr(arguments[first], "shape", ())
-        try:
+        with moving(cls.c_name, "output_sizes"):
             counts = items_of(arguments["output_sizes"])
-        except DmlError as error:
-            raise DmlError(error.moved(cls.c_name, "output_sizes")) from None
         scales = [1.0] * len(sizes)
         if len(sizes) == len(counts) and all(isinstance(m, int) and m > 0 for m in counts):
             pairs = zip(sizes, counts, strict=True)

@@ -29,11 +29,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.axes import Axes, Parts, are_known, reduced_shape
-from dml_jax.lowering.by_platform import (
-    custom_partitioning_jaxpr,
-    is_on_one_device,
-    platform_of,
-)
+from dml_jax.lowering.by_platform import custom_partitioning_jaxpr, is_on_one_device, platform_of
 from dml_jax.lowering.meshes import without_mesh
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")

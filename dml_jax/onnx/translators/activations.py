@@ -41,14 +41,13 @@ def _activation(node: Node) -> Expression:
     return getattr(dml, function)(node[0], **values)
 
 
-@translates(*ROWS)
+@translates(*ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
 def _rows_of_the_rest(node: Node) -> Expression:
     axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
     return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
 
 
-@translates("Softmax", "LogSoftmax", since=13, padded=ragged.lines)
-@translates("Hardmax", since=13)
+@translates(*ROWS, since=13)
 def _rows(node: Node) -> Expression:
     return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
 
@@ -82,7 +81,7 @@ def _swiglu(node: Node) -> Expression:
     return dml.activation_swish(node[0], node.attribute("alpha")) * node[1]
 
 
-@translates("PRelu")
+@translates("PRelu", misread_before=7)
 def _prelu_by_channel(node: Node) -> Expression:
     slope = node[1] if node.rank(0) == 1 else on_axis(node[1], 1, node.rank(0))
     return _parameterized(node, slope)

@@ -10,34 +10,18 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
+from dml_jax.onnx import affine, older, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
 
-UNARY = {
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
+_LIKE_NAMED = "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Exp Floor Log Round Sin Sinh Sqrt Tan"
+UNARY = {op_type: op_type.lower() for op_type in _LIKE_NAMED.split()} | {
     "BitwiseNot": "bit_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Exp": "exp",
-    "Floor": "floor",
     "IsNaN": "is_nan",
-    "Log": "log",
     "Neg": "negate",
     "Not": "logical_not",
     "Reciprocal": "recip",
-    "Round": "round",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
 }
 BINARY = {
     "Add": "add",
@@ -73,7 +57,7 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     return a, b
 
 
-@translates("Neg", range=ranges.negated)
+@translates("Neg", range=ranges.negated, terms=affine.negated)
 @translates(*UNARY, padded=ragged.by_element)
 def _unary(node: Node) -> Expression:
     return _function(UNARY[node.op_type])(node[0])
@@ -85,10 +69,10 @@ def _sign(node: Node) -> Expression:
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates("Add", range=ranges.added)
-@translates("Sub", range=ranges.subtracted)
-@translates("Mul", range=ranges.multiplied)
-@translates(*BINARY, padded=ragged.by_element)
+@translates("Add", range=ranges.added, terms=affine.summed(1))
+@translates("Sub", range=ranges.subtracted, terms=affine.summed(-1))
+@translates("Mul", range=ranges.multiplied, terms=affine.scaled)
+@translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
 
@@ -123,7 +107,7 @@ def _erf(node: Node) -> Expression:
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow", padded=ragged.by_element, range=ranges.power)
+@translates("Pow", misread_before=7, padded=ragged.by_element, range=ranges.power)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -213,7 +197,7 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", padded=ragged.by_element)
+@translates("Cast", written_as=older.CAST, padded=ragged.by_element, terms=affine.cast)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
@@ -272,8 +256,8 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", padded=ragged.by_element)
-@translates("Dropout")
+@translates("Identity", padded=ragged.by_element, terms=affine.same)
+@translates("Dropout", misread_before=12, padded=ragged.by_element)
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)

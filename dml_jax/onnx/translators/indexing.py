@@ -9,28 +9,25 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
+from dml_jax.onnx import affine, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped, spread, transposed
-from dml_jax.onnx.tensors import Padded, has_x64
+from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.tensors import Padded, Type, index_type
 
 
-@translates("Gather", padded=ragged.gathered, range=ranges.first)
+@translates("Gather", padded=ragged.gathered, range=ranges.first, terms=affine.picked)
 def _gather(node: Node) -> Expression:
-    axis, shape = node.axis(), node.shape()
-    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    data = reshaped(node[0], (before, shape[axis], after))
-    indices = reshaped(node[1], (1, 1, math.prod(node.shape(1))))
-    return dml.gather(data, indices, 1, 1)
+    axis = node.axis()
+    return taken(node[0], ragged.from_the_start(node, axis), axis)
 
 
-@translates("GatherElements", range=ranges.first)
+@translates("GatherElements", padded=ragged.gathered_elements, range=ranges.first)
 def _gather_elements(node: Node) -> Expression:
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
     if sizes != [*node.shape()]:  # elements beyond the indices are not read
         data = dml.slice(data, [0] * len(sizes), sizes, [1] * len(sizes))
-    return dml.gather_elements(data, node[1], axis)
+    return dml.gather_elements(data, ragged.from_the_start(node, axis), axis)
 
 
 def _to_rank(x: Expression, rank: int) -> Expression:
@@ -43,8 +40,19 @@ def gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
-    data, indices = _to_rank(node[0], rank), _to_rank(node[1], rank)
-    return dml.gather_nd(data, indices, *ranks, batch)
+    padding, indices = node.tensor(0).padding, node[1]
+    if padding is not None and batch <= padding.axis < batch + node.shape(1)[-1]:
+        is_own = np.arange(node.shape(1)[-1]) == padding.axis - batch
+        own = node.builder.constant(is_own.astype(indices.dtype))
+        back = ragged.from_the_start(node, padding.axis)
+        indices = dml.if_(
+            dml.equals(on_axis(own, node.rank(1) - 1, node.rank(1)), 1), back, indices
+        )
+    data, indices = _to_rank(node[0], rank), _to_rank(indices, rank)
+    found = dml.gather_nd(data, indices, *ranks, batch)
+    if not made and node.types[0]:  # inference leaves out that it is a scalar
+        node.types = [Type(node.types[0].element, ())]
+    return found
 
 
 def _check_reduction(node: Node) -> None:
@@ -86,9 +94,17 @@ def _scatter_nd(node: Node) -> Any:
     return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
 
 
-@translates("TopK", range=ranges.ranked)
+@translates("TopK", padded=ragged.ranked, range=ranges.ranked)
 def _top_k(node: Node) -> Any:
-    k = node.attribute("k") if node.version < 10 else int(node.constant(1).reshape(-1)[0])
+    count = None if node.version < 10 or node.tensor(1).is_known else node[1]
+    if count is not None:  # all are ranked, of which the first ones are there
+        k = node.shape()[node.axis()]
+        return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
+    return _ranked(node, node.attribute("k") if node.version < 10 else int(node.constant(1)[0]))
+
+
+def _ranked(node: Node, k: int) -> list[Expression | None]:
+    """Return the `k` first elements, and their places if the node asks for these."""
     is_largest, axis, x = node.attribute("largest", 1), node.axis(), node[0]
     if is_largest or not node.type().is_floating:
         values, places = dml.top_k(x, axis, k, "DECREASING" if is_largest else "INCREASING")
@@ -96,9 +112,7 @@ def _top_k(node: Node) -> Any:
         places = dml.top_k(_ranks(x), axis, k, "INCREASING")[1]
         values = dml.gather_elements(x, places, axis)
     kind = node.types[1] if len(node.types) > 1 else None
-    if kind is None:
-        return values
-    return values, dml.cast(places, kind.inner)
+    return [values, dml.cast(places, kind.inner) if kind else None]
 
 
 def _ranks(x: Expression) -> Expression:
@@ -122,8 +136,8 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", range=ranges.total)
-@translates("CumProd", range=ranges.product)
+@translates("CumSum", padded=ragged.accumulated(0), range=ranges.total)
+@translates("CumProd", padded=ragged.accumulated(1), range=ranges.product)
 def _cumulative(node: Node) -> Expression:
     function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
@@ -139,13 +153,13 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates("NonZero")
+@translates("NonZero", padded=ragged.filled(0), counted=0)
 def _non_zero(node: Node) -> Any:
     if not node.rank():
         raise node.refusal("X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:
         return np.zeros((node.rank(), 0), np.int64)
-    x, kind = node[0], TensorDataType.of("INT64" if has_x64() else "INT32")
+    x, kind = node[0], index_type()
     x = dml.logical_not(dml.equals(x, 0)) if node.type().dtype.itemsize == 8 else x
     count, places = dml.non_zero_coordinates(x)
     places = dml.cast(dml.identity(transposed(places, (1, 0))), kind)

@@ -269,7 +269,7 @@ def _rotary(node: Node) -> Expression:
     if not is_split and not node.attribute("num_heads", 0):
         size = 2 * half
     places = node[1]
-    if node.rank(1) == 1:
+    if node.rank(1) < 2:  # the first position, from which the others count
         start = reshaped(places, (1, 1))
         steps = _sequence(node, sequence, places.desc.data_type) + start
         places = packed(spread(steps, (shape[0], sequence)))

@@ -6,14 +6,17 @@ Inputs of several types are computed in the widest one, and results are rounded 
 import math
 from typing import Any
 
+import onnx
+
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx import ragged
+from dml_jax.onnx.nodes import MISREAD, Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped
 
 
-@translates("BatchNormalization")
+@translates("BatchNormalization", padded=ragged.batch, misread_before=14)
 def _batch(node: Node) -> Any:
     if node.version >= 14 and node.attribute("training_mode"):
         return _training(node)
@@ -70,7 +73,7 @@ def _normalized(
     return dml.mean_variance_normalization(x, scale, bias, [*axes], True, has_mean, epsilon)
 
 
-@translates("InstanceNormalization")
+@translates("InstanceNormalization", padded=ragged.batch)
 def _instance(node: Node) -> Expression:
     rank = node.rank()
     scale, bias = (on_axis(node[k], 1, rank) for k in (1, 2))
@@ -82,7 +85,7 @@ def aligned(x: Expression, rank: int) -> Expression:
     return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
-@translates("LayerNormalization")
+@translates("LayerNormalization", padded=ragged.trailing)
 def _layer(node: Node) -> Any:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, *parameters = of_one_type(node, *filter(node.has, range(3)))
@@ -96,7 +99,14 @@ def _layer(node: Node) -> Any:
     return (y, mean, dml.recip(dml.sqrt(variance + epsilon)))[: len(node.types)]
 
 
-@translates("RMSNormalization")
+def _type_of_scale(proto: onnx.NodeProto, kinds: dict[str, onnx.TypeProto], _: Any) -> None:
+    """Give the input the type of the scale, which the output has: inference takes the input's."""
+    if len(kinds) == 2:
+        x, scale = (kinds[name].tensor_type for name in proto.input)
+        x.elem_type = scale.elem_type
+
+
+@translates("RMSNormalization", inferred_as=_type_of_scale, padded=ragged.trailing)
 def _root_mean_square(node: Node) -> Expression:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, scale = of_one_type(node, 0, 1)
@@ -104,7 +114,7 @@ def _root_mean_square(node: Node) -> Expression:
     return as_type(made, node.output_type())
 
 
-@translates("GroupNormalization", inferred_since=21)
+@translates("GroupNormalization", padded=ragged.batch, inferred_since=21)
 def _group(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     groups = node.attribute("num_groups")
@@ -121,12 +131,12 @@ def _mean_variance(node: Node) -> Expression:
     return _normalized(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root
 
 
-@translates("LpNormalization")
+@translates("LpNormalization", padded=ragged.lines(0))
 def _lp(node: Node) -> Expression:
     return dml.lp_normalization(node[0], node.axis(), 1e-30, node.attribute("p"))
 
 
-@translates("LRN")
+@translates("LRN", padded=ragged.batch, misread_before=MISREAD)
 def _local_response(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     x = reshaped(node[0], (n, c, 1, math.prod(spatial))) if node.rank() != 4 else node[0]

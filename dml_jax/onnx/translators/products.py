@@ -1,17 +1,21 @@
 """Products of matrices."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged, ranges
-from dml_jax.onnx.einsum import labels_of
+from dml_jax.onnx.einsum import broadcast_shapes, labels_of
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.tensors import Tensor
 from dml_jax.onnx.translators.elements import narrowed
 
 _RANK_MAX = 4  # of GEMM
@@ -89,7 +93,7 @@ def _dequantized(node: Node, index: int) -> Node | None:
     return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
-@translates("Gemm", range=ranges.contracted)
+@translates("Gemm", padded=ragged.affine, range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
     c = None
     if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read
@@ -108,19 +112,16 @@ def _gemm(node: Node) -> Expression:
 
 def _of_rows(node: Node, index: int, rank: int) -> Any:
     """Return a parameter of the rows of A; None where it is left out."""
-    if not node.has(index):
-        return None
-    x = node[index]
-    sizes = (*x.sizes, 1) if node.rank(index) == 1 and x.sizes != (1,) else x.sizes
-    return reshaped(x, (1,) * (rank - len(sizes)) + tuple(sizes))
+    is_list = node.has(index) and node.rank(index) == 1 and node.shape(index) != (1,)
+    return _of_columns(node, index, rank, (1,) * is_list)
 
 
-def _of_columns(node: Node, index: int, rank: int) -> Any:
+def _of_columns(node: Node, index: int, rank: int, behind: tuple[int, ...] = ()) -> Any:
     """Return a parameter of the columns of B; None where it is left out."""
     if not node.has(index):
         return None
-    x = node[index]
-    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
+    sizes = (*node[index].sizes, *behind)
+    return reshaped(node[index], (1,) * (rank - len(sizes)) + sizes)
 
 
 @translates("MatMulInteger")
@@ -181,7 +182,22 @@ def _affine_grid(node: Node) -> Expression:
     return reshaped(grid, node.output_shape())
 
 
-@translates("Einsum")
+def _inferred_einsum(
+    proto: onnx.NodeProto, kinds: dict[str, onnx.TypeProto], inputs: Sequence[Tensor | None]
+) -> None:
+    """Give operands the sizes that they are broadcast to: inference takes the first of a label."""
+    equation = next((a.s.decode(errors="replace") for a in proto.attribute), "")
+    given = [tensor for tensor in inputs if tensor is not None]
+    names = [name for name in proto.input if name]
+    if len({*names}) < len(names):  # a tensor alone, or with itself
+        return
+    with contextlib.suppress(ValueError):  # ranks that do not fit, which inference says
+        shapes = broadcast_shapes(equation, [tensor.shape for tensor in given])
+        for name, tensor, shape in zip(names, given, shapes, strict=True):
+            kinds[name] = helper.make_tensor_type_proto(tensor.type.element, shape)
+
+
+@translates("Einsum", inferred_as=_inferred_einsum)
 def _einsum(node: Node) -> Expression:
     ranks = [node.rank(k) for k in range(len(node))]
     terms, out = labels_of(node.attribute("equation"), ranks)

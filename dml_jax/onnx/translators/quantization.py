@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread
 from dml_jax.onnx.tensors import Type
@@ -59,7 +60,7 @@ def _quantized_type(node: Node) -> Type:
 
 
 @translates("QuantizeLinear", domain=MICROSOFT)
-@translates("QuantizeLinear")
+@translates("QuantizeLinear", padded=ragged.per_axis)
 def _quantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x, made = node[0], _quantized_type(node)
@@ -102,7 +103,7 @@ def _of_blocks(node: Node, x: Expression) -> Expression:
 
 
 @translates("DequantizeLinear", domain=MICROSOFT)
-@translates("DequantizeLinear")
+@translates("DequantizeLinear", padded=ragged.per_axis)
 def _dequantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x = node[0]

@@ -5,6 +5,7 @@ from typing import Any
 from dml_jax import functional as dml
 from dml_jax import operators
 from dml_jax.graph import Expression
+from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, transposed, unowned
 
@@ -31,9 +32,8 @@ DIRECTIONS = {
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
-def activations(node: Node, directions: int) -> list[Any]:
+def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     """Return the activations of the gates, forward first."""
-    default = DEFAULTS[node.op_type]
     count = len(default) * directions
     names = (node.attribute("activations") or default * directions)[:count]
     if len(names) != count:
@@ -64,7 +64,8 @@ class _Parts:
         if node.attribute("clip") and node.op_type != "LSTM":
             raise node.refusal("clip", "be left out (DirectML has it in LSTM)", "a number")
         self.direction = DIRECTIONS[node.attribute("direction")]
-        self.activations = activations(node, 2 if self.direction == "BIDIRECTIONAL" else 1)
+        directions = 2 if self.direction == "BIDIRECTIONAL" else 1
+        self.activations = activations(node, directions, DEFAULTS[node.op_type])
 
     def tensor(self, index: int) -> Any:
         """Return an input with ones in front, up to four dimensions."""
@@ -101,60 +102,43 @@ class _Parts:
             made.append(x)
         return made
 
+    def common(self) -> dict[str, Any]:
+        """Return the arguments that all recurrent networks have."""
+        return {
+            "input": self.sequence(),
+            "weight": self.tensor(1),
+            "recurrence": self.tensor(2),
+            "bias": self.tensor(3),
+            "hidden_init": self.state(5),
+            "sequence_lengths": self.lengths(),
+            "activation_descs": self.activations,
+            "direction": self.direction,
+        }
 
-@translates("LSTM")
+
+@translates("LSTM", written_as=older.RECURRENT)
 def _lstm(node: Node) -> Any:
     parts, clip = _Parts(node), node.attribute("clip")
-    return parts.results(
-        dml.lstm(
-            parts.sequence(),
-            parts.tensor(1),
-            parts.tensor(2),
-            parts.activations,
-            parts.direction,
-            clip or 0.0,
-            clip is not None,
-            bool(node.attribute("input_forget")),
-            bias=parts.tensor(3),
-            hidden_init=parts.state(5),
-            cell_mem_init=parts.state(6),
-            sequence_lengths=parts.lengths(),
-            peephole=parts.tensor(7),
-        )
+    made = dml.lstm(
+        **parts.common(),
+        cell_mem_init=parts.state(6),
+        peephole=parts.tensor(7),
+        clip_threshold=clip or 0.0,
+        use_clip_threshold=clip is not None,
+        couple_input_forget=bool(node.attribute("input_forget")),
     )
+    return parts.results(made)
 
 
-@translates("GRU")
+@translates("GRU", written_as=older.RECURRENT)
 def _gru(node: Node) -> Any:
-    parts = _Parts(node)
+    parts, is_before = _Parts(node), bool(node.attribute("linear_before_reset", 0))
     return parts.results(
-        dml.gru(
-            parts.sequence(),
-            parts.tensor(1),
-            parts.tensor(2),
-            parts.tensor(3),
-            parts.state(5),
-            parts.lengths(),
-            parts.activations,
-            parts.direction,
-            bool(node.attribute("linear_before_reset", 0)),
-            "BOTH",
-        )
+        dml.gru(**parts.common(), linear_before_reset=is_before, output_options="BOTH")
     )
 
 
-@translates("RNN")
+@translates("RNN", written_as=older.RECURRENT)
 def _rnn(node: Node) -> Any:
     parts = _Parts(node)
-    return parts.results(
-        dml.rnn(
-            parts.sequence(),
-            parts.tensor(1),
-            parts.tensor(2),
-            parts.activations,
-            parts.direction,
-            bias=parts.tensor(3),
-            hidden_init=parts.state(5),
-            sequence_lengths=parts.lengths(),
-        )
-    )
+    return parts.results(dml.rnn(**parts.common()))

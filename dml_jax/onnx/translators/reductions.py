@@ -1,5 +1,6 @@
 """Reductions."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,42 +9,26 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.tensors import Padding
 
-FUNCTIONS = {
-    "ReduceL1": "L1",
-    "ReduceL2": "L2",
-    "ReduceLogSum": "LOG_SUM",
-    "ReduceLogSumExp": "LOG_SUM_EXP",
-    "ReduceMax": "MAX",
-    "ReduceMean": "AVERAGE",
-    "ReduceMin": "MIN",
-    "ReduceProd": "MULTIPLY",
-    "ReduceSum": "SUM",
-    "ReduceSumSquare": "SUM_SQUARE",
+_REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
+    "ReduceL1": ("L1", 0, ranges.total),
+    "ReduceL2": ("L2", 0, None),
+    "ReduceLogSum": ("LOG_SUM", 0, None),
+    "ReduceLogSumExp": ("LOG_SUM_EXP", -math.inf, None),
+    "ReduceMax": ("MAX", ragged.least, None),
+    "ReduceMean": ("AVERAGE", 0, None),
+    "ReduceMin": ("MIN", ragged.most, None),
+    "ReduceProd": ("MULTIPLY", 1, ranges.product),
+    "ReduceSum": ("SUM", 0, ranges.total),
+    "ReduceSumSquare": ("SUM_SQUARE", 0, ranges.product),
 }
-BY_INPUT = {op_type: 13 if op_type == "ReduceSum" else 18 for op_type in FUNCTIONS}
 
 
-def _reduce_by_attribute(node: Node) -> Any:
-    return _reduced(node, node.attribute("axes"))
-
-
-def _reduce_by_input(node: Node) -> Any:
-    return _reduced(node, node.constant(1))
-
-
-_RANGES = {
-    **{f"Reduce{name}": ranges.total for name in ("L1", "Sum")},
-    **{f"Reduce{name}": ranges.product for name in ("Prod", "SumSquare")},
-}
-for _op_type, _since in BY_INPUT.items():
-    translates(_op_type)(_reduce_by_attribute)
-    _facts = {"padded": ragged.reduced, "range": _RANGES.get(_op_type)}
-    translates(_op_type, since=_since, **_facts)(_reduce_by_input)
-
-
-def _reduced(node: Node, given: Any) -> Any:
+def _reduce(node: Node) -> Any:
     """Reduce the axes; all of them where none is given, unless the node says otherwise."""
+    given = node.constant(1) if node.has(1) else node.attribute("axes")
     axes = [] if given is None else [node.from_start(int(a), node.rank(), "axes") for a in given]
     if not axes and not node.attribute("noop_with_empty_axes", 0):
         axes = [*range(node.rank())]
@@ -53,7 +38,21 @@ def _reduced(node: Node, given: Any) -> Any:
     if node.op_type == "ReduceL2" and not node.type().is_floating:
         total = dml.cast(dml.reduce(x, "SUM_SQUARE", axes), node.type().real)
         return dml.cast(dml.sqrt(total), node.output_type())
-    return dml.reduce(x, FUNCTIONS[node.op_type], axes)
+    padding = node.tensor(0).padding
+    if node.op_type == "ReduceMean" and padding and padding.axis in axes:
+        return _mean(node, x, axes, padding)
+    return dml.reduce(x, _REDUCTIONS[node.op_type][0], axes)
+
+
+def _mean(node: Node, x: Expression, axes: list[int], padding: Padding) -> Expression:
+    """Return the mean of what is there, of which the padding is 0."""
+    is_narrow = x.desc.data_type.name == "FLOAT16"
+    x = dml.cast(x, "FLOAT32") if is_narrow else x
+    count = dml.cast(padding.count.expression, x.desc.data_type)
+    others = math.prod(node.shape()[d] for d in axes if d != padding.axis)
+    total = dml.reduce(x, "SUM", axes)
+    made = total / reshaped(count * others, (1,) * len(total.sizes))
+    return dml.cast(made, "FLOAT16") if is_narrow else made
 
 
 def _of_each(node: Node) -> Any:
@@ -65,8 +64,18 @@ def _of_each(node: Node) -> Any:
     return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
 
 
-@translates("ArgMax", "ArgMin", padded=ragged.arg, range=ranges.along)
+for _op_type, (_, _fill, _bounds) in _REDUCTIONS.items():
+    translates(_op_type, padded=ragged.reduced(_fill), range=_bounds)(_reduce)
+
+
+@translates("ArgMax", padded=ragged.arg(ragged.least), range=ranges.along)
+@translates("ArgMin", padded=ragged.arg(ragged.most), range=ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
-    return function(node[0], [node.axis()], direction, node.output_type())
+    made = function(node[0], [node.axis()], direction, node.output_type())
+    padding = node.tensor(0).padding
+    if padding and padding.axis == node.axis() and direction == "DECREASING":
+        end = dml.cast(padding.count.expression, node.output_type()) - 1  # the padding may be equal
+        made = dml.min(made, reshaped(end, (1,) * len(made.sizes)))
+    return made

@@ -20,8 +20,9 @@ from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, transposed
+from dml_jax.onnx.reshapes import packed, reshaped, taken, transposed
 from dml_jax.onnx.translators.normalizations import as_type
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
@@ -273,14 +274,10 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
 
 def _gathered(node: Node, x: Expression, lines: Sequence[Line], nearest: str) -> Expression:
     """Return the elements of the input nearest to the places."""
-    sizes = [line.size for line in lines]
+    x = reshaped(x, [line.size for line in lines])
     for d, line in enumerate(lines):
-        if line.is_kept:
-            continue
-        places = node.builder.constant(line.nearest(nearest).astype(np.int32)[None, None])
-        data = reshaped(x, (math.prod(sizes[:d]), sizes[d], math.prod(sizes[d + 1 :])))
-        sizes[d] = line.out
-        x = reshaped(dml.gather(data, places, 1, 1), sizes)
+        if not line.is_kept:
+            x = taken(x, node.builder.constant(line.nearest(nearest).astype(np.int32)), d)
     return x
 
 
@@ -345,7 +342,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-@translates("RoiAlign")
+@translates("RoiAlign", padded=ragged.regions, misread_before=16)
 def _roi_align(node: Node) -> Expression:
     if node.attribute("mode") != "avg":
         rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"

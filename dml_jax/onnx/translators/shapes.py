@@ -7,18 +7,17 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged as padding
-from dml_jax.onnx import ranges
+from dml_jax.onnx import affine, older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped, spread, transposed
-from dml_jax.onnx.tensors import Shape, Tensor
+from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.tensors import Padded, Shape, Tensor, index_type
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape", reads_sizes=True)
+@translates("Shape", reads_sizes=True, terms=affine.sized)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
     part, padding = range(node.rank())[start:end], node.tensor(0).padding
@@ -42,13 +41,15 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=padding.viewed)
+@translates("Reshape", written_as=older.RESHAPE)
+@translates("Squeeze", "Unsqueeze", takes_scalars=True)
+@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=ragged.viewed, terms=affine.same)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
     return reshaped(node[0], node.output_shape())
 
 
-@translates("Transpose", padded=padding.transposed)
+@translates("Transpose", padded=ragged.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     if not order:
@@ -62,14 +63,27 @@ def _expand(node: Node) -> Expression:
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat", padded=padding.joined)
-def _concat(node: Node) -> Expression:
+@translates("Concat", padded=ragged.joined, terms=affine.joined)
+def _concat(node: Node) -> Expression | Padded:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
-    return dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
+    x = dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
+    parts = [node.tensor(k) for k in full]
+    if not any(part.padding and part.padding.axis == axis for part in parts):
+        return x
+    kind = index_type()
+    places = node.builder.constant(np.arange(x.sizes[axis], dtype=kind.dtype))
+    index, total = places, node.builder.constant(np.zeros(1, kind.dtype))
+    for part in parts:  # what comes behind a part stands where its padding begins
+        size, padding = part.shape[axis], part.padding
+        count = dml.cast(reshaped(padding.count.expression, (1,)), kind) if padding else size
+        total = total + count
+        if padding:
+            index = index + dml.if_(dml.greater_than_or_equal(places, total), size - count, 0)
+    return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padded=padding.kept)
+@translates("Split", padded=ragged.kept, written_as=older.SPLIT)
 def _split(node: Node) -> Any:
     node.constant(1)
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
@@ -77,42 +91,6 @@ def _split(node: Node) -> Any:
     full = [piece for piece in pieces if piece]
     made = iter([node[0]] if len(full) == 1 else dml.split(node[0], axis, full))
     return [next(made) if piece else None for piece in pieces]
-
-
-@translates("Slice", padded=padding.sliced, range=ranges.first)
-def _slice(node: Node) -> Expression:
-    return sliced(
-        node,
-        node.attribute("starts"),
-        node.attribute("ends"),
-        node.attribute("axes"),
-        None,
-    )
-
-
-@translates("Slice", since=10)
-def _slice_by_inputs(node: Node) -> Expression:
-    starts, ends, axes, steps = (node.constant(k) for k in range(1, 5))
-    return sliced(node, starts, ends, axes, steps)
-
-
-def sliced(node: Node, starts: Any, ends: Any, axes: Any, steps: Any) -> Expression:
-    """Return a part of the node's first input, by ONNX's bounds."""
-    shape = node.shape()
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    windows = [(0, size, 1) for size in shape]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        d = node.from_start(int(axis), len(shape), "axes")
-        if not step:
-            raise node.refusal("steps", "be other than 0", 0)
-        part = range(*slice(int(start), int(end), int(step)).indices(shape[d]))
-        low, high = sorted((part[0], part[-1]))
-        windows[d] = (low, high - low + 1, int(step))
-    if all(window == (0, size, 1) for window, size in zip(windows, shape, strict=True)):
-        return node[0]
-    offsets, sizes, strides = zip(*windows, strict=True)
-    return dml.slice(node[0], offsets, sizes, strides)
 
 
 @translates("Pad", range=ranges.first)

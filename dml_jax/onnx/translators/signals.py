@@ -1,11 +1,13 @@
 """Fourier transforms: products with matrices of cosines and sines.
 
-An operator of DirectML has no transform of its own. Long ones are left to a plain function.
+An operator of DirectML has no transform of its own. Long ones are left to a fallback.
 """
 
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
@@ -82,7 +84,13 @@ def _transform(node: Node) -> Expression:
     return packed(transposed(made, back))
 
 
-@translates("STFT")
+def _one_sided(proto: onnx.NodeProto, *_: Any) -> None:
+    """Write out the default of `onesided`: inference takes another one."""
+    if not any(a.name == "onesided" for a in proto.attribute):
+        proto.attribute.append(helper.make_attribute("onesided", 1))
+
+
+@translates("STFT", inferred_as=_one_sided)
 def _short_transforms(node: Node) -> Any:
     if node.rank() == 3 and node.shape()[2] != 1:
         raise node.refusal("signal", "be real", list(node.shape()))

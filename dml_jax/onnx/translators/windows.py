@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import ranges
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx import older, ragged, ranges
+from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.tensors import Tensor
 
 Ints = list[int]
 
@@ -38,6 +41,11 @@ class Window:
     @property
     def has_dilations(self) -> bool:
         return any(d != 1 for d in self.dilations)
+
+    @property
+    def pool(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Return the arguments that pools take, in their order."""
+        return self.strides, self.sizes, self.start, self.end, self.dilations
 
     @property
     def moves(self) -> dict[str, Any]:
@@ -89,7 +97,7 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-@translates("Conv", must_fit=True)
+@translates("Conv", padded=ragged.batch, must_fit=True)
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -127,7 +135,23 @@ def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
     return (size - 1) * stride + (window - 1) * dilation + 1
 
 
-@translates("ConvTranspose", must_fit=True)
+def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -> None:
+    """Write out the sizes that SAME means: inference adds output_padding, against ONNX's text."""
+    given = {a.name: attribute_value(a) for a in proto.attribute}
+    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
+    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
+    if is_same and len(shapes) == 2 and len(shapes[0]) == len(shapes[1]):
+        sizes = same_sizes(shapes[0], shapes[1], given)
+        proto.attribute.append(helper.make_attribute("output_shape", sizes))
+
+
+@translates(
+    "ConvTranspose",
+    padded=ragged.batch,
+    must_fit=True,
+    misread_before=MISREAD,
+    inferred_as=_with_same_sizes,
+)
 def _conv_transpose(node: Node) -> Expression:
     return conv_transposed(node, node.attribute("pads"), 2)
 
@@ -182,35 +206,21 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    zeros, group = [_channel(node, k, len(x.sizes)) for k in (2, 3)], node.attribute("group")
+    weights = planes(node[1])
     return dml.convolution_integer(
-        x,
-        _channel(node, 2, len(x.sizes)),
-        planes(node[1]),
-        _channel(node, 3, len(x.sizes)),
-        group_count=node.attribute("group"),
-        **window.moves,
+        x, zeros[0], weights, zeros[1], group_count=group, **window.moves
     )
 
 
 @translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
-    x = planes(node[0])
-    rank = len(x.sizes)
+    x, group = planes(node[0]), node.attribute("group")
     window = with_planes(window_of(node, node.shape(3)[2:], node.shape()[2:]))
-    return dml.quantized_linear_convolution(
-        x,
-        _channel(node, 1, rank),
-        _channel(node, 2, rank),
-        planes(node[3]),
-        _channel(node, 4, rank),
-        _channel(node, 5, rank),
-        _channel(node, 8, rank),
-        _channel(node, 6, rank),
-        _channel(node, 7, rank),
-        node.output_type(),
-        group_count=node.attribute("group"),
-        **window.moves,
-    )
+    c = {k: _channel(node, k, len(x.sizes)) for k in (1, 2, 4, 5, 6, 7, 8)}
+    inputs = x, c[1], c[2], planes(node[3]), c[4], c[5], c[8], c[6], c[7]
+    kind = node.output_type()
+    return dml.quantized_linear_convolution(*inputs, kind, group_count=group, **window.moves)
 
 
 def _channel(node: Node, index: int, rank: int) -> Any:
@@ -218,7 +228,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", inferred_since=_INFERRED)
+@translates("AveragePool", padded=ragged.batch, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -229,32 +239,22 @@ def _average_pool(node: Node) -> Expression:
         pairs = zip(window.end, window.declared, strict=True)
         window.start, is_counted = [0] * len(window.start), False
         window.end = [max(0, end - own) for end, own in pairs]
-    return dml.average_pooling(
-        x,
-        window.strides,
-        window.sizes,
-        window.start,
-        window.end,
-        window.dilations,
-        is_counted,
-    )
+    return dml.average_pooling(x, *window.pool, is_counted)
 
 
-@translates("LpPool", inferred_since=_INFERRED)
+@translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
-    return dml.lp_pooling(
-        planes(node[0]),
-        window.strides,
-        window.sizes,
-        window.start,
-        window.end,
-        window.dilations,
-        int(node.attribute("p")),
-    )
+    return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
 
 
-@translates("MaxPool", inferred_since=_INFERRED, range=ranges.ranked)
+@translates(
+    "MaxPool",
+    padded=ragged.batch,
+    misread_before=MISREAD,
+    inferred_since=_INFERRED,
+    range=ranges.ranked,
+)
 def _max_pool(node: Node) -> Any:
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
     has_indices = len(node.types) > 1 and node.types[1] is not None
@@ -284,7 +284,7 @@ def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
     return result
 
 
-@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=ragged.batch)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)
@@ -322,12 +322,6 @@ def _fold(node: Node) -> Expression:
     sizes, window = ([int(v) for v in node.constant(k)] for k in (1, 2))
     n = len(sizes)
     pads = node.attribute("pads") or [0] * 2 * n
-    return dml.fold(
-        node[0],
-        window,
-        node.attribute("strides") or [1] * n,
-        node.attribute("dilations") or [1] * n,
-        pads[:n],
-        pads[n:],
-        node.output_shape(),
-    )
+    strides, dilations = (node.attribute(k) or [1] * n for k in ("strides", "dilations"))
+    sizes = node.output_shape()
+    return dml.fold(node[0], window, strides, dilations, pads[:n], pads[n:], sizes)

@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.nodes import Node, fallback
 
 DOMAIN = "ai.onnx.preview.training"
 
@@ -23,7 +22,7 @@ def _regular(node: Node, x: jax.Array, gradient: jax.Array) -> jax.Array:
     return node.attribute("norm_coefficient", 0.0) * x + gradient
 
 
-@plain("Adagrad", domain=DOMAIN)
+@fallback("Adagrad", domain=DOMAIN)
 def _adagrad(node: Node, rate: jax.Array, turn: jax.Array, *arrays: jax.Array) -> Any:
     decay = node.attribute("decay_factor")
     step = rate.reshape(()) / (1 + turn.reshape(()).astype(rate.dtype) * decay)
@@ -36,7 +35,7 @@ def _adagrad(node: Node, rate: jax.Array, turn: jax.Array, *arrays: jax.Array) -
     return _each(arrays, 3, update)
 
 
-@plain("Adam", domain=DOMAIN)
+@fallback("Adam", domain=DOMAIN)
 def _adam(node: Node, rate: jax.Array, turn: jax.Array, *arrays: jax.Array) -> Any:
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     time = turn.reshape(()).astype(rate.dtype)
@@ -54,7 +53,7 @@ def _adam(node: Node, rate: jax.Array, turn: jax.Array, *arrays: jax.Array) -> A
     return _each(arrays, 4, update)
 
 
-@plain("Momentum", domain=DOMAIN)
+@fallback("Momentum", domain=DOMAIN)
 def _momentum(node: Node, rate: jax.Array, turn: jax.Array, *arrays: jax.Array) -> Any:
     alpha, step = node.attribute("alpha"), rate.reshape(())
     beta = jnp.where(turn.reshape(()) > 0, node.attribute("beta"), 1).astype(rate.dtype)

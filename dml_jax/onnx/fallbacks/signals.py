@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.translators.signals import transform
 
 
@@ -21,7 +20,7 @@ def _parts(x: jax.Array) -> jax.Array:
     return jnp.stack([jnp.real(x), jnp.imag(x)], -1)
 
 
-@plain("DFT")
+@fallback("DFT")
 def _transform(node: Node, x: jax.Array, *_: Any) -> jax.Array:
     axis, count = transform(node)[:2]
     numbers, kind = _complex(x), x.dtype
@@ -34,7 +33,7 @@ def _transform(node: Node, x: jax.Array, *_: Any) -> jax.Array:
     return _parts(jnp.fft.fft(numbers, count, axis)).astype(kind)
 
 
-@plain("STFT")
+@fallback("STFT")
 def _short_transforms(
     node: Node, x: jax.Array, step: Any, window: Any = None, length: Any = None
 ) -> jax.Array:
@@ -49,7 +48,7 @@ def _short_transforms(
     return _parts((jnp.fft.rfft if is_half else jnp.fft.fft)(frames, axis=2)).astype(x.dtype)
 
 
-@plain("TfIdfVectorizer")
+@fallback("TfIdfVectorizer")
 def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
     rows = x.reshape((1, -1)) if x.ndim == 1 else x
     pool, starts = node.attribute("pool_int64s"), node.attribute("ngram_counts")

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.nodes import Node, fallback
 
 
 def _places(indices: jax.Array, axis: int, shape: tuple[int, ...]) -> tuple[jax.Array, ...]:
@@ -28,19 +27,19 @@ def _scattered(node: Node, x: jax.Array, places: Any, updates: jax.Array) -> jax
     return functions[reduction](updates)
 
 
-@plain("Scatter", "ScatterElements")
+@fallback("Scatter", "ScatterElements")
 def _scatter_elements(
     node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
     return _scattered(node, x, _places(indices, node.axis(), x.shape), updates)
 
 
-@plain("ScatterND")
+@fallback("ScatterND")
 def _scatter_nd(node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
     return _scattered(node, x, tuple(jnp.moveaxis(indices, -1, 0)), updates)
 
 
-@plain("TensorScatter")
+@fallback("TensorScatter")
 def _tensor_scatter(
     node: Node, past: jax.Array, update: jax.Array, starts: Any = None
 ) -> jax.Array:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx import ragged
+from dml_jax.onnx.nodes import Node, fallback
 
 _CUBIC = -0.75  # a, of Keys' cubic
 
@@ -79,7 +79,7 @@ def _sampled(
     return total
 
 
-@plain("GridSample")
+@fallback("GridSample", padded=ragged.batches, misread_before=20)
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]
@@ -91,7 +91,7 @@ def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     return _sampled(x, places, mode, node.attribute("padding_mode"), ends).astype(x.dtype)
 
 
-@plain("DeformConv")
+@fallback("DeformConv")
 def _deformed(
     node: Node,
     x: jax.Array,
@@ -127,7 +127,7 @@ def _deformed(
     return made if bias is None else made + bias.reshape(1, -1, *[1] * spatial)
 
 
-@plain("RoiAlign")
+@fallback("RoiAlign")
 def _roi_align(node: Node, x: jax.Array, rois: jax.Array, images: jax.Array) -> jax.Array:
     ratio = node.attribute("sampling_ratio")
     if ratio <= 0:

@@ -4,7 +4,7 @@ Such a node is a function in the graph; the graphs within it are graphs of Direc
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,31 +16,25 @@ import onnx
 from jax import lax
 
 from dml_jax import functional as dml
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
-from dml_jax.onnx.arrays import Function, computed
-from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import attribute_value
+from dml_jax.onnx.arrays import computed
+from dml_jax.onnx.nodes import Site, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
-from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
 
 Results = list[Tensor | None]
-Control = Callable[["Translation", onnx.NodeProto, Sequence[Tensor | None], Scope, Opsets], Results]
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
 _REASON = "it is decided while the program runs"
 _INT64 = onnx.TensorProto.INT64
-_COUNT, _COUNT_BOUNDS = Type(_INT64, ()), (0, 2**31 - 1)
+_COUNT_BOUNDS = 0, 2**31 - 1
 _BRANCHES = ("then_branch", "else_branch")
-
-
-def _refusal(field: str, rule: str, value: object) -> DmlError:
-    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
 
 
 @dataclass
@@ -83,38 +77,25 @@ class _Body:
         return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
-def _graph_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
-    found = [a.g for a in proto.attribute if a.name == name]
-    if not found:
-        raise _refusal(name, "be given", Unquoted("nothing"))
-    return found[0]
-
-
 def _body(
-    translation: "Translation",
-    proto: onnx.NodeProto,
+    site: Site,
     name: str,
-    scope: Scope,
-    opsets: Opsets,
     inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
     paddings: Sequence[Padding | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
     Args:
-        translation: of the graph around it.
-        proto: the node.
+        site: the node.
         name: the attribute.
-        scope: the tensors of the graph around it.
-        opsets: the version of each domain.
         inputs: the type of each input, with its bounds where they are known, or its elements.
         paddings: how the last inputs are padded, None for one that is not.
 
     Raises `DmlError` where something of it cannot be had.
     """
-    graph, inner = _graph_of(proto, name), translation.inner()
+    graph, inner = site.graph(name), site.translation.inner()
     if len(graph.input) != len(inputs):
-        raise _refusal(name, f"have {len(inputs)} inputs", len(graph.input))
+        raise refused(name, f"have {len(inputs)} inputs", len(graph.input))
     tensors: dict[str, Tensor | None] = {}
     for value, given in zip(graph.input, inputs, strict=True):
         if isinstance(given, np.ndarray):
@@ -131,22 +112,22 @@ def _body(
             name_of_count = f"{value.name}.count"
             while name_of_count in names:
                 name_of_count += "'"
-            count = inner.input(name_of_count, _COUNT, _COUNT_BOUNDS)
+            count = inner.input(name_of_count, COUNT, _COUNT_BOUNDS)
             state.padding = replace(padding, count=count)
             names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
     for read in dict.fromkeys(read_by_graph(graph)):
-        if read in scope and read not in own:
-            tensor = scope[read]
+        if read in site.scope and read not in own:
+            tensor = site.scope[read]
             tensors[read] = None if tensor is None else inner.captured(tensor)
     inner.initializers(graph, tensors)
-    results = inner.graph(graph, tensors, [o.name for o in graph.output], opsets)
+    results = inner.graph(graph, tensors, [o.name for o in graph.output], site.opsets)
     pairs = zip(graph.output, results, strict=True)
     missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
     if inner.faults:
         raise DmlError(inner.faults).within(name)
     if missing:
-        raise _refusal(name, "have outputs that are tensors", missing)
+        raise refused(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
     try:
@@ -173,41 +154,12 @@ def _expect_padding(
         assert known is not None
         rule = f"give '{tensor.name}' with a size that is known at load: {known.origin} decides "
         rule += f"that of dimension {known.axis} while the network runs ({cure})"
-        raise _refusal(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
+        raise refused(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
 
 
-def _with_counts(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    kinds: Sequence[Type],
-    paddings: Sequence[Padding | None],
-    run: Function,
-    graphs: Sequence[Graph],
-) -> Results:
-    """Return the outputs of a function, which gives arrays of `kinds`, then counts of padded ones.
-
-    Args:
-        translation: of the graph around the node.
-        proto: the node.
-        inputs: what the function takes.
-        kinds: the type of each output.
-        paddings: how the first outputs are padded, None for one that is not.
-        run: the function.
-        graphs: the graphs that it runs.
-    """
-    names = [*proto.output, *[""] * (len(kinds) - len(proto.output))]
-    places = [k for k, padding in enumerate(paddings) if padding is not None]
-    counted = [f"{names[k]}.count" if names[k] else "" for k in places]
-    everything = [*kinds, *[_COUNT] * len(places)]
-    counted = [*names[: len(kinds)], *counted]
-    made = translation.function(proto, _REASON, inputs, everything, run, graphs, counted)
-    for k, count in zip(places, made[len(kinds) :], strict=True):
-        tensor, padding = made[k], paddings[k]
-        if tensor is not None and padding is not None and count is not None:
-            tensor.padding = replace(padding, count=count)
-    extra = [None] * (len(proto.output) - len(kinds))
-    return [*made[: len(kinds)], *extra][: len(proto.output)]
+def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
+    """Return how outputs are padded, as `Translation.function` takes it."""
+    return [None if padding is None else (padding.axis, padding.origin) for padding in paddings]
 
 
 def _single(tensor: Tensor | None) -> Any:
@@ -217,31 +169,26 @@ def _single(tensor: Tensor | None) -> Any:
     return tensor.array.reshape(-1)[0].item() if tensor.array.size == 1 else None
 
 
-def branch(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+@inlines("If")
+def branch(site: Site) -> Results:
     """Translate an If: one branch where its condition is known at load, else both."""
-    condition = inputs[0] if inputs else None
+    translation, condition = site.translation, site.given(0)
     if condition is None:
-        raise _refusal("cond", "be given", Unquoted("nothing"))
+        raise refused("cond", "be given", Unquoted("nothing"))
     known = _single(condition)
     if known is not None:
-        body, own = _graph_of(proto, _BRANCHES[0 if known else 1]), ChainMap({}, scope)
+        body, own = site.graph(_BRANCHES[0 if known else 1]), ChainMap({}, site.scope)
         translation.initializers(body, own)
-        return translation.graph(body, own, [o.name for o in body.output], opsets)
+        return site.inlined(body, own)
     try:
-        bodies = [_body(translation, proto, name, scope, opsets) for name in _BRANCHES]
+        bodies = [_body(site, name) for name in _BRANCHES]
     except DmlError as error:
         raise DmlError([*error.faults, *_cure(translation, condition)]) from None
     kinds = bodies[0].types
     if kinds != bodies[1].types:
         rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
         shown = [[_shown(t) for t in body.types] for body in bodies]
-        error = _refusal("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
+        error = refused("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
         raise DmlError([*error.faults, *_cure(translation, condition)])
     paddings = [tensor.padding for tensor in bodies[0].results]
     cure = "both branches have to give it padded in one dimension, or cond to be known at load"
@@ -256,7 +203,8 @@ def branch(
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
-    return _with_counts(translation, proto, [condition, *tensors], kinds, paddings, run, graphs)
+    inputs = [condition, *tensors]
+    return translation.function(site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -281,80 +229,62 @@ def _shown(kind: Type) -> str:
     return f"{kind.name}{list(kind.shape or ())}"
 
 
-def loop(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+@inlines("Loop")
+def loop(site: Site) -> Results:
     """Translate a Loop.
 
     One whose number of turns is known at load is a scan, or written out: where that is short, or
     where sizes change from turn to turn. Another one is a while_loop.
     """
-    trips, condition = (inputs[k] if k < len(inputs) else None for k in (0, 1))
-    carried: list[Tensor] = []
-    for index, tensor in enumerate(inputs[2:]):
-        if tensor is None:
-            raise _refusal(f"v_initial {index}", "be given", Unquoted("nothing"))
-        carried.append(tensor)
+    trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
+    if None in carried:
+        raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
     most = None if trips is None else _single(trips)
-    is_counted = trips is None or most is not None
     starts = True if condition is None else _single(condition)
-    graph = _graph_of(proto, "body")
+    has_list = any(isinstance(value, TensorList) for value in carried)
     error: DmlError | None = None
     if most is not None and starts is not None:
         count = max(0, most) if starts else 0
-        is_short = count * len(graph.node) <= _SHORT or any(
-            isinstance(value, TensorList) for value in carried
-        )
-        is_short = is_short and count <= _UNROLLED_MAX
-        if is_short:
-            found, error = _unrolled(translation, graph, scope, opsets, carried, count)
+        is_short = count * len(site.graph("body").node) <= _SHORT or has_list
+        if is_short and count <= _UNROLLED_MAX:
+            found, error = _unrolled(site, carried, count)
             if found is not None:
                 return found
-    if any(isinstance(value, TensorList) for value in carried):
+    if has_list:
         if error is not None:
             raise error
         rule = f"be at most {_UNROLLED_MAX}, known at load, since a sequence changes at each turn"
-        raise _refusal("M", rule, Unquoted("another") if most is None else most)
+        raise refused("M", rule, Unquoted("another") if most is None else most)
     try:
-        return _looped(
-            translation, proto, scope, opsets, carried, trips, most, is_counted, condition, starts
-        )
-    except DmlError as refused:
+        return _looped(site, carried, trips, most, condition, starts)
+    except DmlError as refusal:
         if most is None or not starts or most > _UNROLLED_MAX or error is not None:
-            raise error or refused from None
-        found, error = _unrolled(translation, graph, scope, opsets, carried, max(0, most))
+            raise error or refusal from None
+        found, error = _unrolled(site, carried, max(0, most))
         if found is None:
-            raise refused from None
+            raise refusal from None
         return found
 
 
 def _unrolled(
-    translation: "Translation",
-    graph: onnx.GraphProto,
-    scope: Scope,
-    opsets: Opsets,
-    carried: Sequence[Tensor],
-    count: int,
+    site: Site, carried: Sequence[Tensor], count: int
 ) -> tuple[Results | None, DmlError | None]:
     """Return the outputs of a loop whose body is translated for each turn, or why it cannot be."""
+    translation, graph = site.translation, site.graph("body")
     faults, state = len(translation.faults), [*carried]
-    shared: Scope = ChainMap({}, scope)
+    shared: Scope = ChainMap({}, site.scope)
     translation.initializers(graph, shared)
     scanned: list[list[Tensor]] = []
     names = [value.name for value in graph.input]
     going: Any = True
     if len(names) != len(state) + 2:
-        raise _refusal("body", f"have {len(state) + 2} inputs", len(names))
+        raise refused("body", f"have {len(state) + 2} inputs", len(names))
     for turn in range(count):
         own: Scope = ChainMap({}, shared)
         own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
         own[names[1]] = translation.constant(names[1], np.array(True))
         own.update(zip(names[2:], state, strict=True))
-        results = translation.graph(graph, own, [o.name for o in graph.output], opsets)
+        results = site.inlined(graph, own)
         made = [tensor for tensor in results if tensor is not None]
         if len(translation.faults) > faults or len(made) < len(results):
             found = translation.faults[faults:]
@@ -397,14 +327,10 @@ def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | No
 
 
 def _looped(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    scope: Scope,
-    opsets: Opsets,
+    site: Site,
     carried: Sequence[Tensor],
     trips: Tensor | None,
     most: int | None,
-    is_counted: bool,
     condition: Tensor | None,
     starts: bool | None,
 ) -> Results:
@@ -414,31 +340,31 @@ def _looped(
     kinds = [tensor.type for tensor in carried]
     given: list[Any] = [turn, np.array(True), *kinds]
     paddings = [tensor.padding for tensor in carried]
-    body = _body(translation, proto, "body", scope, opsets, given, paddings)
+    body = _body(site, "body", given, paddings)
     going = _single(body.results[0])
     if body.types[0].name != "BOOL":
-        raise _refusal("body", "give whether to go on as BOOL", _shown(body.types[0]))
+        raise refused("body", "give whether to go on as BOOL", _shown(body.types[0]))
     after = body.types[1 : 1 + len(kinds)]
     if after != kinds:
         k = next(k for k, (a, b) in enumerate(zip(after, kinds, strict=False)) if a != b)
         rule = f"keep v_initial {k} as {_shown(kinds[k])} (or M to be a small number that is "
         rule += "known at load: then sizes may change)"
-        raise _refusal("body", rule, Unquoted(_shown(after[k])))
+        raise refused("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
-    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
-    wanted = [None, *paddings, *[None] * len(scanned)]
-    _expect_padding("body", body.results, wanted, cure)
-    counts = [padding.count for padding in paddings if padding is not None]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
     if scanned and not is_fixed:
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"
-        raise _refusal(field, rule, Unquoted("a computed tensor"))
+        raise refused(field, rule, Unquoted("a computed tensor"))
+    cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
+    wanted = [None, *paddings, *[None] * len(scanned)]
+    _expect_padding("body", body.results, wanted, cure)
+    counts = [padding.count for padding in paddings if padding is not None]
     count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
     tensors = [*carried, *counts, *body.captured.values()]
-    dtypes = [kind.array_dtype for kind in (*kinds, *[_COUNT] * len(counts))]
+    dtypes = [kind.array_dtype for kind in (*kinds, *[COUNT] * len(counts))]
     ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
 
     def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> tuple[Any, Any, Any]:
@@ -474,10 +400,11 @@ def _looped(
         start = number.type(0), begins, state
         return lax.while_loop(proceeds, advance, start)[2]
 
-    limit = None if trips is None or (is_counted and most is None) else _limit(translation, trips)
+    limit = None if trips is None else _limit(site.translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    return _with_counts(translation, proto, inputs, kinds_out, paddings, run, [body.graph])
+    graphs, names = [body.graph], _named(paddings)
+    return site.translation.function(site.proto, _REASON, inputs, kinds_out, run, graphs, names)
 
 
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
@@ -489,28 +416,22 @@ def _limit(translation: "Translation", trips: Tensor) -> Tensor:
     return translation.constant(trips.name, np.asarray(number, np.int64), _INT64)
 
 
-def scan(
-    translation: "Translation",
-    proto: onnx.NodeProto,
-    inputs: Sequence[Tensor | None],
-    scope: Scope,
-    opsets: Opsets,
-) -> Results:
+@inlines("Scan")
+def scan(site: Site) -> Results:
     """Translate a Scan as lax.scan."""
-    is_batched = opsets[""] < 9  # with lengths first, and a batch as the first dimension
-    if is_batched:
+    inputs, is_batched = site.inputs, site.opsets[""] < 9
+    if is_batched:  # with lengths first, and a batch as the first dimension
         if inputs[0] is not None:
             rule = "be left out (sequences of one length)"
-            raise _refusal("sequence_lens", rule, Unquoted("a tensor"))
+            raise refused("sequence_lens", rule, Unquoted("a tensor"))
         inputs = inputs[1:]
-    attributes = {a.name: attribute_value(a) for a in proto.attribute if a.name != "body"}
     tensors: list[Tensor] = [tensor for tensor in inputs if tensor is not None]
-    count = attributes.get("num_scan_inputs", 0)
+    count = site.attribute("num_scan_inputs", 0)
     if not 0 < count <= len(tensors) == len(inputs):
-        raise _refusal("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
+        raise refused("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
     states, streams = tensors[:-count], tensors[-count:]
     skipped = int(is_batched)
-    axes = attributes.get("scan_input_axes") or [0] * count
+    axes = site.attribute("scan_input_axes") or [0] * count
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
     for tensor in tensors:
@@ -518,25 +439,25 @@ def scan(
             rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
             rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
             rule += "the padding"
-            raise _refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
+            raise refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     if len(lengths) > 1:
-        raise _refusal("the inputs", "have one length along their axes", sorted(lengths))
+        raise refused("the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()
     kinds = [_without(t.type, range(skipped)) for t in states]
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]
-    body = _body(translation, proto, "body", scope, opsets, kinds)
+    body = _body(site, "body", kinds)
     after = body.types[: len(states)]
     if after != kinds[: len(states)]:
         k = next(k for k, kind in enumerate(after) if kind != kinds[k])
-        raise _refusal("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+        raise refused("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
     cure = "end the network before the Scan"
     _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]
-    ways_in = attributes.get("directions" if is_batched else "scan_input_directions")
+    ways_in = site.attribute("directions" if is_batched else "scan_input_directions")
     ways_in = ways_in or [0] * count
-    ways_out = attributes.get("scan_output_directions") or [0] * len(scanned)
-    axes_out = attributes.get("scan_output_axes") or [0] * len(scanned)
+    ways_out = site.attribute("scan_output_directions") or [0] * len(scanned)
+    axes_out = site.attribute("scan_output_axes") or [0] * len(scanned)
     axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
     dtypes = [kind.array_dtype for kind in kinds]
 
@@ -569,14 +490,10 @@ def scan(
         sizes.insert(axis, length)
         results.append(Type(kind.element, (*leading, *sizes)))
     everything = [*tensors, *body.captured.values()]
-    return translation.function(proto, _REASON, everything, results, run, [body.graph])
+    return site.translation.function(site.proto, _REASON, everything, results, run, [body.graph])
 
 
 def _without(kind: Type, axes: Iterable[int]) -> Type:
     dropped = set(axes)
     sizes = tuple(n for d, n in enumerate(kind.shape or ()) if d not in dropped)
     return Type(kind.element, sizes)
-
-
-CONTROLS: Mapping[str, Control] = {"If": branch, "Loop": loop, "Scan": scan}
-"""How each op type with graphs within it is translated."""

@@ -4,15 +4,14 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.lowering.dtypes import wide
-from dml_jax.onnx.nodes import MICROSOFT, Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
 
 
-@plain("Det")
+@fallback("Det")
 def _determinant(node: Node, x: jax.Array) -> jax.Array:
     return jnp.linalg.det(wide(x)).astype(x.dtype)
 
 
-@plain("Inverse", domain=MICROSOFT)
+@fallback("Inverse", domain=MICROSOFT)
 def _inverse(node: Node, x: jax.Array) -> jax.Array:
     return jnp.linalg.inv(wide(x)).astype(x.dtype)

@@ -4,11 +4,16 @@ import jax
 
 from dml_jax.errors import Unquoted
 from dml_jax.lowering.rounding import as_float
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.plain import plain
+from dml_jax.onnx.nodes import Node, fallback
 
 
-@plain("Cast", "CastLike")
+def _rounds_to_bfloat16(node: Node) -> str:
+    """Return why no operator computes a cast to BFLOAT16, a rounding with the fallback or not."""
+    is_narrowed = node.made().name == "BFLOAT16" and node.type().name != "BFLOAT16"
+    return "Cast to BFLOAT16 rounds, and DirectML lacks the type" if is_narrowed else ""
+
+
+@fallback("Cast", "CastLike", kept_from_operator=_rounds_to_bfloat16)
 def _cast(node: Node, x: jax.Array, like: jax.Array | None = None) -> jax.Array:
     kind = node.made()
     if kind.name != "BFLOAT16":

@@ -1,10 +1,10 @@
-"""Plain functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
+"""Functions of arrays, for nodes that have no DirectML operator: `load_onnx(fallback=True)`.
 
-A plain function takes its `Node`, for attributes, and an array for each input, None for one that is
+A fallback takes its `Node`, for attributes, and an array for each input, None for one that is
 left out. It returns an array for each output. Arrays are as ONNX has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,34 +12,20 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import OP_TYPES, Node, listed, of_version
+from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.ranges import checked
-from dml_jax.onnx.tensors import ELEMENTS_MAX, Padded, Tensor, Type
-
-Plain = Callable[..., Any]
-
-
-def plain(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Plain], Plain]:
-    """Register the plain function of `op_types`, from version `since` of these on."""
-
-    def register(function: Plain) -> Plain:
-        for op_type in op_types:
-            OP_TYPES[domain, op_type].fallbacks[since] = function
-        return function
-
-    return register
+from dml_jax.onnx.tensors import Padded, Tensor, Type, expect_no_more
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
-    """Return the types that a plain function gives of a node; None where it cannot compute it.
+    """Return the types that a fallback gives of a node; None where it cannot compute it.
 
     64-bit integers must fit 32 bits while these are all that JAX computes with.
     """
-    function = of_version(node.record.fallbacks, node.version)
-    if function is None:
+    if node.fallback is None:
         return None
     try:
-        kinds, _ = plain_types(node, function)
+        kinds, _ = fallback_types(node)
         for index, kind in enumerate(kinds):
             _ = kind and checked(node, index, kind)
     except DmlError:
@@ -47,27 +33,31 @@ def curing_types(node: Node) -> list[Type | None] | None:
     return kinds
 
 
-def computed(node: Node, function: Plain, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a plain function, which broadcasts arrays of different ranks."""
+def computed(node: Node, arrays: Sequence[Any]) -> tuple[list[Any], list[Padded | None]]:
+    """Return the results of a fallback, which broadcasts arrays of different ranks.
+
+    The second list has how a result is padded, None for one that is not.
+    """
+    if node.fallback is None:
+        raise node.refusal("op type", "have a fallback", node.op_type)
     with jax.numpy_rank_promotion("allow"):
-        return listed(function(node, *arrays))
+        results = listed(node.fallback(node, *arrays))
+    paddings = [r if isinstance(r, Padded) else None for r in results]
+    return [r.value if isinstance(r, Padded) else r for r in results], paddings
 
 
 def known_results(node: Node) -> list[np.ndarray]:
-    """Return the results of the plain function of a node whose inputs are known, in ONNX's types.
+    """Return the results of the fallback of a node whose inputs are known, in ONNX's types.
 
     A result whose size depends on data has this size. Raises `DmlError` where there is no function,
     or where it cannot compute the results.
     """
-    function = of_version(node.record.fallbacks, node.version)
-    if function is None:
-        raise node.refusal("op type", "have a plain function", node.op_type)
-    kinds, axes = plain_types(node, function)
+    kinds, axes = fallback_types(node)
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
 
     def run(*arrays: Any) -> list[tuple[Any, Any]]:
-        results = computed(node, function, arrays)
-        return [(r.value, r.count) if isinstance(r, Padded) else (r, None) for r in results]
+        results, paddings = computed(node, arrays)
+        return [(r, p and p.count) for r, p in zip(results, paddings, strict=True)]
 
     found = []
     for (result, count), kind, axis in zip(jax.jit(run)(*given), kinds, axes, strict=False):
@@ -77,16 +67,15 @@ def known_results(node: Node) -> list[np.ndarray]:
     return found
 
 
-def in_order(node: Node, function: Plain, arrays: Sequence[Any]) -> list[Any]:
+def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    results = computed(node, function, arrays)
-    asked = [r for r, name in zip(results, node.outputs, strict=False) if name]
-    counts = [r.count for r in asked if isinstance(r, Padded)]
-    return [r.value if isinstance(r, Padded) else r for r in asked] + counts
+    pairs = zip(*computed(node, arrays), node.outputs, strict=False)
+    asked = [(r, padding) for r, padding, name in pairs if name]
+    return [r for r, _ in asked] + [padding.count for _, padding in asked if padding]
 
 
-def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[int | None]]:
-    """Return the types of the outputs of a plain function; None for one that is not asked for.
+def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
+    """Return the types of the outputs of a fallback; None for one that is not asked for.
 
     The second list has the dimension that is padded, for an output whose size depends on data.
 
@@ -97,9 +86,9 @@ def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[in
         axes: list[int | None] = []
 
         def traced() -> list[Any]:
-            results = computed(node, function, [_empty(described) for described in given])
-            axes.extend(r.axis if isinstance(r, Padded) else None for r in results)
-            return [r.value if isinstance(r, Padded) else r for r in results]
+            results, paddings = computed(node, [_empty(described) for described in given])
+            axes.extend(padding and padding.axis for padding in paddings)
+            return results
 
         results = jax.eval_shape(traced)
     except DmlError:
@@ -121,9 +110,7 @@ def plain_types(node: Node, function: Plain) -> tuple[list[Type | None], list[in
         if known is not None and known.shape not in (None, kind.shape):
             rule = f"have shape {list(known.shape or ())}"
             raise node.refusal(f"output {index}", rule, list(made.shape))
-        if kind.element_count > ELEMENTS_MAX:
-            rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
-            raise node.refusal(f"output {index}", rule, kind.element_count)
+        expect_no_more(kind, f"output {index}")
         if made.dtype != kind.array_dtype:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))

@@ -1,0 +1,148 @@
+"""Integers as sums: what is known at load of starts, ends and counts that come at run time.
+
+The counter of a loop, and what is added to it, differ by a number that is known. So a slice
+between both has a size that is known. Each op type's record names its rule (`OpType.terms`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from onnx import TensorProto
+
+from dml_jax.onnx.nodes import Bounds, Node
+from dml_jax.onnx.tensors import Tensor
+
+_MOST = 64  # elements
+_EXACT = (TensorProto.INT32, TensorProto.INT64)
+
+
+class Term(NamedTuple):
+    """A number that is a sum of other numbers.
+
+    Attributes:
+        factors: how often each number is in the sum, by the identity of its tensor and its place.
+        rest: what is added.
+        bounds: the least and the largest value; None where they are not known.
+    """
+
+    factors: Mapping[tuple[int, int], int]
+    rest: int
+    bounds: Bounds | None
+
+    def plus(self, other: "Term", sign: int = 1) -> "Term":
+        """Return the sum of both, or the difference where `sign` is -1."""
+        added = other.times(sign)
+        keys = {*self.factors, *added.factors}
+        factors = {k: self.factors.get(k, 0) + added.factors.get(k, 0) for k in keys}
+        a, b = self.bounds, added.bounds
+        bounds = (a[0] + b[0], a[1] + b[1]) if a and b else None
+        factors = {k: n for k, n in factors.items() if n}
+        rest = self.rest + added.rest
+        return Term(factors, rest, (rest, rest) if not factors else bounds)
+
+    def times(self, factor: int) -> "Term":
+        """Return the number `factor` times."""
+        ends = sorted(end * factor for end in self.bounds or ())
+        bounds = (ends[0], ends[1]) if ends else None
+        factors = {k: n * factor for k, n in self.factors.items() if factor}
+        return Term(factors, self.rest * factor, bounds)
+
+    @property
+    def known(self) -> int | None:
+        """Return the number, None where it is not known at load."""
+        return None if self.factors else self.rest
+
+
+Terms = list[Term]
+Rule = Callable[[Node], Terms | None]
+
+
+def number(value: int) -> Term:
+    """Return a number that is known."""
+    return Term({}, value, (value, value))
+
+
+def terms_of(tensor: Tensor) -> Terms | None:
+    """Return the elements of a tensor of integers as sums; None where there are too many."""
+    if tensor.type.is_empty or tensor.type.element_count > _MOST or tensor.type.is_floating:
+        return None
+    if tensor.is_known:
+        return [number(int(n)) for n in tensor.array.reshape(-1)]
+    node = tensor.made_by
+    found = node.record.terms(node) if node is not None and node.record.terms else None
+    if found is not None:
+        return found
+    places = range(tensor.type.element_count)
+    return [Term({(id(tensor.value), k): 1}, 0, tensor.bounds) for k in places]
+
+
+def same(node: Node) -> Terms | None:
+    """Return the elements of the first input."""
+    return terms_of(node.tensor(0))
+
+
+def cast(node: Node) -> Terms | None:
+    """Return the elements of the first input, which are as they are in a type of their size."""
+    return same(node) if not node.type().is_floating and node.made().element in _EXACT else None
+
+
+def joined(node: Node) -> Terms | None:
+    """Return the elements of all inputs, which have one dimension."""
+    parts = [terms_of(t) for t in node.inputs if t is not None and len(t.shape) == 1]
+    if len(parts) < len(node):
+        return None
+    return None if None in parts else [term for part in parts for term in part or ()]
+
+
+def sized(node: Node) -> Terms | None:
+    """Return the sizes of the first input, of which its count may be one."""
+    padding, terms = node.tensor(0).padding, [number(n) for n in node.shape()]
+    if padding is not None:
+        count = terms_of(padding.count)
+        if count is None:
+            return None
+        terms[padding.axis] = count[0]
+    return terms[node.attribute("start", 0) : node.attribute("end")]
+
+
+def picked(node: Node) -> Terms | None:
+    """Return elements of a list at places that are known."""
+    terms, places = terms_of(node.tensor(0)), node.known(1)
+    if terms is None or places is None or node.rank() != 1:
+        return None
+    return [terms[int(place)] for place in places.reshape(-1)]
+
+
+def negated(node: Node) -> Terms | None:
+    """Return the negative of the first input."""
+    return _each(same(node), lambda term: term.times(-1))
+
+
+def scaled(node: Node) -> Terms | None:
+    """Return the product of the first two inputs, of which one is known."""
+    for number, other in ((0, 1), (1, 0)):
+        factor = node.known(number)
+        if factor is not None and factor.size == 1:
+            times = int(factor.reshape(-1)[0])
+            return _each(terms_of(node.tensor(other)), lambda term, n=times: term.times(n))
+    return None
+
+
+def summed(sign: int) -> Rule:
+    """Return the rule of the sum of two inputs, or of their difference where `sign` is -1."""
+
+    def of_both(node: Node) -> Terms | None:
+        pair = [terms_of(node.tensor(k)) for k in (0, 1)]
+        if pair[0] is None or pair[1] is None:
+            return None
+        size = max(map(len, (pair[0], pair[1])))
+        one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
+        if len(one) != len(other) or max(len(t.shape) for t in node.inputs if t) > 1:
+            return None
+        return [a.plus(b, sign) for a, b in zip(one, other, strict=True)]
+
+    return of_both
+
+
+def _each(terms: Sequence[Term] | None, function: Callable[[Term], Term]) -> Terms | None:
+    return None if terms is None else [function(term) for term in terms]

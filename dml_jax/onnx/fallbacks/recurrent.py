@@ -1,0 +1,113 @@
+"""Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.lowering import recurrent
+from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.element_wise import identity
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
+from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
+
+_BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}
+
+
+@fallback("RNN", "GRU")
+def _recurrent(
+    node: Node,
+    x: jax.Array,
+    w: jax.Array,
+    r: jax.Array,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+) -> Any:
+    clip, functions = _clip(node), _functions(node, DEFAULTS[node.op_type], len(w))
+    clipped = [lambda value, f=f: f(clip(value)) for f in functions]
+    ends = jnp.zeros((len(w), 2 * w.shape[1]), x.dtype) if b is None else b
+    of_inputs, of_states = jnp.split(wide(ends), 2, 1)
+    if node.op_type == "RNN":
+        step = recurrent.rnn(wide(r), clipped[0])
+    else:
+        hidden = None
+        if node.attribute("linear_before_reset", 0):
+            hidden = of_states[:, -r.shape[2] :]
+            of_states = of_states.at[:, -r.shape[2] :].set(0)
+        step = recurrent.gru(wide(r), hidden, clipped)
+    return _run(node, step, x, wide(w), of_inputs + of_states, lengths, [h], r.shape[2])
+
+
+@fallback("DynamicQuantizeLSTM", domain=DOMAIN)
+def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
+    w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
+
+    def real(weights: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
+        scale, zero = (v.reshape(len(weights), 1, -1) for v in (scale, zero))
+        return jnp.swapaxes((weights.astype(x.dtype) - zero.astype(x.dtype)) * scale, 1, 2)
+
+    functions, recurrence = _functions(node, DEFAULTS["LSTM"], len(w)), real(r, r_scale, r_zero)
+    is_coupled = bool(node.attribute("input_forget", 0))
+    cell = recurrent.lstm(recurrence, peephole, functions, _clip(node), is_coupled)
+    bias = None if b is None else jnp.sum(b.reshape(len(b), 2, -1), 1)
+    if lengths is not None:  # what no step reads has no part in the rounding
+        steps = jnp.arange(len(x), dtype=lengths.dtype)
+        x = jnp.where((steps < lengths.max())[:, None, None], x, 0)
+    return _run(
+        node,
+        lambda part, h, c: cell(part, _rounded(h, (1, 2)), c),
+        _rounded(x, (0, 1, 2)),
+        real(w, w_scale, w_zero),
+        bias,
+        lengths,
+        [h, c],
+        recurrence.shape[2],
+    )
+
+
+def _rounded(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """Return `x` as DynamicQuantizeLinear rounds it, over `axes` together."""
+    low = jnp.minimum(x.min(axes, keepdims=True), 0)
+    high = jnp.maximum(x.max(axes, keepdims=True), 0)
+    scale = jnp.where(high > low, (high - low) / 255, 1)
+    zero = jnp.round(-low / scale)
+    return (jnp.clip(jnp.round(x / scale) + zero, 0, 255) - zero) * scale
+
+
+def _clip(node: Node) -> recurrent.Function:
+    most = node.attribute("clip")
+    return identity if most is None else lambda value: jnp.clip(value, -most, most)
+
+
+def _functions(node: Node, default: list[str], directions: int) -> list[recurrent.Function]:
+    """Return the activations of the gates, each as a function of all directions."""
+    found = activations(node, directions, default)
+    return [recurrent.by_direction(found[k :: len(default)]) for k in range(len(default))]
+
+
+def _run(
+    node: Node,
+    step: Callable[..., recurrent.States],
+    x: jax.Array,
+    w: jax.Array,
+    bias: jax.Array | None,
+    lengths: jax.Array | None,
+    states: Sequence[jax.Array | None],
+    units: int,
+) -> Any:
+    """Return the outputs of a cell over time: of each step, then the last states."""
+    is_batch_first = bool(node.attribute("layout", 0))
+    if is_batch_first:
+        x, states = jnp.swapaxes(x, 0, 1), [s if s is None else s.swapaxes(0, 1) for s in states]
+    zeros = jnp.zeros((len(w), x.shape[1], units), w.dtype)
+    first = tuple(zeros if s is None else wide(s) for s in states)
+    ends = None if lengths is None else lengths.astype(np.uint32)
+    backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]
+    y, last = recurrent.passes(step, wide(x), w, bias, first, ends, backward)
+    if is_batch_first:
+        y, last = y.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in last]
+    return [result.astype(x.dtype) for result in (y, *last)]

@@ -1,0 +1,981 @@
+"""PyTorch's own samples of its operators (`op_db`), with values, first and second gradients.
+
+`FUNCTIONS` says each of PyTorch's operators in this package's functions. PyTorch answers in
+float64. Its answers to some samples are kept (`opinfo.npz`), since it is large;
+`python -m conformance.opinfo`, in tests/ and with PyTorch and expecttest, asks it anew, and with
+`all` compares every sample.
+"""
+
+import contextlib
+import functools
+import importlib
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from conformance.cases import Case
+
+import dml_jax as dml
+from dml_jax import beyond
+
+FILE = Path(__file__).with_suffix(".npz")
+KEPT = 2  # samples of each operator
+MOST_ELEMENTS = 4096  # of a sample
+FIELDS = "- the operator's fields are FLOAT32"
+Array = Any
+
+
+class Beyond(Exception):  # noqa: N818  (no error: a sample that the functions do not express)
+    """Says why a sample is left out."""
+
+
+def only(is_met: bool, reason: str) -> None:
+    """Raise `Beyond` with `reason` where a sample does not meet a condition."""
+    if not is_met:
+        raise Beyond(reason)
+
+
+def together(*xs: Array) -> list[Array]:
+    """Return numbers and arrays as arrays of one shape."""
+    kind = next(x.dtype for x in xs if hasattr(x, "dtype"))
+    arrays = [x if hasattr(x, "dtype") else jnp.full((1,), x, kind) for x in xs]
+    return list(jnp.broadcast_arrays(*promoted(arrays)))
+
+
+def promoted(arrays: Sequence[Array]) -> list[Array]:
+    """Return arrays of one rank."""
+    rank = max(x.ndim for x in arrays)
+    return [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
+
+
+def unary(name: str, **fixed: Any) -> Callable[..., Array]:
+    return lambda x, **options: getattr(dml, name)(x, **fixed, **options)
+
+
+def binary(name: str) -> Callable[..., Array]:
+    return lambda x, y: getattr(dml, name)(*together(x, y))
+
+
+def scaled(name: str) -> Callable[..., Array]:
+    """Return `x op alpha * y`."""
+
+    def call(x: Array, y: Array, alpha: float = 1) -> Array:
+        x, y = together(x, y)
+        return getattr(dml, name)(x, y if alpha == 1 else y * jnp.asarray(alpha, y.dtype))
+
+    return call
+
+
+def axes_of(x: Array, dim: Any) -> list[int]:
+    if dim is None or dim == ():
+        return list(range(x.ndim))
+    return sorted(d % x.ndim for d in (dim if isinstance(dim, tuple | list) else [dim]))
+
+
+def reduction(function: str) -> Callable[..., Array]:
+    def call(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+        axes = axes_of(x, dim)
+        result = dml.reduce(x, function, axes=axes)
+        return result if keepdim else jnp.squeeze(result, axes)
+
+    return call
+
+
+def vector_norm(x: Array, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Array:
+    kinds = {1: "L1", 2: "L2", math.inf: "MAX", -math.inf: "MIN"}
+    only(ord in kinds, "REDUCE has the norms of order 1, 2 and infinity")
+    x = dml.abs(x) if abs(ord) == math.inf else x
+    return reduction(kinds[ord])(x, dim, keepdim)
+
+
+def arg(name: str) -> Callable[..., Array]:
+    def call(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+        flat, axis = (x.reshape(-1), 0) if dim is None else (x, dim % x.ndim)
+        result = getattr(dml, name)(flat, axes=[axis], output_data_type="INT64")
+        if dim is None:
+            return result.reshape((1,) * x.ndim if keepdim else ())
+        return result if keepdim else jnp.squeeze(result, axis)
+
+    return call
+
+
+def softmax(name: str, is_negated: bool = False) -> Callable[..., Array]:
+    def call(x: Array, dim: int) -> Array:
+        return getattr(dml, name)(dml.negate(x) if is_negated else x, axes=[dim % x.ndim])
+
+    return call
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return what torch.matmul does: vectors become matrices, batches are broadcast."""
+    left, right = a.ndim == 1, b.ndim == 1
+    a, b = a[None] if left else a, b[:, None] if right else b
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    flat = dml.gemm(a.reshape(-1, 1, *a.shape[-2:]), b.reshape(-1, 1, *b.shape[-2:]))
+    result = flat.reshape(*batch, *flat.shape[-2:])
+    result = result[..., 0, :] if left else result
+    return result[..., 0] if right else result
+
+
+def gemm(c: Array, a: Array, b: Array, beta: float = 1, alpha: float = 1) -> Array:
+    shape = (*a.shape[:-1], b.shape[-1])
+    c = jnp.broadcast_to(promoted([c, a])[0], shape)
+    a, b, c = (x.reshape(-1, 1, *x.shape[-2:]) for x in (a, b, c))
+    return dml.gemm(a, b, c, alpha=alpha, beta=beta).reshape(shape)
+
+
+def linear(x: Array, w: Array, bias: Array | None = None) -> Array:
+    result = product(x, w.T)
+    return result if bias is None else dml.add(*together(result, bias))
+
+
+def pair(value: Any, n: int) -> list[int]:
+    """Return a number, or a list of `n` of them, as such a list."""
+    listed = list(value) if isinstance(value, tuple | list) else [value]
+    return listed if len(listed) == n else listed * n
+
+
+def batched(x: Array, n: int) -> tuple[Array, bool]:
+    """Return an image, or images, of `n` spatial dimensions as images."""
+    return (x[None], True) if x.ndim == n + 1 else (x, False)
+
+
+def widened(x: Array, n: int) -> Array:
+    """Return images of one spatial dimension as images of two."""
+    return x[:, :, None] if n == 1 else x
+
+
+def convolution(n: int, is_transposed: bool = False) -> Callable[..., Array]:
+    def call(
+        x: Array,
+        w: Array,
+        bias: Array | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Array:
+        x, is_one = batched(x, n)
+        dilations, strides, more = pair(dilation, n), pair(stride, n), pair(output_padding, n)
+        sizes = w.shape[2:]
+        spans = [(k - 1) * d for k, d in zip(sizes, dilations, strict=True)]
+        if padding == "same":
+            start, end = [s // 2 for s in spans], [s - s // 2 for s in spans]
+        else:
+            start = end = pair(0 if padding == "valid" else padding, n)
+        # PyTorch's output padding shows what the padding at the end cut off first.
+        shown = [min(e, m) for e, m in zip(end, more, strict=True)] if is_transposed else [0] * n
+        extra = 1 if n == 1 else 0
+        result = dml.convolution(
+            widened(x, n),
+            widened(w, n),
+            None if bias is None else bias.reshape(1, -1, *[1] * (n + extra)),
+            direction="BACKWARD" if is_transposed else "FORWARD",
+            strides=[1] * extra + strides,
+            dilations=[1] * extra + dilations,
+            start_padding=[0] * extra + start,
+            end_padding=[0] * extra + [e - s for e, s in zip(end, shown, strict=True)],
+            output_padding=[0] * extra + [m - s for m, s in zip(more, shown, strict=True)],
+            group_count=groups,
+        )
+        result = result[:, :, 0] if n == 1 else result
+        return result[0] if is_one else result
+
+    return call
+
+
+def pooled_sizes(x: Array, k: Any, s: Any, p: Any, d: Any, is_ceiled: bool) -> list[int]:
+    """Return the sizes of a pool's output, as PyTorch's pages define them."""
+    found = []
+    for size, kernel, step, pad, apart in zip(x.shape[2:], k, s, p, d, strict=True):
+        free = size + 2 * pad - (kernel - 1) * apart - 1
+        count = (-(-free // step) if is_ceiled else free // step) + 1
+        found.append(count - (is_ceiled and (count - 1) * step >= size + pad))
+    return found
+
+
+def pool(n: int, kind: str) -> Callable[..., Array]:
+    def call(
+        x: Array,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        dilation: Any = 1,
+        return_indices: bool = False,
+    ) -> Array:
+        only(not divisor_override, "AVERAGE_POOLING divides by the window's own size")
+        only(not (ceil_mode and kind == "average"), "windows beyond the padding count otherwise")
+        x, is_one = batched(x, n)
+        k, p, d = pair(kernel_size, n), pair(padding, n), pair(dilation, n)
+        s = pair(stride, n) if stride else k
+        sizes = pooled_sizes(x, k, s, p, d, ceil_mode)
+        ends = [
+            max(0, (o - 1) * step + (kernel - 1) * apart + 1 - size - pad)
+            for o, step, kernel, apart, size, pad in zip(
+                sizes, s, k, d, x.shape[2:], p, strict=True
+            )
+        ]
+        ends = ends if ceil_mode else p
+        lead, ones = ([0], [1]) if n == 1 else ([], [])
+        given: dict[str, Any] = {
+            "strides": ones + s,
+            "start_padding": lead + p,
+            "end_padding": lead + ends,
+            "dilations": ones + d,
+        }
+        wide = widened(x, n)
+        if kind == "average":
+            result = dml.average_pooling(
+                wide, window_sizes=ones + k, include_padding=count_include_pad, **given
+            )
+            results = [result]
+        else:
+            found: Any = dml.max_pooling(
+                wide, window_size=ones + k, output_indices=return_indices, **given
+            )
+            results = [found[0]]
+            if return_indices:
+                # PyTorch counts the elements of a channel, DirectML these of all channels.
+                plane = math.prod(x.shape[2:])
+                results.append(found[1].astype(np.int64) % jnp.int64(plane))
+        results = [r[:, :, 0] if n == 1 else r for r in results]
+        results = [r[0] if is_one else r for r in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return call
+
+
+def normalization(
+    x: Array, axes: Sequence[int], scale: Array | None, bias: Array | None, eps: float
+) -> Array:
+    ones, zeros = jnp.ones_like(x), jnp.zeros_like(x)
+    return dml.mean_variance_normalization(
+        x,
+        ones if scale is None else jnp.broadcast_to(scale, x.shape),
+        zeros if bias is None else jnp.broadcast_to(bias, x.shape),
+        axes=list(axes),
+        normalize_variance=True,
+        normalize_mean=True,
+        epsilon=eps,
+    )
+
+
+def layer_norm(
+    x: Array,
+    shape: Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
+    axes = range(x.ndim - len(shape), x.ndim)
+    parts = [None if v is None else promoted([v, x])[0] for v in (weight, bias)]
+    return normalization(x, axes, *parts, eps)
+
+
+def by_channel(v: Any, rank: int) -> Any:
+    return None if v is None else v.reshape(1, -1, *[1] * (rank - 2))
+
+
+def group_norm(
+    x: Array, groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
+) -> Array:
+    grouped = x.reshape(x.shape[0], groups, -1)
+    plain = normalization(grouped, [2], None, None, eps).reshape(x.shape)
+    if weight is not None:
+        plain = dml.multiply(*together(plain, by_channel(weight, x.ndim)))
+    return plain if bias is None else dml.add(*together(plain, by_channel(bias, x.ndim)))
+
+
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,  # of the running statistics, which are no output
+    eps: float = 1e-5,
+) -> Array:
+    flat = x.reshape(*x.shape, *[1] * (4 - x.ndim)) if x.ndim < 4 else x
+    size = x.shape[1]
+    shape = (1, size, *[1] * (flat.ndim - 2))
+    weight = jnp.ones(size, x.dtype) if weight is None else weight
+    bias = jnp.zeros(size, x.dtype) if bias is None else bias
+    if training:
+        found: Any = dml.batch_normalization_training(
+            flat, weight.reshape(shape), bias.reshape(shape), None, eps
+        )
+        return found[0].reshape(x.shape)
+    parts = [v.reshape(shape) for v in (mean, variance, weight, bias)]
+    return dml.batch_normalization(flat, *parts, True, eps).reshape(x.shape)
+
+
+def local_response(
+    x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Array:
+    only(size % 2 == 1, "LOCAL_RESPONSE_NORMALIZATION's window is odd around its element")
+    flat = x.reshape(*x.shape[:2], -1, 1)
+    return dml.local_response_normalization(flat, True, size, alpha, beta, k).reshape(x.shape)
+
+
+def upsampled(mode: str, align: bool = False) -> Callable[..., Array]:
+    def call(x: Array, size: Any = None, scale_factor: Any = None) -> Array:
+        only(scale_factor is None, "the scale of a size that is rounded is PyTorch's own choice")
+        sizes = [*x.shape[:2], *pair(size, x.ndim - 2)]
+        if mode == "LINEAR" and align:
+            only(all(n > 1 for n in sizes[2:]), "corners of one element have no scale")
+            scales = [1.0, 1.0] + [
+                (o - 1) / (i - 1) for o, i in zip(sizes[2:], x.shape[2:], strict=True)
+            ]
+            zeros = [0.0] * x.ndim
+            return dml.resample(
+                x,
+                sizes,
+                mode,
+                scales=scales,
+                input_pixel_offsets=zeros,
+                output_pixel_offsets=zeros,
+            )
+        scales = [o / i for o, i in zip(sizes, x.shape, strict=True)]
+        return dml.resample(
+            x,
+            sizes,
+            "NEAREST_NEIGHBOR",
+            rounding_direction="DECREASING",
+            scales=scales,
+            input_pixel_offsets=[0.0] * x.ndim,
+            output_pixel_offsets=[0.0] * x.ndim,
+        )
+
+    return call
+
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Array:
+    only(not dropout_p, "the operators draw no random numbers between others")
+    only(attn_mask is None and not is_causal and not enable_gqa, "the mask is a bias of DirectML's")
+    only(query.ndim == key.ndim == value.ndim == 4, "attention is of batches of heads")
+    only(query.shape[:2] == key.shape[:2] == value.shape[:2], "batches are of one size")
+    heads = query.shape[1]
+    flat = [
+        x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1) for x in (query, key, value)
+    ]
+    found = dml.multihead_attention(
+        scale or query.shape[-1] ** -0.5, -1e30, heads, heads, "NONE", *flat
+    )
+    result = found[0] if isinstance(found, tuple) else found
+    return result.reshape(query.shape[0], query.shape[2], heads, -1).transpose(0, 2, 1, 3)
+
+
+def index_select(x: Array, dim: int, index: Array) -> Array:
+    axis = dim % max(1, x.ndim)
+    return dml.gather(x, index.reshape(-1), axis)
+
+
+def embedding(weight: Array, index: Array, padding_idx: int | None = None, **more: Any) -> Array:
+    only(not more and padding_idx is None, "options of the gradient alone")
+    found = dml.gather(weight, index.reshape(-1), 0)
+    return found.reshape(*index.shape, weight.shape[1])
+
+
+def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
+    only(reduce is None, "SCATTER_ELEMENTS has no reductions")
+    only(hasattr(src, "shape") and src.shape == index.shape, "updates are of the indices' sizes")
+    axis = dim % x.ndim
+    rows = np.moveaxis(np.asarray(index), axis, 0)
+    unique = all(len(np.unique(c)) == len(c) for c in rows.reshape(len(rows), -1).T)
+    only(unique, "which of several updates stays is nobody's rule")
+    return dml.scatter_elements(x, index, src, axis)
+
+
+def gathered(x: Array, dim: int, index: Array) -> Array:
+    return dml.gather_elements(x, index, dim % x.ndim)
+
+
+def along(x: Array, index: Array, dim: int | None = None) -> Array:
+    if dim is None:
+        return dml.gather_elements(x.reshape(-1), index.reshape(-1), 0)
+    axis = dim % x.ndim
+    shape = list(np.broadcast_shapes(x.shape[:axis], index.shape[:axis]))
+    rest = list(np.broadcast_shapes(x.shape[axis + 1 :], index.shape[axis + 1 :]))
+    x = jnp.broadcast_to(x, (*shape, x.shape[axis], *rest))
+    return dml.gather_elements(x, jnp.broadcast_to(index, (*shape, index.shape[axis], *rest)), axis)
+
+
+def flipped(x: Array, dims: Sequence[int]) -> Array:
+    dims = [d % x.ndim for d in dims]
+    steps = [-1 if d in dims else 1 for d in range(x.ndim)]
+    return dml.slice(x, [0] * x.ndim, x.shape, steps)
+
+
+def triangle(is_upper: bool) -> Callable[..., Array]:
+    def call(x: Array, diagonal: int = 0) -> Array:
+        n, m = x.shape[-2:]
+        begin, end = (-n, diagonal) if is_upper else (diagonal + 1, m)  # which are filled
+        return dml.diagonal_matrix(x.shape, kind_of(x), 0.0, begin, end, x)
+
+    return call
+
+
+def kind_of(x: Array) -> str:
+    return x.dtype.name.upper()
+
+
+def where(condition: Array, x: Array, y: Array) -> Array:
+    condition, x, y = jnp.broadcast_arrays(*promoted([condition, *together(x, y)]))
+    return dml.if_(condition.astype(np.uint8), x, y)
+
+
+def clamped(x: Array, low: Any = None, high: Any = None) -> Array:
+    only(all(v is None or v.dtype == x.dtype for v in (low, high)), "bounds have the input's type")
+    x = x if low is None else dml.max(*together(x, low))
+    return x if high is None else dml.min(*together(x, high))
+
+
+def cumulated(name: str) -> Callable[..., Array]:
+    return lambda x, dim: getattr(dml, name)(x, dim % x.ndim, "INCREASING", False)
+
+
+def top_k(x: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Array:
+    found = dml.top_k(x, dim % x.ndim, k, "DECREASING" if largest else "INCREASING")
+    return found[0], found[1].astype(np.int64)
+
+
+def split(x: Array, size: Any, dim: int = 0) -> tuple[Array, ...]:
+    axis = dim % x.ndim
+    n = x.shape[axis]
+    sizes = list(size) if isinstance(size, tuple | list) else [size] * (n // size)
+    sizes += [n - sum(sizes)] * (sum(sizes) < n)
+    return dml.split(x, axis, sizes)
+
+
+def chunk(x: Array, count: int, dim: int = 0) -> tuple[Array, ...]:
+    return split(x, -(-x.shape[dim % x.ndim] // count), dim)
+
+
+def narrow(x: Array, dim: int, start: Any, length: int) -> Array:
+    only(isinstance(start, int), "offsets are attributes")
+    axis = dim % x.ndim
+    offsets = [start % x.shape[axis] if d == axis else 0 for d in range(x.ndim)]
+    sizes = [length if d == axis else n for d, n in enumerate(x.shape)]
+    return dml.slice(x, offsets, sizes, [1] * x.ndim)
+
+
+def repeated(x: Array, repeats: Sequence[int]) -> Array:
+    rank = max(x.ndim, len(repeats))
+    only(all(repeats) and rank > 0, "there are no tensors of size 0")
+    x = x.reshape((1,) * (rank - x.ndim) + x.shape)
+    return dml.tile(x, [1] * (rank - len(repeats)) + list(repeats))
+
+
+def normalized(x: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Array:
+    only(p in (1.0, 2.0) and eps == 1e-12, "LP_NORMALIZATION has p 1 and 2")
+    return dml.lp_normalization(x, dim % x.ndim, 1e-30, int(p))
+
+
+def one_hot(indices: Array, num_classes: int = -1) -> Array:
+    count = num_classes if num_classes > 0 else int(np.max(np.asarray(indices))) + 1
+    values = jnp.array([0, 1], np.int64)
+    values = values.reshape((1,) * indices.ndim + (2,))
+    return dml.one_hot(indices[..., None], values, count, indices.ndim)
+
+
+def softplus(x: Array, beta: float = 1, threshold: float = 20) -> Array:
+    soft = dml.activation_softplus(x, steepness=beta)
+    bound = jnp.full_like(x, threshold / beta)
+    return dml.if_(dml.greater_than(x, bound), x, soft)
+
+
+def hard_tanh(x: Array, min_val: float = -1, max_val: float = 1) -> Array:
+    return dml.clip(x, min_val, max_val)
+
+
+def gelu(x: Array, approximate: str = "none") -> Array:
+    only(approximate == "none", "ACTIVATION_GELU is the exact one")
+    return dml.activation_gelu(x)
+
+
+def by_fields(name: str, *fields: float) -> Callable[..., Array]:
+    """Return an activation whose fields are no numbers of FLOAT32."""
+
+    def call(x: Array) -> Array:
+        only(x.dtype == np.float32, FIELDS.removeprefix("- "))
+        return getattr(dml, name)(x, *fields)
+
+    return call
+
+
+def prelu(x: Array, weight: Array) -> Array:
+    slope = weight if weight.ndim == 0 or x.ndim < 2 else by_channel(weight, x.ndim)
+    return dml.activation_parameterized_relu(*together(x, slope))
+
+
+def lerp(x: Array, end: Array, weight: Any) -> Array:
+    x, end, weight = together(x, end, weight)
+    return dml.add(x, dml.multiply(weight, dml.subtract(end, x)))
+
+
+def combined(name: str) -> Callable[..., Array]:
+    def call(x: Array, a: Array, b: Array, value: float = 1) -> Array:
+        x, a, b = together(x, a, b)
+        part = getattr(dml, name)(a, b)
+        return dml.add(x, part if value == 1 else part * jnp.asarray(value, x.dtype))
+
+    return call
+
+
+def masked_fill(x: Array, mask: Array, value: Any) -> Array:
+    return where(mask, jnp.broadcast_arrays(*together(value, x))[0], x)
+
+
+def unfold(x: Array, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
+    x, is_one = batched(x, 2)
+    k, d, p, s = (pair(v, 2) for v in (kernel, dilation, padding, stride))
+    result = dml.unfold(x, k, s, d, p, p)
+    return result[0] if is_one else result
+
+
+def pixels(name: str) -> Callable[..., Array]:
+    def call(x: Array, upscale_factor: int = 1, downscale_factor: int = 1) -> Array:
+        factor = upscale_factor * downscale_factor
+        only(x.ndim == 4 and factor > 1, "blocks are of images, and of several elements")
+        n, c, h, w = x.shape
+        if name == "depth_to_space":  # PyTorch numbers the channels by column, row, depth
+            return dml.depth_to_space(x, factor, "COLUMN_ROW_DEPTH")
+        found = dml.space_to_depth(x, factor, "COLUMN_ROW_DEPTH")
+        return found.reshape(n, c * factor**2, h // factor, w // factor)
+
+    return call
+
+
+def logical(name: str, count: int = 2) -> Callable[..., Array]:
+    def call(*xs: Array) -> Array:
+        arrays = together(*xs) if count == 2 else [xs[0]]
+        return getattr(dml, name)(*((x != 0).astype(np.uint8) for x in arrays)).astype(bool)
+
+    return call
+
+
+def compared(name: str, is_negated: bool = False) -> Callable[..., Array]:
+    def call(x: Array, y: Array) -> Array:
+        found = getattr(dml, name)(*together(x, y))
+        return (dml.logical_not(found) if is_negated else found).astype(bool)
+
+    return call
+
+
+def shrink(bias: float) -> Callable[..., Array]:
+    return lambda x, lambd=0.5: dml.activation_shrink(x, lambd * bias, lambd)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{n: unary(n) for n in ("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil")},
+    **{n: unary(n) for n in ("cos", "cosh", "erf", "exp", "floor", "log", "sign", "sin", "sinh")},
+    **{n: unary(n) for n in ("sqrt", "tan", "tanh")},
+    "neg": unary("negate"),
+    "reciprocal": unary("recip"),
+    "round": lambda x, decimals=0: dml.round(x),
+    "trunc": unary("round", rounding_mode="TOWARD_ZERO"),
+    "square": lambda x: dml.multiply(x, x),
+    "rsqrt": lambda x: dml.recip(dml.sqrt(x)),
+    "frac": lambda x: dml.subtract(x, dml.round(x, "TOWARD_ZERO")),
+    "positive": unary("identity"),
+    "sgn": unary("sign"),
+    "isnan": lambda x: dml.is_nan(x).astype(bool),
+    "isinf": lambda x: dml.is_infinity(x).astype(bool),
+    "logical_not": logical("logical_not", 1),
+    "bitwise_not": unary("bit_not"),
+    "sigmoid": unary("activation_sigmoid"),
+    "nn.functional.celu": lambda x: dml.activation_celu(x, 1.0),
+    "nn.functional.elu": unary("activation_elu"),
+    "nn.functional.gelu": gelu,
+    "nn.functional.hardshrink": shrink(0),
+    "nn.functional.softshrink": shrink(1),
+    "nn.functional.hardsigmoid": by_fields("activation_hard_sigmoid", 1 / 6, 0.5),
+    "nn.functional.hardswish": by_fields("activation_hard_swish", 1 / 6, 0.5),
+    "nn.functional.hardtanh": hard_tanh,
+    "nn.functional.leaky_relu": lambda x, negative_slope=0.01: dml.activation_leaky_relu(
+        x, negative_slope
+    ),
+    "nn.functional.prelu": prelu,
+    "nn.functional.relu": unary("activation_relu"),
+    "nn.functional.relu6": lambda x: dml.clip(x, 0, 6),
+    "nn.functional.selu": by_fields("activation_scaled_elu"),
+    "nn.functional.silu": lambda x: dml.activation_swish(x, 1.0),
+    "nn.functional.softmin": softmax("activation_softmax", True),
+    "nn.functional.softplus": softplus,
+    "nn.functional.softsign": unary("activation_softsign"),
+    "softmax": softmax("activation_softmax"),
+    "log_softmax": softmax("activation_log_softmax"),
+    "add": scaled("add"),
+    "sub": scaled("subtract"),
+    "rsub": lambda x, y, alpha=1: scaled("subtract")(y, x, alpha),
+    "mul": binary("multiply"),
+    "true_divide": binary("divide"),
+    "pow": binary("pow"),
+    "maximum": binary("max"),
+    "minimum": binary("min"),
+    "atan2": binary("atan_yx"),
+    "fmod": binary("modulus_truncate"),
+    "remainder": binary("modulus_floor"),
+    "bitwise_and": binary("bit_and"),
+    "bitwise_or": binary("bit_or"),
+    "bitwise_xor": binary("bit_xor"),
+    "eq": compared("equals"),
+    "ne": compared("equals", True),
+    "gt": compared("greater_than"),
+    "ge": compared("greater_than_or_equal"),
+    "lt": compared("less_than"),
+    "le": compared("less_than_or_equal"),
+    "logical_and": logical("logical_and"),
+    "logical_or": logical("logical_or"),
+    "logical_xor": logical("logical_xor"),
+    "lerp": lerp,
+    "addcmul": combined("multiply"),
+    "addcdiv": combined("divide"),
+    "sum": reduction("SUM"),
+    "mean": reduction("AVERAGE"),
+    "prod": reduction("MULTIPLY"),
+    "amax": reduction("MAX"),
+    "amin": reduction("MIN"),
+    "logsumexp": reduction("LOG_SUM_EXP"),
+    "linalg.vector_norm": vector_norm,
+    "argmax": arg("argmax"),
+    "argmin": arg("argmin"),
+    "cumsum": cumulated("cumulative_summation"),
+    "cumprod": cumulated("cumulative_product"),
+    "topk": top_k,
+    "matmul": product,
+    "mm": product,
+    "mv": product,
+    "bmm": product,
+    "dot": product,
+    "addmm": gemm,
+    "baddbmm": gemm,
+    "nn.functional.linear": linear,
+    **{f"nn.functional.conv{n}d": convolution(n) for n in (1, 2, 3)},
+    **{f"nn.functional.conv_transpose{n}d": convolution(n, True) for n in (1, 2, 3)},
+    **{f"nn.functional.avg_pool{n}d": pool(n, "average") for n in (1, 2, 3)},
+    **{f"nn.functional.max_pool{n}d": pool(n, "max") for n in (1, 2, 3)},
+    "nn.functional.batch_norm": batch_norm,
+    "nn.functional.group_norm": group_norm,
+    "nn.functional.layer_norm": layer_norm,
+    "nn.functional.local_response_norm": local_response,
+    "nn.functional.normalize": normalized,
+    "nn.functional.upsample_nearest": upsampled("NEAREST_NEIGHBOR"),
+    "nn.functional.upsample_bilinear": upsampled("LINEAR", True),
+    "nn.functional.scaled_dot_product_attention": attention,
+    "nn.functional.embedding": embedding,
+    "nn.functional.one_hot": one_hot,
+    "nn.functional.unfold": unfold,
+    "nn.functional.pixel_shuffle": pixels("depth_to_space"),
+    "nn.functional.pixel_unshuffle": pixels("space_to_depth"),
+    "gather": gathered,
+    "take_along_dim": along,
+    "index_select": index_select,
+    "scatter": scatter,
+    "flip": flipped,
+    "tril": triangle(False),
+    "triu": triangle(True),
+    "where": lambda x, condition, y: where(condition, x, y),
+    "masked_fill": masked_fill,
+    "clamp": clamped,
+    "clamp_min": binary("max"),
+    "clamp_max": binary("min"),
+    "cat": lambda xs, dim=0: dml.join(list(xs), dim % xs[0].ndim),
+    "split": split,
+    "chunk": chunk,
+    "narrow": narrow,
+    "tile": repeated,
+    "repeat": repeated,
+}
+# Units in the last place of FLOAT32, of the largest magnitude of an output.
+UNITS = {"nn.functional.conv3d": 32, "linalg.vector_norm": 16, "prod": 64, "cumprod": 64}
+DEFAULT_UNITS = 16
+
+
+@dataclass
+class Sample:
+    """A sample of an operator, with what PyTorch says of it in float64.
+
+    Attributes:
+        name: the operator, as `op_db` has it.
+        number: which of its samples it is.
+        leaves: its arrays; floats are numbers of FLOAT32.
+        spec: its arguments, with `{"$": k}` for leaf k.
+        outputs: the outputs.
+        gradients: lists, one array a float leaf: the gradients of a weighted sum of the outputs,
+            and of a weighted sum of these gradients; fewer where PyTorch has none.
+    """
+
+    name: str
+    number: int
+    leaves: list[np.ndarray]
+    spec: Any
+    outputs: list[np.ndarray]
+    gradients: list[list[np.ndarray]] = field(default_factory=list)
+
+
+def weights(shape: Sequence[int], k: int) -> np.ndarray:
+    """Return the numbers that weight output `k` in a sum."""
+    return np.cos(np.arange(math.prod(shape)) * 1.7 + k).reshape(shape)
+
+
+def filled(spec: Any, leaves: Sequence[Any]) -> Any:
+    """Return the arguments of a sample with `leaves` in their places."""
+    if isinstance(spec, dict) and "$" in spec:
+        return leaves[spec["$"]]
+    if isinstance(spec, dict):
+        return {name: filled(value, leaves) for name, value in spec.items()}
+    return tuple(filled(v, leaves) for v in spec) if isinstance(spec, list) else spec
+
+
+def evaluate(sample: Sample, dtype: Any) -> tuple[list[Array], list[list[Array]]]:
+    """Return this package's outputs and gradients for a sample, with floats of type `dtype`."""
+    leaves = [np.atleast_1d(x) for x in sample.leaves]
+    leaves = [x.astype(dtype) if x.dtype.kind == "f" else x for x in leaves]
+    places = [k for k, x in enumerate(leaves) if x.dtype.kind == "f"]
+
+    def outputs(*floats: Array) -> list[Array]:
+        given = [jnp.asarray(x) for x in leaves]
+        for place, x in zip(places, floats, strict=True):
+            given[place] = x
+        positional, named = filled(sample.spec, given)
+        result = FUNCTIONS[sample.name](*positional, **named)
+        results = list(result) if isinstance(result, tuple | list) else [result]
+        return [r.reshape(o.shape) for r, o in zip(results, sample.outputs, strict=True)]
+
+    def total(values: Sequence[Array]) -> Array:
+        floats = [(k, v) for k, v in enumerate(values) if jnp.issubdtype(v.dtype, jnp.floating)]
+        return sum(jnp.sum(v * jnp.asarray(weights(v.shape, k), v.dtype)) for k, v in floats)
+
+    floats = [jnp.asarray(leaves[k]) for k in places]
+    found = outputs(*floats)
+    if not sample.gradients:
+        return found, []
+    first = jax.grad(lambda xs: total(outputs(*xs)))
+    second = jax.grad(lambda xs: total(first(xs)))
+    return found, [f(floats) for f in (first, second)[: len(sample.gradients)]]
+
+
+def check(sample: Sample, is_double: bool = False) -> None:
+    """Raise `AssertionError` where this package's answer is not PyTorch's."""
+    dtype = np.float64 if is_double else np.float32
+    with jax.enable_x64(True), beyond.allowed(is_double):
+        found, gradients = evaluate(sample, dtype)
+    units = UNITS.get(sample.name, DEFAULT_UNITS) * float(np.finfo(dtype).eps)
+    for result, expected in zip(found, sample.outputs, strict=True):
+        array = np.asarray(result)
+        assert array.shape == expected.shape
+        if expected.dtype.kind != "f":
+            np.testing.assert_array_equal(array, expected)
+        else:
+            near(array, expected, units)
+    for results, expectations in zip(gradients, sample.gradients, strict=True):
+        for result, expected in zip(results, expectations, strict=True):
+            near(np.asarray(result).reshape(expected.shape), expected, 8 * units)
+
+
+def near(array: np.ndarray, expected: np.ndarray, relative: float) -> None:
+    finite = np.abs(expected[np.isfinite(expected)])
+    bound = relative * float(finite.max(initial=0.0))
+    np.testing.assert_allclose(array, expected, rtol=relative, atol=bound)
+
+
+# ------------------------------------------------------------------ PyTorch's side
+
+
+def torch() -> Any:
+    return importlib.import_module("torch")
+
+
+def taken_apart(value: Any, leaves: list[Any]) -> Any:
+    """Return `value` as JSON, with its tensors in `leaves`."""
+    if isinstance(value, torch().Tensor):
+        leaves.append(value)
+        return {"$": len(leaves) - 1}
+    if isinstance(value, tuple | list):
+        return [taken_apart(v, leaves) for v in value]
+    if isinstance(value, dict):
+        return {name: taken_apart(v, leaves) for name, v in value.items()}
+    only(value is None or isinstance(value, bool | int | float | str), "a type is an argument")
+    return value
+
+
+def asked(op: Any, number: int, given: Any) -> Sample:
+    """Return what PyTorch says of one of its samples; raise `Beyond` where it cannot be said."""
+    t, leaves = torch(), []
+    spec = taken_apart([[given.input, *given.args], given.kwargs], leaves)
+    only(all(0 < x.numel() <= MOST_ELEMENTS for x in leaves), "there are no tensors of size 0")
+    only(all(not x.is_complex() for x in leaves), "there are no complex numbers")
+    leaves = [x.float().double() if x.is_floating_point() else x for x in leaves]
+    leaves = [x.detach().clone() for x in leaves]
+    floats = [x.requires_grad_() for x in leaves if x.is_floating_point()]
+    positional, named = filled(spec, leaves)
+    result = op.op(*positional, **named)
+    results = list(result) if isinstance(result, tuple | list) else [result]
+    only(all(r.numel() for r in results), "there are no tensors of size 0")
+    arrays = [r.detach().numpy() for r in results]
+    magnitudes = np.concatenate(
+        [np.abs(a[a != 0]).ravel() for a in arrays if a.dtype.kind == "f"] or [[1.0]]
+    )
+    is_inside = not (np.isfinite(magnitudes) & ((magnitudes < 1e-36) | (magnitudes > 1e36))).any()
+    only(is_inside, "FLOAT32 has not the range")
+    sample = Sample(op.name, number, [x.detach().numpy() for x in leaves], spec, arrays)
+    smooth = [(k, r) for k, r in enumerate(results) if r.requires_grad]
+    if not smooth or op.name in ("nn.functional.one_hot",):
+        return sample
+
+    def total(values: Sequence[tuple[int, Any]]) -> Any:
+        return sum((v * t.from_numpy(weights(v.shape, k))).sum() for k, v in values)
+
+    def gradients(value: Any) -> list[Any]:
+        if not value.requires_grad:
+            return [t.zeros_like(x) for x in floats]
+        found = t.autograd.grad(value, floats, create_graph=True, allow_unused=True)
+        return [t.zeros_like(x) if g is None else g for g, x in zip(found, floats, strict=True)]
+
+    first = gradients(total(smooth))
+    parts = [first]
+    with contextlib.suppress(RuntimeError):  # PyTorch has no second derivative of some
+        parts.append(gradients(total(list(enumerate(first)))))
+    sample.gradients = [[g.numpy(force=True) for g in part] for part in parts]
+    return sample
+
+
+def samples(name: str) -> list[Callable[[], Sample]]:
+    """Return a function for each sample of an operator, which asks PyTorch for its answer."""
+    t = torch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        op = operators()[name]
+        kind = next(k for k in (t.float64, t.int32, t.int64) if k in op.dtypes)
+        t.manual_seed(0)
+        given = list(op.sample_inputs("cpu", kind))
+    return [partial(asked, op, number, one) for number, one in enumerate(given)]
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    module = importlib.import_module("torch.testing._internal.common_methods_invocations")
+    found: dict[str, Any] = {}
+    for op in module.op_db:
+        found.setdefault(op.name, op)
+    return found
+
+
+def outcome(sample: Sample, is_double: bool = False) -> str:
+    """Return "" where the package agrees, "- reason" where it is left out, or what is wrong."""
+    try:
+        check(sample, is_double)
+    except Beyond as reason:
+        return f"- {reason}"
+    except Exception as error:
+        return f"{sample.name} {sample.number}: {' '.join(str(error).split())}"
+    return ""
+
+
+def kept() -> tuple[str, list[Sample]]:
+    """Return PyTorch's version, and the samples that are kept."""
+    with np.load(FILE) as file:
+        head = json.loads(str(file["head"]))
+        found = []
+        for k, entry in enumerate(head["samples"]):
+            parts = {
+                part: [file[f"{k}.{part}.{i}"] for i in range(entry[part])]
+                for part in ("leaves", "outputs", "first", "second")
+            }
+            both = [p for p in (parts["first"], parts["second"]) if p]
+            found.append(
+                Sample(
+                    entry["name"], entry["number"], parts["leaves"], entry["spec"],
+                    parts["outputs"], both,
+                )
+            )  # fmt: skip
+    return head["version"], found
+
+
+def keep(chosen: Sequence[Sample]) -> None:
+    """Write samples to the file that the tests read."""
+    arrays: dict[str, Any] = {}
+    entries = []
+    for k, sample in enumerate(chosen):
+        first, second = [*sample.gradients, [], []][:2]
+        parts = {"leaves": sample.leaves, "outputs": sample.outputs, "first": first}
+        parts["second"] = second
+        entries.append(
+            {"name": sample.name, "number": sample.number, "spec": sample.spec}
+            | {part: len(values) for part, values in parts.items()}
+        )
+        for part, values in parts.items():
+            arrays |= {f"{k}.{part}.{i}": value for i, value in enumerate(values)}
+    head = {"version": torch().__version__, "samples": entries}
+    np.savez_compressed(FILE, head=np.array(json.dumps(head)), **arrays)
+
+
+def main() -> int:
+    """Ask PyTorch: keep some samples of each operator, or with `all` compare every one."""
+    chosen, failed = [], 0
+    is_all = sys.argv[1:] == ["all"]
+    for name in FUNCTIONS:
+        run, wrong, good = 0, [], []
+        asking = samples(name)
+        for ask in asking:
+            if not is_all and len(good) >= KEPT:
+                break
+            try:
+                sample = ask()
+            except (Beyond, RuntimeError):
+                continue
+            told = outcome(sample) or outcome(sample, True).removeprefix(FIELDS)
+            if not told.startswith("- "):
+                run += 1
+                (wrong if told else good).append(told or sample)
+        failed += len(wrong)
+        chosen += good[:KEPT]
+        counts = f"{name}: {len(asking)} samples, {run} compared, {run - len(wrong)} right"
+        print(counts, *wrong, sep="\n  ", flush=True)  # noqa: T201
+    if not is_all:
+        keep(chosen)
+    return bool(failed)
+
+
+def _both(sample: Sample) -> None:
+    """Check a sample in FLOAT32, and in FLOAT64 where its operator's fields allow it."""
+    check(sample)
+    with contextlib.suppress(Beyond):
+        check(sample, True)
+
+
+def cases() -> list[Case]:
+    """Return the samples that are kept."""
+    return [
+        Case(sample.name, f"{sample.name} {sample.number}", partial(_both, sample))
+        for sample in kept()[1]
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
