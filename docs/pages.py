@@ -46,6 +46,7 @@ GUIDES = {  # in the order of the site
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/port-onnx.md": "From ONNX Runtime",
+    "guides/language-models.md": "Language models",
     "guides/save-and-export.md": "Save and export",
     "guides/port-onnxruntime.md": "Programs of ONNX Runtime",
     "guides/training.md": "From jax.numpy",

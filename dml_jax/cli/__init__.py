@@ -10,6 +10,7 @@ import click
 from dml_jax import __version__
 from dml_jax.cli.bench import bench
 from dml_jax.cli.check import check
+from dml_jax.cli.generate import generate
 from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
 from dml_jax.cli.save import save
@@ -72,6 +73,7 @@ def cli() -> None:
     dml-jax check folder               tell what runs of all that is in a folder
     dml-jax show graph.json -o out.svg draw a graph, or a model
     dml-jax show graph.json --python   print the Python program that builds it
+    dml-jax generate folder -p "Once"  generate text with a language model
     dml-jax save network.onnx --weights weights.npz -o tuned.onnx
     dml-jax tune network.onnx          find the fastest kernels for a network on this machine
     dml-jax bench --quick              compare operators with this device's memory
@@ -99,5 +101,5 @@ def completion(shell: str) -> None:
     click.echo(complete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
 
 
-for command in (run, check, show, save, tune, bench, operators, completion):
+for command in (run, check, show, save, tune, generate, bench, operators, completion):
     cli.add_command(command)

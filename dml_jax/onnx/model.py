@@ -60,6 +60,7 @@ def read(
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
     constants: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Model:
     """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
 
@@ -68,11 +69,13 @@ def read(
         input_shapes: the sizes of inputs, by name.
         free_dimensions: the sizes that stand for the names of free dimensions.
         constants: the values of inputs, which become initializers.
+        folder: where the files of external data are, for a model that is no path.
     """
-    proto, folder = parsed(model)
+    proto, files = parsed(model)
+    files = files if folder is None else Folder(folder, folder.resolve())
     expect = Expect("")
-    files = files_of(proto, folder)
-    proto = with_inner_elements(proto, folder, is_own=proto is not model)
+    external = files_of(proto, files)
+    proto = with_inner_elements(proto, files, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
     opsets = opsets_of(expect, proto)
     if proto.HasField("graph"):
@@ -84,7 +87,7 @@ def read(
     initialized = {tensor.name for tensor in proto.graph.initializer}
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
-    return Model(proto, folder, inputs, opsets, defaults, files)
+    return Model(proto, files, inputs, opsets, defaults, external)
 
 
 def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:

@@ -283,7 +283,8 @@ class Network(Bindable):
     def _kept(self) -> tuple[list[str], list[Source]]:
         """Return the weights that calls read, and the outputs of nodes that follow from weights.
 
-        An array that is larger than all that it is computed from is computed at each call.
+        An array that is larger than all that it is computed from, by more than the growth that the
+        options allow, is computed at each call.
         """
         if not self._options.prepare:
             return [name for name in self.rewritten.input_names or () if name in self.weights], []
@@ -301,7 +302,11 @@ class Network(Bindable):
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
+            elif (
+                sizes
+                and max(sizes) <= most * self._options.growth
+                and all(source in fixed for source in sources)
+            ):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
@@ -315,6 +320,16 @@ class Network(Bindable):
         nodes = self.rewritten.nodes
         outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
         return [outputs[node][place] for node, place in self._kept[1]]
+
+    @functools.cached_property
+    def _prepare(self) -> Any:
+        """Return the function of weights that computes what follows from these alone."""
+
+        def prepare(weights: Arrays) -> list[jax.Array]:
+            with chosen(self.precision):
+                return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+
+        return jax.jit(prepare)
 
     def _prepared_of(self, sources: Sequence[Source]) -> list[jax.Array]:
         """Return what follows from weights alone; what another network made of them is shared."""
@@ -449,6 +464,24 @@ class Network(Bindable):
         """
         return self._computed(self._sources_of(self._arrays(weights, inputs)))
 
+    def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
+        """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
+
+        They are weights, and what follows from weights alone. The function is pure.
+        """
+        names, sources = self._kept
+        return (*(weights[name] for name in names), *(self._prepare(weights) if sources else ()))
+
+    @property
+    def prepared_from(self) -> tuple[list[str], int]:
+        """Return the weights that `prepared` gives as they are, and the number of arrays behind."""
+        names, sources = self._kept
+        return names, len(sources)
+
+    def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what `apply` returns, of what `prepared` gives; a pure function too."""
+        return self._of_prepared(held, self._checked_inputs(inputs))
+
     def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
         """Write the model that was read, with other values of its initializers.
 
@@ -520,7 +553,7 @@ class Network(Bindable):
     ) -> None:
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_kept", "_program", "_alone", "compiler_options"):
+        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
             vars(self).pop(name, None)
         self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         self._taking: dict[frozenset[str], Network] = {}
@@ -614,7 +647,7 @@ class Network(Bindable):
             if np.array_equal(inputs[name], self.fixed[name]):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
-        checked = {n: _checked(n, x) for n, x in inputs.items()}
+        checked = {n: _checked(n, x, self.inputs.get(n)) for n, x in inputs.items()}
         results = network._results_of(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
 
@@ -718,11 +751,25 @@ def _accepted(kind: Type) -> list[np.dtype]:
     return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
-def _checked(name: str, array: Any) -> Any:
+_BOUNDS = {"attention_mask": (0, 1), "position_ids": (0, (1 << 24) - 1)}
+
+
+def _bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
+    """Return the bounds of an input of tokens, whose sums fit 32 bits then; None for others."""
+    found = next((bounds for end, bounds in _BOUNDS.items() if name.endswith(end)), None)
+    return found if kind.name == "INT64" else None
+
+
+def _checked(name: str, array: Any, kind: Type | None) -> Any:
     """Return an array that JAX takes as it is. Raises `DmlError` where it would be cut."""
     if isinstance(array, jax.Array) or has_x64():
         return array
     array = np.asarray(array)
+    bounds = kind and _bounds_of(name, kind)
+    if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
+        rule = f"have elements in [{bounds[0]}, {bounds[1]}] while 64-bit types are off in JAX"
+        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
         return array
     narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
@@ -747,7 +794,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
         check_precision(options.precision)
     load_translators()
     origin = Origin.of(model)
-    read = models.read(model, options.shapes, options.names, options.constants)
+    read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
@@ -775,7 +822,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
             scope[name] = None
     for name, kind in read.inputs.items():
         try:
-            scope[name] = translation.input(name, kind)
+            scope[name] = translation.input(name, kind, _bounds_of(name, kind))
         except DmlError as error:
             translation.faults += error.moved("", f"the input '{name}'")
             scope[name] = None

@@ -34,6 +34,9 @@ class NetworkOptions:
         precision: how FLOAT32 products are computed, one of `dml_jax.enums.PRECISIONS`;
             None is as JAX's setting says.
         cache: the folder where compiled programs are kept; None keeps none.
+        growth: how many times as large as what it follows from an array may be that follows from
+            weights alone and is computed once. An array that is larger is computed at each call.
+        folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -48,6 +51,8 @@ class NetworkOptions:
     tuned: bool = True
     precision: str | None = None
     cache: Path | None = None
+    growth: float = 1.0
+    folder: Path | None = None
     is_shared: bool = False
 
     @property

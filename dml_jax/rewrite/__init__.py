@@ -10,6 +10,7 @@ from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
 from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
 from dml_jax.rewrite.weights import MATRICES, RECURRENCES
+from dml_jax.rewrite.widening import PRODUCTS
 
 DEFAULT: Sequence[Rewrite | GraphRewrite] = (
     IDENTITIES,
@@ -28,6 +29,7 @@ __all__ = [
     "DEFAULT",
     "IDENTITIES",
     "MATRICES",
+    "PRODUCTS",
     "RECURRENCES",
     "TRANSPOSES",
     "ChannelsLast",
