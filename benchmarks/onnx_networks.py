@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from kept_pages import restart_with_kept_pages
 
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
@@ -139,7 +139,7 @@ def milliseconds(*calls: Callable[[], Any]) -> list[float]:
     return [statistics.median(times) for times in samples]
 
 
-def _difference(result: np.ndarray, answer: np.ndarray) -> float:
+def difference(result: np.ndarray, answer: np.ndarray) -> float:
     """Return the largest difference, as a part of the largest absolute value of `answer`."""
     result, answer = result.astype(np.float64), answer.astype(np.float64)
     return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
@@ -167,7 +167,7 @@ def measured(source: Source) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     computed: list[Any] = list(session.run(network.outputs, feeds))
     answers = dict(zip(network.outputs, computed, strict=True))
-    error = max(_difference(np.asarray(results[n]), a) for n, a in answers.items())
+    error = max(difference(np.asarray(results[n]), a) for n, a in answers.items())
     own, theirs = milliseconds(
         lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, feeds)
     )

@@ -9,7 +9,7 @@ environment variables that docs/performance.md has for calls that allocate.
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 import onnx_networks
 from kept_pages import restart_with_kept_pages
 
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 FEW = 5  # elements of a weight below which its name has the elements
@@ -56,109 +56,28 @@ class Cell(NamedTuple):
         return " ".join([self.op, *shapes, *given])
 
 
-def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
-    """Return random numbers."""
-    return RANDOM.standard_normal(shape, np.float32).astype(dtype)
-
-
-def convolution(
-    x: Sequence[int], w: Sequence[int], op: str = "Conv", dtype: Any = np.float32, **attributes: Any
-) -> Cell:
-    """Return a convolution that keeps sizes, but for its strides."""
-    groups = attributes.get("group", 1)
-    rank, dilation = len(x) - 2, attributes.get("dilations", [1])[0]
-    ends = [(size - 1) * dilation // 2 for size in w[2:]]
-    attributes = {"pads": ends * 2, **attributes}
-    if attributes.get("strides"):
-        attributes["strides"] = [attributes["strides"]] * rank
-    group = "grouped" if 1 < groups < x[1] else "convolution"
-    bias = w[1] * groups if op == "ConvTranspose" else w[0]
-    weights = [floats(*w, dtype=dtype), floats(bias, dtype=dtype)]
-    return Cell(group, op, [floats(*x, dtype=dtype)], weights, attributes)
+def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
+    """Return the array that a file describes: of values, integers or normal numbers."""
+    if spec is None or "values" in spec:
+        return None if spec is None else np.array(spec["values"], spec["dtype"])
+    shape: Any = spec["shape"]
+    if "permutation" in spec:
+        return RANDOM.permutation(spec["permutation"]).reshape(shape)
+    if "below" in spec:
+        return RANDOM.integers(0, spec["below"], shape).astype(np.int32)
+    if "rows_below" in spec:  # the same place in each column
+        places = RANDOM.integers(0, spec["rows_below"], shape[:1]).astype(np.int32)
+        return np.broadcast_to(places[:, None], shape).copy()
+    x = RANDOM.standard_normal(shape, np.float32) * np.float32(spec.get("scale", 1))
+    x = np.abs(x) + 1 if spec.get("positive") else x
+    return x.astype(spec.get("dtype", np.float32))
 
 
 def cells() -> Iterator[Cell]:
-    """Yield every cell."""
-    for n in (1, 8):
-        yield convolution((n, 64, 56, 56), (64, 64, 1, 1))
-        yield convolution((n, 64, 56, 56), (64, 64, 3, 3))
-        yield convolution((n, 256, 14, 14), (256, 256, 3, 3))
-        yield convolution((n, 32, 28, 28), (64, 32, 5, 5))
-        yield convolution((n, 3, 224, 224), (64, 3, 7, 7), strides=2)
-        yield convolution((n, 64, 56, 56), (128, 64, 3, 3), strides=2)
-        yield convolution((n, 96, 56, 56), (96, 1, 3, 3), group=96)
-        yield convolution((n, 240, 28, 28), (240, 1, 5, 5), group=240)
-        yield convolution((n, 96, 112, 112), (96, 1, 3, 3), group=96, strides=2)
-        yield convolution((n, 64, 28, 28), (64, 32, 3, 3), op="ConvTranspose", strides=2)
-        yield convolution((n, 256, 14, 14), (256, 8, 3, 3), group=32)
-        yield convolution((n, 256, 14, 14), (256, 16, 3, 3), group=16)
-        yield convolution((n, 96, 28, 28), (96, 32, 3, 3), group=3)
-    yield convolution((1, 512, 7, 7), (2048, 512, 1, 1))
-    yield convolution((1, 3, 256, 256), (32, 3, 9, 9))
-    yield convolution((1, 32, 256, 256), (3, 32, 9, 9))
-    yield convolution((1, 64, 56, 56), (64, 64, 3, 3), dilations=[2, 2])
-    yield convolution((1, 128, 28, 28), (128, 64, 4, 4), "ConvTranspose", strides=2)
-    yield convolution((1, 64, 1000), (64, 64, 3))
-    yield convolution((1, 1, 16000), (128, 1, 255), strides=16)
-    yield convolution((1, 256, 200), (256, 1, 31), group=256)
-    yield convolution((1, 16, 16, 32, 32), (32, 16, 3, 3, 3))
-    yield convolution((1, 3, 16, 64, 64), (16, 3, 3, 3, 3))
-    yield convolution((1, 64, 56, 56), (64, 64, 3, 3), dtype=np.float16)
-    yield convolution((8, 96, 56, 56), (96, 1, 3, 3), dtype=np.float16, group=96)
-
-    for n in (1, 8):
-        x = floats(n, 64, 112, 112)
-        window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
-        yield Cell("pooling", "MaxPool", [x], attributes=window)
-        yield Cell("pooling", "AveragePool", [x], attributes=window)
-        yield Cell("pooling", "GlobalAveragePool", [floats(n, 512, 7, 7)])
-    halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    yield Cell("pooling", "MaxPool", [floats(1, 64, 112, 112)], attributes=halves)
-    yield Cell("pooling", "LpPool", [floats(1, 64, 56, 56)], attributes=halves)
-
-    one = [floats(64) for _ in range(3)] + [np.abs(floats(64)) + 1]
-    yield Cell("normalization", "BatchNormalization", [floats(8, 64, 56, 56)], one)
-    two = [floats(32), floats(32)]
-    yield Cell("normalization", "InstanceNormalization", [floats(1, 32, 256, 256)], two)
-    two = [floats(768), floats(768)]
-    yield Cell("normalization", "LayerNormalization", [floats(8, 128, 768)], two)
-    yield Cell("normalization", "LRN", [floats(1, 64, 56, 56)], attributes={"size": 5})
-    yield Cell("normalization", "LpNormalization", [floats(64, 1024)], attributes={"axis": 1})
-    yield Cell("normalization", "Softmax", [floats(64, 12, 128, 128)])
-
-    for mode in ("nearest", "linear", "cubic"):
-        for factor in (2.0, 0.5):
-            scales = [None, np.array([1, 1, factor, factor], np.float32)]
-            x = floats(1, 32, 128, 128)
-            yield Cell("resampling", "Resize", [x], scales, {"mode": mode})
-
-    yield Cell("products", "MatMul", [floats(512, 512)], [floats(512, 512)])
-    yield Cell("products", "MatMul", [floats(128, 768)], [floats(768, 3072)])
-    yield Cell("products", "MatMul", [floats(12, 128, 64), floats(12, 64, 128)])
-    yield Cell("products", "Gemm", [floats(8, 2048)], [floats(2048, 1000), floats(1000)])
-
-    def places(count: int, most: int) -> np.ndarray:
-        return RANDOM.integers(0, most, count).astype(np.int32)
-
-    for rows in (2**12, 2**18):
-        x = floats(rows, 64)
-        yield Cell("indexing", "Gather", [x, places(rows, rows)])
-        one = np.broadcast_to(places(rows, rows)[:, None], (rows, 64)).copy()
-        yield Cell("indexing", "GatherElements", [x, one], attributes={"axis": 0})
-        yield Cell("indexing", "ScatterND", [x, RANDOM.permutation(rows)[:, None], x])
-    for shape in ((1000, 1000), (1, 1_000_000)):
-        for k in (1, 10, 100):
-            yield Cell("scans", "TopK", [floats(*shape)], [np.array([k], np.int64)], outputs=2)
-    for axis in (0, 1):
-        yield Cell("scans", "CumSum", [floats(1000, 1000)], [np.array(axis, np.int32)])
-    yield Cell("scans", "CumSum", [floats(1, 1_000_000)], [np.array(1, np.int32)])
-
-    for op, gates in (("LSTM", 4), ("GRU", 3)):
-        for n in (1, 16):
-            for h in (128, 512):
-                weights = [floats(1, gates * h, h) / 16, floats(1, gates * h, h) / 16]
-                size = {"hidden_size": h}
-                yield Cell("recurrent", op, [floats(100, n, h)], weights, size)
+    """Yield every cell of onnx_operators.json."""
+    for known in json.loads(Path(__file__).with_suffix(".json").read_text()):
+        arrays: Any = {k: [*map(array, known.pop(k, ()))] for k in ("inputs", "weights")}
+        yield Cell(**known, **arrays)
 
 
 def model_of(cell: Cell) -> Any:

@@ -23,7 +23,7 @@ from kept_pages import restart_with_kept_pages
 from onnx_networks import milliseconds
 
 import dml_jax.pydirectml as dml
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 PROGRAMS = ("mnist", "squeezenet", "mobilenet", "candy", "superres")
@@ -42,7 +42,7 @@ def run(program: str, module: ModuleType) -> None:
 
 def measured(program: str) -> dict[str, Any]:
     """Return the largest error of a program's outputs, and both times."""
-    from peers import pydirectml_by_torch as by_torch
+    import pydirectml_by_torch as by_torch
 
     own: list[Callable[[], Any]] = []
     compute = dml.Device.compute

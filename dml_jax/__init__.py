@@ -1,6 +1,6 @@
 """DirectML's operators on XLA: descriptors that are checked, and are pure JAX functions."""
 
-import importlib
+import importlib.util
 from typing import Any
 
 __version__ = "0.2.0"
@@ -72,7 +72,9 @@ def __getattr__(name: str) -> Any:
     elif name in _of("facts").functions():
         value = getattr(_of("functional"), name)
     else:
-        hint = "" if name.startswith("_") else _of("show.names").attribute_hint(name)
+        is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None  # being imported
+        has_hint = not (is_module or name.startswith("_"))
+        hint = _of("show.names").attribute_hint(name) if has_hint else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value

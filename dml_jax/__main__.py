@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import importlib.util
 import io
 import os
 import signal
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def main(ready: Callable[[], Any] = lambda: None) -> None:
-    """Run the command line, or say how to install it; call `ready` after the imports."""
+    """Run the command line, or say how to install it; call `ready` when JAX is imported."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _not_lost
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -41,15 +42,11 @@ _INTERRUPTED, _TERMINATED = 130, 143  # 128 + SIGINT, 128 + SIGTERM
 def _run(ready: Callable[[], Any]) -> None:
     from dml_jax.errors import install_command
 
-    try:
-        import click  # noqa: F401
-        import rich  # noqa: F401
-    except ImportError:
+    if not all(map(importlib.util.find_spec, ("click", "rich"))):
         sys.exit(f"dml-jax: the command line needs its extra: {install_command('cli')}")
     from dml_jax.cli import cli
 
-    ready()
-    cli(prog_name="dml-jax")
+    cli(prog_name="dml-jax", obj=ready)
 
 
 def _end(status: int) -> None:

@@ -4,13 +4,17 @@ import contextlib
 import enum
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, cast
-
-import jax.numpy as jnp
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+
+if TYPE_CHECKING:  # imported where a type is made: the command line reads feature levels without it
+    import numpy as np
+
+
+PRECISIONS = ("float32", "tensorfloat32", "bfloat16")
+"""How products and convolutions of FLOAT32 may be computed, by JAX's names."""
 
 
 class Enumeration(enum.IntEnum):
@@ -85,6 +89,9 @@ def is_bfloat16(value: object) -> bool:
     """Return whether a data type, or its name, is bfloat16."""
     if isinstance(value, str):
         return value.lower() == "bfloat16"
+    import jax.numpy as jnp
+    import numpy as np
+
     return isinstance(value, (type, np.dtype)) and value in (jnp.bfloat16, np.dtype(jnp.bfloat16))
 
 
@@ -119,7 +126,7 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return self.bits // 8
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> "np.dtype":
         """The NumPy type of the same layout (ml_dtypes' for the 4-bit types)."""
         return _DTYPES[self]
 
@@ -128,6 +135,10 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         """The member of a dtype, too."""
         if is_bfloat16(value):
             return NO_BFLOAT16
+        if isinstance(value, str):
+            return super().hint(value)
+        import numpy as np
+
         known = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
         if known or isinstance(value, np.dtype):
             with contextlib.suppress(DmlError):
@@ -145,6 +156,8 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
     @classmethod
     def of_dtype(cls, dtype: Any) -> "TensorDataType":
         """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
+        import numpy as np
+
         try:
             name = np.dtype(dtype).name
         except TypeError:  # of JAX alone, such as random keys
@@ -173,15 +186,23 @@ def _member_beyond(name: str) -> TensorDataType:
     """Return the member of a type that DirectML lacks; its elements take whole bytes."""
     member = int.__new__(TensorDataType, _FIRST_BEYOND + _BEYOND.index(name))
     member._name_, member._value_ = name.upper(), int(member)
-    _DTYPES[member] = np.dtype(getattr(jnp, name))
     return member
 
 
-_DTYPES = {
-    member: np.dtype(getattr(jnp, member.name.lower()))
-    for member in TensorDataType
-    if member.name != "UNKNOWN"
-}
+class _Dtypes(dict[TensorDataType, "np.dtype"]):
+    """The NumPy type of each data type, made when it is asked for."""
+
+    def __missing__(self, member: TensorDataType) -> "np.dtype":
+        import jax.numpy as jnp
+        import numpy as np
+
+        if member == TensorDataType.UNKNOWN:
+            raise KeyError(member)
+        self[member] = np.dtype(getattr(jnp, member.name.lower()))
+        return self[member]
+
+
+_DTYPES = _Dtypes()
 
 
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):

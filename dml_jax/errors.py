@@ -14,8 +14,9 @@ FAULTS_MAX = 100
 """The number of faults after which a search stops, and which a message shows at most."""
 
 
-OF_SIZES, OF_UNSET_SIZES = "sizes", "unset sizes"
-"""The kinds of faults that other sizes of a network's inputs may cure, and that no size is set."""
+OF_SIZES, OF_UNSET_SIZES, OF_VALUES = "sizes", "unset sizes", "values"
+"""The kinds of faults that other sizes of a network's inputs may cure, that no size is set, and
+that values of inputs may cure, given as constants."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ import contextlib
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any
 
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+
+if TYPE_CHECKING:  # imported where arrays are read and written: the command line starts without it
+    import numpy as np
 
 
 def write_whole(
@@ -21,7 +23,7 @@ def write_whole(
     A link is followed, and the file that it leads to is replaced. Raises `DmlError` if `target`
     cannot be written, or is a folder or a device; the message calls it `field`.
     """
-    with _beside(target, field) as (real, partial):
+    with beside(target, field) as (real, partial):
         with partial.open("xb") as file:
             write(file)
         if real.exists():
@@ -31,12 +33,12 @@ def write_whole(
 
 def check_writable(target: Path, field: str = "the file") -> None:
     """Raise the error that `write_whole` would raise, before there is anything to write."""
-    with _beside(target, field) as (_, partial):
+    with beside(target, field) as (_, partial):
         partial.open("xb").close()
 
 
 @contextlib.contextmanager
-def _beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
+def beside(target: Path, field: str) -> Iterator[tuple[Path, Path]]:
     """Yield the file that `target` leads to, and a path beside it; remove the latter at the end."""
     try:
         real = Path(os.path.realpath(target)) if target.is_symlink() else target
@@ -80,13 +82,29 @@ def similar_file(path: Path) -> str:
         return ""
 
 
-def read_npy(path: str | Path) -> np.ndarray:
+def cache_folder() -> Path:
+    """Return the folder of kept programs: DML_JAX_CACHE, or one in the platform's cache folder."""
+    if given := os.environ.get("DML_JAX_CACHE"):
+        return Path(given)
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "dml-jax" / "programs"
+
+
+def read_npy(path: str | Path) -> "np.ndarray":
     """Return the array of a .npy file, row-major, in native byte order.
 
     Raises errors of any type for other files. The size in the header is compared with the file
     before anything is allocated. The file is read, not mapped: a mapped file that another process
     cuts short ends this one.
     """
+    import numpy as np
+
     mapped = np.lib.format.open_memmap(path, mode="r")
     count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
     flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)
@@ -96,8 +114,10 @@ def read_npy(path: str | Path) -> np.ndarray:
     return np.asarray(native.reshape(mapped.shape, order=order), order="C")
 
 
-def write_npy(file: IO[bytes], array: np.ndarray) -> None:
+def write_npy(file: IO[bytes], array: "np.ndarray") -> None:
     """Write `array` to `file` as .npy, row-major; unlike NumPy's own, errors name their reason."""
+    import numpy as np
+
     array = np.asarray(array, order="C")
     header = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(file, header)

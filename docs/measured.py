@@ -5,37 +5,32 @@ No figure is written by hand: `python docs/pages.py` writes both, and a test com
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dml_jax.bench.report import shown
+from dml_jax.bench.rows import Results, Row, worst
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-
-Cell = dict[str, Any]
-Row = list[str]
-
-SLOWEST = 10
-"""How many of the slowest cells of all operators are listed."""
-EXPRESSED = {"eager": "a call", "alone": "a program", "jit": "inside a jax.jit"}
-README_CELLS = {
-    "integer product, 2896 x 2896": "MATRIX_MULTIPLY_INTEGER INT32[1,1,2896,2896]",
-    "argmax over rows": "ARGMAX axes=[3] INCREASING FLOAT32[2,64,128,128]",
-    "max pooling": "MAX_POOLING strides=[2,2] window_size=[2,2] start_padding=[0,0] "
-    "end_padding=[0,0] FLOAT32[2,64,128,128]",
-    "clip": "ELEMENT_WISE_CLIP FLOAT32[2,64,128,128]",
+README_ROWS = {
+    "MATRIX_MULTIPLY_INTEGER": "integer product",
+    "ARGMAX": "argmax over rows",
+    "MAX_POOLING": "max pooling",
+    "ELEMENT_WISE_CLIP": "clip",
 }
 
 PROSE = """\
 # Measurements
 
-`python docs/pages.py` makes this page from the files in `benchmarks/results`.
-[Reading the bandwidth chart](benchmarks.md) says how the figures are measured, and
-[Performance](performance.md) what they mean. To measure your own machine, run `dml-jax bench`.
+`python docs/pages.py` makes this page from the files in `benchmarks/results`, which
+`python benchmarks/all.py` measures. [Measure a machine](benchmarks.md) says how, and
+[Performance](performance.md) what the figures mean.
 
 - A **cell** is one operator with its attributes, data type and sizes.
 - A **peer** is another library that computes the same on the same arrays.
-- A **speedup** is the peer's time divided by ours: above 1, dml_jax is faster.
+- A **speedup** is the fastest peer's time divided by ours: above 1, dml_jax is faster.
 - A **mean** is the geometric mean.
 
 The CPUs are shared cloud machines: do not compare their figures across machines or days. Each
@@ -45,77 +40,122 @@ figure is the median of samples that alternate between the libraries.
 
 def mean(values: Iterable[float | None]) -> str:
     """Return the geometric mean as text; "" of no values."""
-    there = [value for value in values if value is not None]
+    there = [value for value in values if value]
     return f"{statistics.geometric_mean(there):.2f}" if there else ""
 
 
-def table(head: Row, rows: Iterable[Row]) -> str:
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
     """Return a table in Markdown; columns of figures are aligned at the right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def runs(kind: str) -> dict[str, Results]:
+    """Return the runs of the bench of a kind, by the name of the machine."""
+    paths = sorted(RESULTS.glob(f"{kind}-*.json"))
+    return {path.stem.removeprefix(f"{kind}-"): Results.load(path) for path in paths}
+
+
+def kept(kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return (environment, rows) of the other files of a kind."""
+    found = (json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}-*.json")))
+    return [(one.pop("environment"), next(iter(one.values()))) for one in found]
+
+
+def _slowest(words: str, speeds: Mapping[str, float], count: int = 10) -> str:
+    """Return the table of the cells with the lowest speeds; their names are code, not links."""
+    lowest = sorted(speeds, key=speeds.__getitem__)[:count]
+    rows = [[f"`{name}`", f"{speeds[name]:.2f}"] for name in lowest]
+    return table(["slowest cells", words], rows)
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    device, cores = environment["device"], environment["cores"]
+    plural = "s" if cores > 1 else ""
+    name = f"{environment['cpu']}, {cores} core{plural}" if device == "cpu" else device
+    return f"{name}, dml_jax {environment['dml_jax']}, jax {environment['jax']}"
 
 
 # The tables.
 
 
 def _of_all_operators() -> list[str]:
-    """Return the sections of `families.py`: every operator beside its jax.numpy expression."""
-    parts = []
-    for path in sorted(RESULTS.glob("families-*.json")):
-        found = json.loads(path.read_text())
-        cells: dict[str, list[Cell]] = {}
-        for cell in found["cells"].values():
-            cells.setdefault(cell["family"], []).append(cell)
-        rows = [
-            [words, str(len(of)), *(mean(c["ratios"][way] for c in of) for way in EXPRESSED)]
-            for words, of in [*cells.items(), ("**all**", list(found["cells"].values()))]
-        ]
-        speeds = {name: cell["ratios"]["jit"] for name, cell in found["cells"].items()}
+    """Return the sections of all operators, a machine each."""
+    parts, gradients, compiled = [], runs("gradients"), runs("compiled")
+    for machine, run in runs("operators").items():
+        backward = [*gradients[machine].rows.values()] if machine in gradients else []
+        for name, other in (compiled[machine].rows if machine in compiled else {}).items():
+            if name in run.rows:
+                times = {k: v for k, v in other.seconds.items() if k in other.peers}
+                run.rows[name].seconds |= times
+        rows = [*run.rows.values()]
+        head = ["", "cells", "of the roof", "speedup", *["gradient"] * bool(backward)]
+
+        def lines(
+            key: Callable[[Row], str], rows: list[Row] = rows, backward: list[Row] = backward
+        ) -> list[list[str]]:
+            groups: dict[str, list[Row]] = {}
+            for row in rows:
+                groups.setdefault(key(row), []).append(row)
+            return [
+                [
+                    name,
+                    str(len(of)),
+                    mean(r.of_roof for r in of),
+                    mean(r.speedup for r in of),
+                    *([mean(r.speedup for r in backward if key(r) == name)] if backward else []),
+                ]
+                for name, of in groups.items()
+            ]
+
         parts += [
-            f"### {_machine(found['environment'])}",
-            table(["", "cells", *EXPRESSED.values()], rows),
-            _slowest("inside a jax.jit", speeds),
+            f"### {_machine(run.environment)}",
+            table(head, [*lines(lambda row: row.family), *lines(lambda row: "**all**")]),
+            _slowest("speedup", {row.name: row.speedup for row in rows if row.peers}),
         ]
+        low = worst([row for row in rows if row.copy_bytes], "of_roof")
+        if low:
+            parts.append(_slowest("of the roof", {row.name: row.of_roof for row in low}))
+        parts += ["#### Each operator", table(head, lines(lambda row: f"`{row.operator}`"))]
     return parts
 
 
-def _slowest(words: str, speeds: Mapping[str, float]) -> str:
-    """Return the table of the cells with the lowest speeds; their names are code, not links."""
-    worst = sorted(speeds, key=speeds.__getitem__)[:SLOWEST]
-    return table(["slowest cells", words], [[f"`{name}`", f"{speeds[name]:.2f}"] for name in worst])
-
-
-def _machine(environment: dict[str, Any]) -> str:
-    device = environment["device"]
-    cores = environment["cores"]
-    plural = "s" if cores > 1 else ""
-    name = f"{environment['cpu']}, {cores} core{plural}" if device == "cpu" else device
-    return f"{name}, dml_jax {environment['dml_jax']}, jax {environment['jax']}"
+def _limits() -> list[str]:
+    """Return the tables of the limits of devices."""
+    parts = []
+    for run in runs("limits").values():
+        rows = [
+            [
+                f"{row.operator} {row.variant}",
+                shown(row.rate / 1e9) if row.operator not in ("product", "launch") else "",
+                shown(row.operations / row.time() / 1e9) if row.operations else "",
+                shown(row.time() * 1e6),
+            ]
+            for row in run.rows.values()
+        ]
+        head = ["", "GB/s", "GFLOP/s", "us"]
+        parts += [f"### {_machine(run.environment)}", table(head, rows)]
+    return ["## Limits of devices", *parts] if parts else []
 
 
 def _beside_onnx_runtime() -> list[str]:
     """Return the tables of `onnx_operators.py`."""
     parts = []
-    for path in sorted(RESULTS.glob("onnx-operators-*.json")):
-        found = json.loads(path.read_text())
-        speeds = {name: c["peer_ms"] / c["ms"] for name, c in found["cells"].items()}
+    for known, cells in kept("onnx-operators"):
+        speeds = {name: c["peer_ms"] / c["ms"] for name, c in cells.items()}
         groups: dict[str, list[float]] = {}
-        for name, cell in found["cells"].items():
+        for name, cell in cells.items():
             groups.setdefault(cell["group"], []).append(speeds[name])
         rows = [[name, str(len(of)), mean(of)] for name, of in groups.items()]
-        parts += [
-            f"### {_machine(found['environment'])}",
-            table(["", "cells", "speedup"], rows),
-            _slowest("speedup", speeds),
-        ]
+        head = ["", "cells", "speedup"]
+        parts += [f"### {_machine(known)}", table(head, rows), _slowest("speedup", speeds)]
     return parts
 
 
 def _networks() -> list[str]:
     """Return the tables of `onnx_networks.py`."""
     parts = []
-    for path in sorted(RESULTS.glob("networks-*.json")):
-        found = json.loads(path.read_text())
+    for known, networks in kept("networks"):
         rows = [
             [
                 name,
@@ -127,34 +167,73 @@ def _networks() -> list[str]:
                 f"{row['peer_ms']:.2f}",
                 f"{row['peer_ms'] / row['ms']:.2f}",
             ]
-            for name, row in found["networks"].items()
+            for name, row in networks.items()
         ]
-        speeds = (row["peer_ms"] / row["ms"] for row in found["networks"].values())
+        speeds = (row["peer_ms"] / row["ms"] for row in networks.values())
         rows.append(["**all**", *[""] * 6, mean(speeds)])
         head = ["", "nodes", "operators", "largest error", "first answer, s"]
         head += ["ms", "ONNX Runtime, ms", "speedup"]
-        parts += [f"### {_machine(found['environment'])}", table(head, rows)]
+        parts += [f"### {_machine(known)}", table(head, rows)]
+    return parts
+
+
+def _files() -> list[str]:
+    """Return the tables of `onnx_files.py`."""
+    parts = []
+    for path in sorted(RESULTS.glob("files-*.json")):
+        found = json.loads(path.read_text())
+        saved = [[n, str(r["weights"]), f"{r['error']:.0e}"] for n, r in found["saved"].items()]
+        exported = [
+            [
+                name,
+                str(row["weights"]),
+                *(str(row[f"{part}_nodes"]) for part in ("gradient", "batch")),
+                *(f"{row[f'{part}_error']:.0e}" for part in ("gradient", "batch")),
+            ]
+            for name, row in found["exported"].items()
+        ]
+        head = ["", "weights", "nodes of the gradient", "nodes of the batch"]
+        head += ["error of the gradient", "error of the batch"]
+        parts += [f"### {_machine(found['environment'])}", table(head, exported)]
+        parts.append(table(["saved with other weights", "weights", "largest error"], saved))
     return parts
 
 
 def _programs() -> list[str]:
     """Return the tables of `pydirectml_programs.py`."""
     parts = []
-    for path in sorted(RESULTS.glob("programs-*.json")):
-        found = json.loads(path.read_text())
-        speeds = {name: row["peer_ms"] / row["ms"] for name, row in found["programs"].items()}
+    for known, programs in kept("programs"):
+        speeds = {name: row["peer_ms"] / row["ms"] for name, row in programs.items()}
         rows = [
-            [
-                name,
-                f"{row['error']:.0e}",
-                f"{row['ms']:.2f}",
-                f"{row['peer_ms']:.2f}",
-                f"{speeds[name]:.2f}",
-            ]
-            for name, row in found["programs"].items()
+            [name, f"{row['error']:.0e}", *(f"{row[k]:.2f}" for k in ("ms", "peer_ms")), speed]
+            for (name, row), speed in zip(
+                programs.items(), (f"{s:.2f}" for s in speeds.values()), strict=True
+            )
         ]
         rows.append(["**all**", *[""] * 3, mean(speeds.values())])
         head = ["", "largest error", "ms", "PyTorch, ms", "speedup"]
+        parts += [f"### {_machine(known)}", table(head, rows)]
+    return parts
+
+
+def _programs_of_others() -> list[str]:
+    """Return the tables of `benchmarks/onnxruntime_programs`."""
+    parts = []
+    for path in sorted(RESULTS.glob("onnxruntime-programs-*.json")):
+        found = json.loads(path.read_text())
+        rows = [
+            [
+                f"{row['packages'][0]}",
+                "the same" if row["error"] == 0 else f"{row['error']:.0e}",
+                f"{row['first']:.1f}",
+                f"{row['peer_first']:.1f}",
+                f"{row['steady'] * 1000:.1f}",
+                f"{row['peer_steady'] * 1000:.1f}",
+            ]
+            for row in found["programs"].values()
+        ]
+        head = ["", "largest difference", "first, s", "ONNX Runtime, s"]
+        head += ["later, ms", "ONNX Runtime, ms"]
         parts += [f"### {_machine(found['environment'])}", table(head, rows)]
     return parts
 
@@ -164,9 +243,11 @@ def page() -> str:
     parts = [
         PROSE.rstrip(),
         "## All operators",
-        "Every operator beside the plain jax.numpy expression, outputs allocated by the call: a "
-        "call by itself, a compiled program of nothing else, a part of a jax.jit.",
+        "Every operator beside the plain `jax.numpy` expression and other libraries, outputs "
+        "allocated by the call. *Of the roof* is the time that a copy's bandwidth or a product's "
+        "rate demands at least, divided by the time.",
         *_of_all_operators(),
+        *_limits(),
         "## Single operators beside ONNX Runtime",
         "Models of one node, a call from Python, outputs allocated by the call. Both libraries use "
         "all cores, and keep freed memory: dml_jax by the environment variables of "
@@ -177,10 +258,21 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## ONNX networks as files",
+        "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "
+        "JAX: gradients by all weights and batches by `jax.vmap`, exported, and networks saved "
+        "with other weights. An error is a part of the largest absolute value of a result.",
+        *_files(),
         "## PyDirectML programs",
         "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
         "first one, beside the same calls in PyTorch.",
         *_programs(),
+        "## Programs of ONNX Runtime",
+        "Packages that other people wrote for ONNX Runtime, unchanged, by "
+        "`benchmarks/onnxruntime_programs`: the first call, which compiles, and later calls with "
+        "the same data. Times are processor time of all threads. The difference is that of the "
+        "numbers among the answers; all words are the same.",
+        *_programs_of_others(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -204,19 +296,20 @@ def platforms() -> str:
 
 def figures() -> str:
     """Return the README's table: a few cells of one machine, and the mean over networks."""
-    operators = json.loads((RESULTS / "families-cpu-2core.json").read_text())
-    networks = json.loads((RESULTS / "networks-cpu-2core.json").read_text())
-    speeds = [row["peer_ms"] / row["ms"] for row in networks["networks"].values()]
+    run = runs("operators")["cpu-2core"]
+    ((known, networks),) = [one for one in kept("networks") if one[0]["cores"] == 2]
+    speeds = [row["peer_ms"] / row["ms"] for row in networks.values()]
     rows = []
-    for words, cell in README_CELLS.items():
-        found = operators["cells"][cell]["times"]
-        pair = [found[f"{whose} jit"]["median_us"] / 1e3 for whose in ("plain", "ours")]
-        rows.append([words, *(f"{ms:.1f}" for ms in pair)])
+    for operator, words in README_ROWS.items():
+        row = next(row for row in run.rows.values() if row.operator == operator)
+        sizes = " x ".join(str(n) for n in row.sizes if n > 1)
+        pair = (f"{row.time(name) * 1e3:.1f}" for name in ("jnp", "allocated"))
+        rows.append([f"{words}, {row.data_type} {sizes}", *pair])
     return "\n\n".join(
         [
             table(["milliseconds", "jax.numpy", "dml_jax"], rows),
-            f"Each inside a `jax.jit`, on {_machine(operators['environment'])}. "
+            f"Each inside a `jax.jit`, on {_machine(run.environment)}. "
             f"{len(speeds)} ONNX networks run at {mean(speeds)} times the speed of ONNX Runtime, "
-            f"in the geometric mean, on {_machine(networks['environment'])}.",
+            f"in the geometric mean, on {_machine(known)}.",
         ]
     )

@@ -21,6 +21,7 @@ import dml_jax
 from dml_jax import OPERATORS, DmlError, Operator, TensorDesc
 from dml_jax.description.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.description.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
+from dml_jax.onnx.exporting import exporter_of
 from dml_jax.operator.documentation import (
     Documentation,
     Matrix,
@@ -45,12 +46,16 @@ GUIDES = {  # in the order of the site
     "guides/port-dxdispatch.md": "From DxDispatch",
     "guides/port-directmlx.md": "From DirectMLX, PyDirectML",
     "guides/port-onnx.md": "From ONNX Runtime",
+    "guides/language-models.md": "Language models",
+    "guides/save-and-export.md": "Save and export",
+    "guides/port-onnxruntime.md": "Programs of ONNX Runtime",
     "guides/training.md": "From jax.numpy",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",
+    "guides/speed.md": "Fast networks on a CPU",
     "guides/errors.md": "Errors and remedies",
     "performance.md": "Performance",
-    "benchmarks.md": "Reading the bandwidth chart",
+    "benchmarks.md": "Measure a machine",
     "guides/inside.md": "How it works inside",
     "add-an-operator.md": "Add an operator",
 }
@@ -132,6 +137,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
         yield page_of(op), operator_page(op, by_name.get(op.c_name, []), pictures)
     yield "reference.md", reference()
     yield "names.md", names_page()
+    yield "onnx-operators.md", onnx_page()
     yield "SUMMARY.md", navigation()
     for path in re.findall(r"\]\((examples/images/[^)]+)\)", (ROOT / "README.md").read_text()):
         if not path.endswith(".md"):
@@ -214,6 +220,7 @@ def navigation() -> str:
         "    * [Python](reference.md)",
         "    * [Functions](functions.md)",
         "    * [Names elsewhere](names.md)",
+        "    * [Operators as ONNX](onnx-operators.md)",
         "* Results",
         *items(RESULTS),
         "* Project",
@@ -243,6 +250,25 @@ def names_page() -> str:
             lines.append(f"| [{op.short_name}]({page_of(op)}) | {' | '.join(cells)} |")
         parts += [f"## {title}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
+
+
+def onnx_page() -> str:
+    """Return the page of how each operator is exported to ONNX, by family."""
+    parts = [
+        "# Operators as ONNX",
+        "How [dml_jax.onnx.export](guides/save-and-export.md) writes each operator. **By nodes**: "
+        "the op types of ONNX that compute it. A use with an attribute or a type that these lack "
+        "is written as the others are. **By its program**: what JAX traces of the operator, a node "
+        "or some for each step. No operator is left out.",
+    ]
+    lines = ["| family | by nodes | by its program |", "| --- | --- | --- |"]
+    for title, ops in families().items():
+        sides: dict[bool, list[str]] = {True: [], False: []}
+        for op in ops:
+            has_nodes = exporter_of(op.short_name) is not None
+            sides[has_nodes].append(f"[{op.short_name}]({page_of(op)})")
+        lines.append(f"| {title} | {', '.join(sides[True])} | {', '.join(sides[False])} |")
+    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
 _COLUMNS = {

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import signal
+import tempfile
 from pathlib import Path
 
 # Read when the backend starts, so it has to stand before any array is made.
@@ -15,6 +16,9 @@ os.environ["XLA_FLAGS"] = (
 )
 # Processes of pytest-xdist share a GPU: none takes most of its memory at once.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+# Tests keep no programs in the user's folder.
+os.environ["DML_JAX_CACHE"] = str(Path(tempfile.mkdtemp(prefix="dml-jax-tests-")))
 
 # A shell's background jobs ignore it, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

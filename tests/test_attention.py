@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -177,3 +178,56 @@ def test_sizes_of_several_results_by_result_or_by_field():
         present(room)
     with pytest.raises(DmlError, match="at most 3 lists"):
         present([None, room, room, room])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_long_buffers_are_read_as_far_as_they_are_filled(dtype: Any):
+    """The output, and the derivatives, beside a softmax of all keys in float64."""
+    rows, lengths, new = 1100, np.array([700, 30], np.int32), 3
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal((2, new, n * 8)).astype(dtype) for n in (H, N, N))
+    past = rng.standard_normal((2, 2, N, rows, 8)).astype(dtype)
+    mask = np.ones((2, H, new, rows), np.int32)
+    mask[:, :, :, 5:20] = 0
+
+    def found(q: Any, past: Any) -> Any:
+        given = {"query": q, "key": k, "value": v, "mask": mask}
+        given |= {"past_key": past[0], "past_value": past[1], "past_sequence_lengths": lengths}
+        presents = ("output_present_key_tensor", "output_present_value_tensor")
+        sizes = dict.fromkeys(presents, (2, N, rows, 8))
+        return dml_jax.multihead_attention(0.3, -1e30, H, N, "BOOLEAN", **given, output_sizes=sizes)
+
+    def by_head(x: Any) -> Any:
+        return x.astype(np.float64).reshape(new, N, 8).swapaxes(0, 1)
+
+    def wanted(q: Any, past: Any, xp: Any = np) -> Any:
+        outputs = []
+        for b, length in enumerate(lengths):
+            keys, values = (
+                xp.concatenate([p[b, :, :length], by_head(x[b])], 1)
+                for p, x in ((past[0], k), (past[1], v))
+            )
+            keys, values = (xp.repeat(x, H // N, 0) for x in (keys, values))
+            queries = q[b].reshape(new, H, 8).swapaxes(0, 1)
+            scores = queries @ keys.swapaxes(1, 2) * 0.3
+            place = np.arange(length + new)
+            is_seen = (place <= length + np.arange(new)[:, None]) & ((place < 5) | (place >= 20))
+            weights = xp.exp(xp.where(is_seen, scores, -np.inf))
+            made = weights / weights.sum(-1, keepdims=True) @ values
+            outputs.append(made.swapaxes(0, 1).reshape(new, -1))
+        return xp.stack(outputs)
+
+    tolerance = 1e-5 if dtype == np.float32 else 2e-3
+    result = found(q, past)
+    expected = wanted(q.astype(np.float64), past.astype(np.float64))
+    np.testing.assert_allclose(result.output, expected, atol=tolerance)
+    present = np.asarray(result.present_value)
+    np.testing.assert_array_equal(present[0, :, 700:703], v[0].reshape(new, N, 8).swapaxes(0, 1))
+    np.testing.assert_array_equal(present[1, :, 33:], past[1, 1, :, 33:])
+    if dtype == np.float32:
+        slope = jax.grad(lambda *x: found(*x).output.sum(), (0, 1))(q, past)
+        with jax.enable_x64(True):
+            wide = (q.astype(np.float64), past.astype(np.float64))
+            slopes = jax.grad(lambda *x: wanted(*x, jnp).sum(), (0, 1))(*wide)
+        for mine, other in zip(slope, slopes, strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-4)

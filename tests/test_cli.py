@@ -703,3 +703,51 @@ def test_a_graph_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert result.stderr.startswith("Graph 'graph.json': DML_GRAPH_DESC: expected Nodes[2]."), (
         result.output
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("--help", 0),
+        ("--version", 0),
+        ("run --help", 0),
+        ("completion bash", 0),
+        ("nosuch", 2),
+        ("run", 2),
+        ("run --nosuch", 2),
+        ("check --feature-level 21 model.json", 2),
+        ("bench --operator REDUC", 2),
+        ("bench --dtype FLOTA32", 2),
+    ],
+)
+def test_help_and_usage_errors_start_without_jax(words: str, status: int):
+    assert _imported_by(words.split(), {}, status) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete"),
+    [("", "op"), ("operators", "JOI"), ("check --feature-level", "6_"), ("bench --dtype", "FLO")],
+)
+def test_completion_starts_without_jax(words: str, incomplete: str):
+    typed = f"dml-jax {words} {incomplete}".replace("  ", " ")
+    count = str(len(typed.split()) - 1)
+    shell = {"_DML_JAX_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": count}
+    assert _imported_by([], shell, 0) == []
+
+
+def _imported_by(words: list[str], env: dict[str, str], status: int) -> list[str]:
+    """Return which heavy packages a command imports, in a process of its own."""
+    code = (
+        "import sys, dml_jax_command\n"
+        f"sys.argv[:] = {['dml-jax', *words]}\n"
+        "try: dml_jax_command.main()\n"
+        "except SystemExit as ending: status = ending.code\n"
+        "heavy = ('jax', 'numpy', 'onnx', 'rich')\n"
+        "print('STATUS', status, *(name for name in heavy if name in sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True
+    )
+    _, ended, *found = done.stdout.splitlines()[-1].split()
+    assert (ended, done.stdout.count("Traceback")) == (str(status), 0)
+    return found

@@ -1,7 +1,6 @@
 """The examples, run as a reader runs them: what they print, check and draw."""
 
 import importlib
-import json
 import math
 import os
 import re
@@ -265,26 +264,6 @@ def test_a_network_is_tuned_saved_exported_and_sharded():
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     np.testing.assert_allclose(np.load("out/answers.npy"), np.asarray(expected), atol=1e-5)
-
-
-def test_scaling_measures_every_number_of_devices():
-    devices = "--xla_force_host_platform_device_count=8"
-    arguments = [
-        "--mebibytes",
-        "1",
-        "--samples",
-        "1",
-        "--milliseconds",
-        "1",
-        "--json",
-        "scaling.json",
-    ]
-    run(ROOT / "benchmarks" / "scaling.py", *arguments, XLA_FLAGS=devices)
-    results = json.loads(Path("scaling.json").read_text())["results"]
-    assert [row["devices"] for row in results] == [1, 2, 4, 8] * (len(results) // 4)
-    for row in results:
-        alone = next(r for r in results if r["cell"] == row["cell"])
-        assert row["efficiency"] == pytest.approx(alone["median_us"] / row["median_us"], rel=1e-3)
 
 
 def test_every_example_is_shown():

@@ -44,6 +44,7 @@ CASES = {  # what is missing, the extra that brings it, commands that need it
             "check net.onnx --json",
             "check net.json",
             "check folder",
+            "save net.onnx -o new.onnx",
             "show net.onnx",
             "show net.onnx --python",
             "show net.json",

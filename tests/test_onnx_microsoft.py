@@ -2,16 +2,17 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_models import floats, refusal, runtime, single
 
-from dml_jax import load_onnx
+from dml_jax import DmlError, load_onnx
 
 DOMAIN, NCHWC = "com.microsoft", "com.microsoft.nchwc"
 RANDOM = np.random.RandomState(1)
@@ -178,6 +179,71 @@ CASES = {
         block_size=32,
         N=5,
         K=40,
+    ),
+    "MatMulNBits of 2 bits": case(
+        "MatMulNBits",
+        "y",
+        "b s z",
+        a=normal(2, 40),
+        b=bytes_of(5, 3, 4),
+        s=normal(15),
+        z=bytes_of(5),
+        bits=2,
+        block_size=16,
+        N=5,
+        K=40,
+    ),
+    "MatMulNBits of real zero points": case(
+        "MatMulNBits",
+        "y",
+        "b s z",
+        a=normal(3, 32),
+        b=bytes_of(5, 2, 8),
+        s=normal(10),
+        z=normal(5, 2),
+        bits=4,
+        block_size=16,
+        N=5,
+        K=32,
+    ),
+    "MatMulNBits of rows in any order": case(
+        "MatMulNBits",
+        "y",
+        "b s g",
+        a=normal(3, 40),
+        b=bytes_of(5, 3, 8),
+        s=normal(15),
+        _z=NONE,
+        g=RANDOM.randint(0, 3, 40).astype(np.int32),
+        bits=4,
+        block_size=16,
+        N=5,
+        K=40,
+    ),
+    "GatherBlockQuantized": case(
+        "GatherBlockQuantized",
+        "y",
+        "d s z",
+        d=bytes_of(6, 20),
+        i=np.array([[5, 0], [-1, 3]]),
+        s=normal(6, 3),
+        z=bytes_of(6, 2),
+        bits=4,
+        block_size=16,
+        gather_axis=0,
+        quantize_axis=1,
+    ),
+    "GatherBlockQuantized of 8 bits": case(
+        "GatherBlockQuantized",
+        "y",
+        "d s",
+        d=bytes_of(6, 32),
+        i=np.array([5, 0], np.int32),
+        s=normal(6, 2),
+        bits=8,
+        block_size=16,
+        gather_axis=0,
+        quantize_axis=1,
     ),
     "FusedMatMulActivation": case(
         "FusedMatMul", a=normal(3, 4), b=normal(5, 4), transB=1, alpha=0.5
@@ -357,6 +423,107 @@ CASES = {
         num_heads=4,
         kv_num_heads=2,
     ),
+    "GroupQueryAttention in a window": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 3, 64),
+        k=normal(1, 3, 32),
+        v=normal(1, 3, 32),
+        a=normal(1, 2, 4, 16),
+        b=normal(1, 2, 4, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        num_heads=4,
+        kv_num_heads=2,
+        local_window_size=3,
+    ),
+    "GroupQueryAttention of capped scores": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 3, 64),
+        k=normal(1, 3, 32),
+        v=normal(1, 3, 32),
+        a=normal(1, 2, 4, 16),
+        b=normal(1, 2, 4, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        num_heads=4,
+        kv_num_heads=2,
+        softcap=2.0,
+        local_window_size=3,
+    ),
+    "GroupQueryAttention with a smooth softmax": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 3, 64),
+        k=normal(1, 3, 32),
+        v=normal(1, 3, 32),
+        a=normal(1, 2, 4, 16),
+        b=normal(1, 2, 4, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        num_heads=4,
+        kv_num_heads=2,
+        smooth_softmax=1,
+    ),
+    "GroupQueryAttention with sinks": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 3, 64),
+        k=normal(1, 3, 32),
+        v=normal(1, 3, 32),
+        a=normal(1, 2, 4, 16),
+        b=normal(1, 2, 4, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        _c=NONE,
+        _d=NONE,
+        _e=NONE,
+        _f=NONE,
+        h=normal(4),
+        num_heads=4,
+        kv_num_heads=2,
+    ),
+    "GroupQueryAttention with a bias": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 3, 64),
+        k=normal(1, 3, 32),
+        v=normal(1, 3, 32),
+        a=normal(1, 2, 4, 16),
+        b=normal(1, 2, 4, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        _c=NONE,
+        _d=NONE,
+        _e=NONE,
+        f=normal(1, 4, 3, 7),
+        num_heads=4,
+        kv_num_heads=2,
+    ),
+    "GroupQueryAttention at places": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(1, 1, 64),
+        k=normal(1, 1, 32),
+        v=normal(1, 1, 32),
+        a=normal(1, 2, 6, 16),
+        b=normal(1, 2, 6, 16),
+        l=np.array([6], np.int32),
+        n=np.array(7, np.int32),
+        c=normal(16, 8),
+        d=normal(16, 8),
+        p=np.array([[6]]),
+        num_heads=4,
+        kv_num_heads=2,
+        do_rotary=1,
+    ),
     "GroupQueryAttention of a token": case(
         "GroupQueryAttention",
         "y k2 v2",
@@ -441,3 +608,40 @@ def test_a_file_that_onnx_runtime_laid_out_for_its_processor_is_refused_with_the
     assert message.startswith("Node 'y' (Conv): expected op type to be of all processors")
     assert "GraphOptimizationLevel.ORT_ENABLE_EXTENDED" in message
     assert message.endswith("got 'com.microsoft.nchwc.Conv' (opset 1)")
+
+
+@pytest.mark.parametrize("name", ["UINT4", "INT4"])
+@pytest.mark.parametrize("sizes", [(6, 32, 2), (6, 33, 3)])
+def test_rows_of_four_bits_are_gathered(name: str, sizes: tuple[int, ...]):
+    rows, columns, blocks = sizes
+    low, high = (0, 16) if name == "UINT4" else (-8, 8)
+    data = RANDOM.randint(low, high, (rows, columns))
+    zero, scale = RANDOM.randint(low, high, (rows, blocks)), normal(rows, blocks)
+    given = {"i": np.array([[5, 0, 2]]), "s": scale}
+    model, inputs = case("GatherBlockQuantized", "y", "s", _d=NONE, **given, block_size=16)
+    model.graph.node[0].input[0] = "d"
+    model.graph.node[0].input.append("z")
+    for label, array in (("d", data), ("z", zero)):
+        kind = getattr(TensorProto, name)
+        made = helper.make_tensor(label, kind, array.shape, array.reshape(-1).tolist())
+        model.graph.initializer.append(made)
+    of_block = np.arange(columns) // 16
+    expected = ((data - zero[:, of_block]) * scale[:, of_block])[given["i"]]
+    np.testing.assert_allclose(load_onnx(model)(inputs)["y"], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(runtime(model, inputs)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_masks_of_tokens_are_summed_without_64_bits():
+    model, _ = case(
+        "ReduceSum", attention_mask=np.ones((2, 3), np.int64), a=np.array([1]), domain=""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "a"))
+    del model.graph.input[1]
+    with jax.enable_x64(False):
+        network = load_onnx(model)
+        mask = np.array([[1, 1, 0], [1, 0, 0]])
+        np.testing.assert_array_equal(
+            next(iter(network({"attention_mask": mask}).values())).ravel(), [2, 1]
+        )
+        with pytest.raises(DmlError, match=r"have elements in \[0, 1\] while 64-bit types are off"):
+            network({"attention_mask": mask * 2})

@@ -25,6 +25,9 @@ from dml_jax import (
 )
 from dml_jax.cli import cli
 from dml_jax.lowering import quantization
+from dml_jax.lowering.convolution import integer_convolution
+from dml_jax.lowering.matrix import integer_product
+from dml_jax.lowering.windows import Window
 
 FLOATS = ("float64", "float32", "float16")
 INTEGERS = tuple(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))
@@ -398,3 +401,51 @@ def test_the_quotient_of_other_platforms_is_corrected():
         expected = ends / divisors
     result = jax.jit(quantization.corrected)(ends, divisors)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("zeros", ["none", "one", "each"])
+@pytest.mark.parametrize("types", ["uint8 int8", "uint8 uint8", "int8 int8", "int8 uint8"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_bytes_are_exact(types: str, zeros: str, groups: int):
+    """The ends of the types, strides, dilations, and padding with the zero point."""
+    random = np.random.default_rng(0)
+    kinds = [np.dtype(name) for name in types.split()]
+    bounds = [np.iinfo(kind) for kind in kinds]
+    x, w = (
+        random.choice([i.min, -3 if i.min else 3, 5, i.max], shape).astype(kind)
+        for i, kind, shape in zip(
+            bounds, kinds, [(2, 12, 9, 8), (6, 12 // groups, 3, 2)], strict=True
+        )
+    )
+    x_zero = None if zeros == "none" else np.array([7], kinds[0])
+    each = {"none": None, "one": np.array([5], kinds[1]), "each": np.arange(6).astype(kinds[1])}
+    window = Window((3, 2), (2, 1), (1, 2), (1, 0), (2, 1))
+    y = jax.jit(lambda x, w, *z: integer_convolution(x, z[0], w, z[1], window, groups))(
+        x, w, x_zero, each[zeros]
+    )
+    wide = x.astype(int) - (0 if x_zero is None else 7)
+    wide = np.pad(wide, [(0, 0), (0, 0), (1, 2), (0, 1)])
+    filters = w.astype(int) - (
+        0 if zeros == "none" else each[zeros].reshape(-1, 1, 1, 1).astype(int)
+    )
+    taps = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::2, :, :, ::2]
+    parts = taps.reshape(2, groups, -1, *taps.shape[2:])
+    wanted = np.einsum("ngchwij,gpcij->ngphw", parts, filters.reshape(groups, -1, *w.shape[1:]))
+    np.testing.assert_array_equal(y, wanted.reshape(2, 6, *wanted.shape[3:]))
+
+
+def test_products_of_bytes_are_exact():
+    """The ends of the types, with sums of few and of many terms, one row and several."""
+    random = np.random.default_rng(0)
+    for shape in ((1, 3), (1, 300), (17, 40), (2, 5, 70)):
+        for kinds in (("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")):
+            bounds = [np.iinfo(kind) for kind in kinds]
+            sizes = [shape, (*shape[:-2], shape[-1], 9)]
+            a, b = (
+                random.integers(i.min, i.max, size, endpoint=True).astype(i.dtype)
+                for i, size in zip(bounds, sizes, strict=True)
+            )
+            zeros = np.array([3], kinds[0]), np.arange(9).astype(kinds[1])
+            got = jax.jit(lambda a, b, z, y: integer_product(a, z, b, y, np.int32))(a, b, *zeros)
+            wanted = (a.astype(int) - 3) @ (b.astype(int) - np.arange(9))
+            np.testing.assert_array_equal(got, wanted)

@@ -21,12 +21,15 @@ OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_pass
 FOLDED = "BATCH_NORMALIZATION into CONVOLUTION"
 
 
-def compared(cases: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+def compared(
+    cases: Mapping[str, Any], inputs: Mapping[str, Any], **options: Any
+) -> dict[str, dict[str, int]]:
     """Compare networks with and without rewrites, all in one program: values and gradients.
 
-    Returns how many nodes each rewrite replaced, by case.
+    `options` are those of `load_onnx` with rewrites. Returns how many nodes each rewrite replaced,
+    by case.
     """
-    pairs = {n: (load_onnx(m, rewrites=[]), load_onnx(m)) for n, m in cases.items()}
+    pairs = {n: (load_onnx(m, rewrites=[]), load_onnx(m, **options)) for n, m in cases.items()}
 
     def total(weights: Any, x: Any, network: Any) -> Any:
         given = {"x": x, **{n: v for n, v in inputs.items() if n in network.inputs and n != "x"}}

@@ -1,16 +1,19 @@
 """The cells of the bench: typical uses of operators, over types and sizes."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dml_jax.description.fields import Choice, Field
+from dml_jax.bench.functions import Gradient, Mapped, Narrow, byte_count, shown
+from dml_jax.description import fields
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
+from dml_jax.graph.parts import Edge
 from dml_jax.operator import Operator, operator_type
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.samples import sized
 
 # The table where the user names no operator: one or two operators of each family.
 # fmt: off
@@ -27,79 +30,165 @@ MEBIBYTES = (8.0, 64.0)  # of the largest tensor: small cells measure the cost o
 
 @dataclass(frozen=True)
 class Cell:
-    """A function to measure, by the name of its operator or dispatchable, and by its variant."""
+    """A function to measure.
+
+    Attributes:
+        operator: the name of the operator, or what else is measured.
+        variant: the attributes in which it differs from others of the operator.
+        function: takes and returns arrays: an operator, a graph, or one of `bench.functions`.
+        count: how often it stands in a network.
+        family: the group of the operator.
+    """
 
     operator: str
     variant: str
-    function: Bindable
+    function: Any
+    count: int = 1
+    family: str = ""
 
     @property
     def label(self) -> str:
-        """The operator and its variant."""
+        """Return the operator and its variant."""
         return f"{self.operator} {self.variant}".strip()
 
     @property
     def name(self) -> str:
-        """The label with the type and sizes of the largest tensor."""
-        return f"{self.label} {self.tensor.shown()}"
+        """Return the label with the type and sizes of the largest tensor."""
+        return f"{self.label} {shown(self.tensor)}"
 
     @property
-    def tensor(self) -> TensorDesc:
-        """The largest tensor; the first of several."""
-        return max((*self.function.inputs, *self.function.outputs), key=_bytes)
+    def tensor(self) -> Edge:
+        """Return the largest tensor; the first of several."""
+        return max((*self.function.inputs, *self.function.outputs), key=byte_count)
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of all inputs: each element is read at least once."""
-        return sum(map(_bytes, self.function.inputs))
+        """Return the bytes of all inputs: each element is read at least once."""
+        return sum(map(byte_count, self.function.inputs))
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of all outputs: each element is written once."""
-        return sum(map(_bytes, self.function.outputs))
+        """Return the bytes of all outputs: each element is written once."""
+        return sum(map(byte_count, self.function.outputs))
 
     @property
     def bytes(self) -> int:
-        """Bytes that must move."""
-        return self.bytes_in + self.bytes_out
+        """Return the bytes that must move."""
+        moved = getattr(self.function, "moved", None)
+        return self.bytes_in + self.bytes_out if moved is None else moved
 
 
-def _bytes(tensor: TensorDesc) -> int:
-    return math.prod(tensor.sizes) * tensor.dtype.itemsize
+@dataclass(frozen=True)
+class Choice:
+    """Which cells of operators: over each type and size that they accept.
 
-
-def cells(
-    operators: Sequence[str] = (),
-    types: Sequence[str] = (),
-    mebibytes: Sequence[float] = (),
-    variants: int | None = None,
-    most_types: int | None = None,
-) -> list[Cell]:
-    """Return the cells of operators, over each type and size that they accept.
-
-    Args:
+    Attributes:
         operators: names, with or without DML_OPERATOR_; none stands for the representatives.
         types: names of data types; none stands for `TYPES`, or else the first that is accepted.
         mebibytes: sizes of the largest tensor, in MiB; none stands for `MEBIBYTES`.
         variants: at most so many of each operator.
         most_types: at most so many of each operator.
-
-    Raises `DmlError` for an operator that does not exist, or if no cell is left.
+        sizes: the sizes of the first input by "", or those of inputs by name, in place of
+            `mebibytes`.
+        gradient: whether to measure the gradients of the operators.
+        batch: operators are mapped by `jax.vmap` over so many elements, if any.
     """
-    classes = [operator_type(name.upper()) for name in operators or REPRESENTATIVES]
-    found = [
-        Cell(cls.short_name, label, use)
-        for cls in classes
-        for data_type in (types or _types(cls))[:most_types]
-        for size in mebibytes or MEBIBYTES
-        for label, use in _labelled(cls.typical(_count(size, data_type), data_type))[:variants]
-    ]
-    if not found:
-        names = " or ".join(operators) or "an operator of the table"
-        rule = f"have one that {names} accepts (`dml-jax operators NAME` lists them)"
-        fault = Fault("", "the types", rule, Unquoted(", ".join(types)))
-        raise DmlError([fault if types else Fault(names, "typical", "describe a use", NOTHING)])
+
+    operators: Sequence[str] = ()
+    types: Sequence[str] = ()
+    mebibytes: Sequence[float] = ()
+    variants: int | None = None
+    most_types: int | None = None
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    gradient: bool = False
+    batch: int = 0
+
+    def cells(self) -> list[Cell]:
+        """Return the cells.
+
+        Raises `DmlError` for an operator that does not exist, or if no cell is left.
+        """
+        classes = [operator_type(name.upper()) for name in self.operators or REPRESENTATIVES]
+        found = [cell for cls in classes for cell in self._of(cls)]
+        if not found:
+            names = " or ".join(self.operators) or "an operator of the table"
+            what = "with gradients " if self.gradient else ""
+            rule = f"have one that {names} accepts {what}(`dml-jax operators NAME` lists them)"
+            fault = Fault("", "the types", rule, Unquoted(", ".join(self.types)))
+            refused = self.types or self.gradient
+            raise DmlError(
+                [fault if refused else Fault(names, "typical", "describe a use", NOTHING)]
+            )
+        return found
+
+    def _of(self, cls: type[Operator]) -> Iterator[Cell]:
+        for data_type in (self.types or _types(cls))[: self.most_types]:
+            narrow = data_type == "BFLOAT16"  # DirectML has no such type
+            own = "FLOAT32" if narrow else data_type
+            for mebibytes in [0.0] if self.sizes else self.mebibytes or MEBIBYTES:
+                uses = cls.typical(_count(mebibytes, own), own)
+                if self.sizes:
+                    uses = _of_sizes(uses, own, self.sizes)
+                for label, use in _labelled(uses)[: self.variants]:
+                    yield from self._transformed(
+                        Cell(cls.short_name, label, use, 1, cls.family), narrow
+                    )
+
+    def _transformed(self, cell: Cell, narrow: bool) -> Iterator[Cell]:
+        op = cell.function
+        with suppress(DmlError):  # an operator of integers has no gradient
+            function = (
+                Gradient(op) if self.gradient else Mapped(op, self.batch) if self.batch else op
+            )
+            function = Narrow(op) if narrow else function
+            words = f"gradient {cell.variant}" if self.gradient else cell.variant
+            words = f"vmap {self.batch} {words}" if self.batch else words
+            yield replace(cell, function=function, variant=words.strip())
+
+
+def _of_sizes(
+    uses: Sequence[Operator], data_type: str, sizes: Mapping[str, Sequence[int]]
+) -> list[Operator]:
+    """Return the uses that take `sizes`. Raises `DmlError` if there are some, and none does."""
+    found, refusal = [], None
+    for use in uses:
+        try:
+            found.append(_sized(use, data_type, sizes))
+        except DmlError as error:
+            refusal = refusal or error
+    if refusal is not None and not found:
+        raise refusal
     return found
+
+
+def _sized(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) -> Operator:
+    """Return a use like `use` of other sizes. Raises `DmlError` if there is none."""
+    cls = type(use)
+    if "" in sizes:
+        first = tuple(sizes[""])
+        with sized(first):
+            same = [op for op in cls.typical(math.prod(first), data_type) if _is_like(op, use)]
+        if same and same[0].inputs and tuple(same[0].inputs[0].sizes) == first:
+            return same[0]
+        sizes = {next(f.name for f in cls.fields if f.tensor and not f.tensor.output): first}
+    inputs = {f.name: getattr(use, f.name) for f in cls.fields if f.tensor and not f.tensor.output}
+    for name, one in sizes.items():
+        key = name if name in inputs else f"{name}_tensor"
+        if inputs.get(key) is None:
+            known = ", ".join(n.removesuffix("_tensor") for n, t in inputs.items() if t is not None)
+            raise DmlError([Fault(cls.c_name, "--sizes", f"name an input of {known}", name)])
+        inputs[key] = TensorDesc(inputs[key].data_type, one)
+    attributes = {f.name: getattr(use, f.name) for f in cls.fields if not f.tensor}
+    return cls.infer(**{n: t for n, t in inputs.items() if t is not None}, **attributes)
+
+
+def _is_like(op: Operator, use: Operator) -> bool:
+    return all(getattr(op, f.name) == getattr(use, f.name) for f in op.fields if not f.tensor)
+
+
+def cells(*arguments: Any, **options: Any) -> list[Cell]:
+    """Return the cells of a `Choice`, which takes these arguments."""
+    return Choice(*arguments, **options).cells()
 
 
 def _types(cls: type[Operator]) -> Sequence[str]:
@@ -115,16 +204,16 @@ def _count(mebibytes: float, data_type: str) -> int:
 
 def _labelled(uses: Sequence[Operator]) -> list[tuple[str, Operator]]:
     """Say in which attributes each descriptor differs from the others."""
-    fields = [f for f in uses[0].fields if not f.tensor] if uses else []
-    told = [f for f in fields if len({_shown(f, getattr(use, f.name)) for use in uses}) > 1]
+    own = [f for f in uses[0].fields if not f.tensor] if uses else []
+    told = [f for f in own if len({_shown(f, getattr(use, f.name)) for use in uses}) > 1]
     labels = [" ".join(_shown(f, getattr(use, f.name)) for f in told) for use in uses]
     if len({*labels}) < len(labels):
         labels = [f"{label} ({number})".strip() for number, label in enumerate(labels, 1)]
     return list(zip(labels, uses, strict=True))
 
 
-def _shown(field: Field, value: Any) -> str:
+def _shown(field: fields.Field, value: Any) -> str:
     """A member of an enumeration by its suffix; any other value with its field."""
-    if value is None or isinstance(field.kind, Choice):
+    if value is None or isinstance(field.kind, fields.Choice):
         return str(value)
     return f"{field.name}={field.kind.shown(value)}".replace(", ", ",")

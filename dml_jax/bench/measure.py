@@ -1,79 +1,35 @@
-"""Measures a plain copy on a device, and each cell beside it."""
+"""Measures cells on a device, each beside a plain copy and beside peers."""
 
-import os
-import platform as machine
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
-from pathlib import Path
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
-from dml_jax import __version__
-from dml_jax.bench.arithmetic import operations, product
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.memory import WAYS, Data, jax_contenders, programs, sets_moving, wide
-from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
-from dml_jax.description.tensor import TensorDesc
-from dml_jax.enums import TensorDataType
-from dml_jax.host import cores, last_cache_bytes
+from dml_jax.bench.counts import operations
+from dml_jax.bench.functions import Plain, Transformed
+from dml_jax.bench.memory import (
+    WAYS,
+    Data,
+    as_tuple,
+    jax_contenders,
+    programs,
+    sets_moving,
+    wide,
+)
+from dml_jax.bench.peers import UnsupportedError, difference, peer_named
+from dml_jax.bench.rows import Row
+from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
+from dml_jax.graph.parts import ArrayType, Edge
 
 COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
 MULTIPLIED, MULTIPLIED_QUEUED = 2048, 8192  # rows of the matrices of a product
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A cell's times by way, and the bytes a second of a plain copy in the same seconds."""
-
-    cell: Cell
-    times: Mapping[str, Times]
-    copy: float
-    operations: float = 0.0  # on floating-point numbers, of a call
-    peak: float = 0.0  # operations a second of a product of the type; 0 without one
-
-    def rate(self, way: str = "donated") -> float:
-        """Bytes that must move, a second."""
-        return self.cell.bytes / self.times[way].median
-
-    def share(self, way: str = "donated") -> float:
-        """The rate as a part of the copy's."""
-        return self.rate(way) / self.copy
-
-    @property
-    def intensity(self) -> float:
-        """Operations for each byte that must move."""
-        return self.operations / self.cell.bytes
-
-    def of_roof(self, way: str = "donated") -> float:
-        """The least time that memory or arithmetic takes, as a part of the time."""
-        arithmetic = self.operations / self.peak if self.peak else 0.0
-        return max(self.cell.bytes / self.copy, arithmetic) / self.times[way].median
-
-    def to_json(self) -> dict[str, Any]:
-        """Return times in microseconds and rates in GB/s."""
-        cell = self.cell
-        return {
-            "name": cell.name,
-            "operator": cell.operator,
-            "variant": cell.variant,
-            "data_type": cell.tensor.data_type.name,
-            "sizes": list(cell.tensor.sizes),
-            "bytes_in": cell.bytes_in,
-            "bytes_out": cell.bytes_out,
-            "copy_gb_s": round(self.copy / 1e9, 2),
-            **({"operations": self.operations} if self.operations else {}),
-            **({"peak_gflop_s": round(self.peak / 1e9, 2)} if self.peak else {}),
-            "times": {
-                way: times.to_json()
-                | {"gb_s": round(self.rate(way) / 1e9, 2), "of_copy": round(self.share(way), 4)}
-                for way, times in self.times.items()
-            },
-        }
+PRODUCTS = ("FLOAT32", "FLOAT16", "BFLOAT16")  # the types whose peak a roofline measures
 
 
 def changed(x: jax.Array) -> jax.Array:
@@ -81,90 +37,179 @@ def changed(x: jax.Array) -> jax.Array:
     return x * 2 if jnp.issubdtype(x.dtype, jnp.floating) else x ^ 1
 
 
-class Bench:
-    """Measures cells on a device, in some `WAYS`, with about so many seconds for each.
+def product(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Multiply matrices in full precision: the peak is the rate of XLA's program for this."""
+    return lax.dot(x, y, precision=lax.Precision.HIGHEST, preferred_element_type=x.dtype)
 
-    With `arithmetic` it also counts operations, and measures a product of each floating type.
+
+class Bench:
+    """Measures cells on a device.
+
+    Args:
+        device: the first device.
+        seconds: of samples for each cell, about.
+        ways: how calls get memory for their outputs: `WAYS`.
+        roofline: whether to measure a product of each floating type too.
+        peers: the names of other libraries that compute the same.
+        count: over so many devices the first axis of each array is sharded.
+        precision: of products, as `jax.default_matmul_precision` names it.
+        most_sets: through at most so many sets of data calls rotate, if any.
     """
 
     def __init__(
-        self, device: Any, seconds: float, ways: Sequence[str] = WAYS[:1], arithmetic: bool = False
+        self,
+        device: Any,
+        seconds: float,
+        ways: Sequence[str] = WAYS[:1],
+        roofline: bool = False,
+        peers: Sequence[str] = (),
+        count: int = 1,
+        precision: str | None = None,
+        most_sets: int | None = None,
     ):
         self.device, self.seconds, self.data = device, seconds, Data(device)
-        self.ways, self.arithmetic = ways, arithmetic
-        self._copies: dict[TensorDataType, tuple[Contender, int]] = {}
-        self._peaks: dict[TensorDataType, float] = {}
+        self.ways = [*ways, *(["allocated"] if peers and "allocated" not in ways else [])]
+        self.roofline, self.precision, self.most_sets = roofline, precision, most_sets
+        self.peers = {name: peer_named(name, device) for name in peers}
+        self.place = None if count == 1 else _sharding(device, count)
+        self._copies: dict[Any, tuple[Contender, int]] = {}
+        self._peaks: dict[str, float] = {}
 
-    def _copy(self, data_type: TensorDataType) -> tuple[Contender, int]:
+    def _copy(self, dtype: Any) -> tuple[Contender, int]:
         """Return a copy of a large array, and the bytes that it moves."""
-        if data_type not in self._copies:
+        if dtype not in self._copies:
             size = COPIED_QUEUED if is_queued(self.device) else COPIED
-            tensor = TensorDesc(data_type, [size // data_type.element_size])
+            tensor = ArrayType(dtype, (size // dtype.itemsize,))
             sets = sets_moving(2 * size, self.device)
-            self._copies[data_type] = self._plain(changed, 1, tensor, sets), 2 * size
-        return self._copies[data_type]
+            self._copies[dtype] = self._plain(changed, [tensor], tensor, sets), 2 * size
+        return self._copies[dtype]
 
     def _plain(
-        self, function: Callable[..., Any], count: int, tensor: TensorDesc, sets: int
+        self, function: Callable[..., Any], inputs: Sequence[Edge], output: Edge, sets: int
     ) -> Contender:
-        """Return a function of `count` tensors like `tensor`, and to such a one, to be timed."""
-        with jax.enable_x64(tensor.data_type.bits == 64):
-            compiled = programs(function, [tensor] * count, [tensor], self.device, sets)
-            inputs = [tuple(self.data.array(tensor) for _ in range(count)) for _ in range(sets)]
-            return jax_contenders(compiled, inputs, [tensor], self.data)["donated"]
+        """Return the contender of a function of random arrays, which writes to donated memory."""
+        plain = Plain(function, inputs, [output])
+        with wide(plain):
+            made = programs(function, inputs, [output], self.device, sets, WAYS[:1])
+            arrays = self.data.sets(plain, sets)
+            return jax_contenders(made, arrays, [output], self.data)["donated"]
 
-    def _peak(self, data_type: TensorDataType) -> float:
-        """Return the operations a second of a product of large matrices; 0 for integers."""
-        if not data_type.name.startswith("FLOAT"):
-            return 0.0
-        if data_type not in self._peaks:
+    def peak(self, name: str, dtype: Any) -> float:
+        """Return the operations a second of a product of large matrices; 0 for other types."""
+        if name in PRODUCTS and name not in self._peaks:
             size = MULTIPLIED_QUEUED if is_queued(self.device) else MULTIPLIED
-            contender = self._plain(product, 2, TensorDesc(data_type, [size, size]), 2)
-            times = interleaved({"product": contender}, 2, seconds=max(self.seconds, 0.3))
-            self._peaks[data_type] = 2 * size**3 / times["product"].median
-        return self._peaks[data_type]
+            tensor = ArrayType(dtype, (size, size))
+            contender = self._plain(product, [tensor] * 2, tensor, 2)
+            times = interleaved({"product": contender}, 2, seconds=max(self.seconds, 0.2))
+            self._peaks[name] = 2 * size**3 / times["product"].median
+        return self._peaks.get(name, 0.0)
 
-    def run(self, cells: Sequence[Cell]) -> Iterator[Measured]:
+    def run(self, cells: Sequence[Cell]) -> Iterator[Row]:
         """Measure each cell; nothing is compiled while something is timed."""
         for cell in cells:
-            function, sets = cell.function, sets_moving(cell.bytes, self.device)
-            copy, size = self._copy(cell.tensor.data_type)
-            with wide(function):
-                made = programs(function, function.inputs, function.outputs, self.device, sets)
-                inputs = self.data.sets(function, sets)
-                contenders = jax_contenders(made, inputs, function.outputs, self.data)
-                times: dict[str, Times] = {}
-                for way in self.ways:  # apart: new pages leave the caches cold
-                    group = {way: contenders[way], **({} if times else {"copy": copy})}
-                    times |= interleaved(group, sets, seconds=self.seconds, keep={"copy"})
-                work = operations(function, function.inputs) if self.arithmetic else 0.0
-            copied = size / times.pop("copy").median
-            peak = self._peak(cell.tensor.data_type) if self.arithmetic else 0.0
-            yield Measured(cell, times, copied, work, peak)
+            with _precision(self.precision):
+                yield self.row(cell)
+
+    def row(self, cell: Cell) -> Row:
+        """Measure a cell."""
+        function, row = cell.function, Row.of(cell, operations(cell.function))
+        sets = min(sets_moving(cell.bytes, self.device), self.most_sets or 2**30)
+        sets = 1 if getattr(function, "arrays", None) is not None else max(sets, 1)
+        dtype, own = cell.tensor.dtype, getattr(function, "place", None)
+        place, ways = own or self.place, WAYS[1:] if own else self.ways
+        with wide(function):
+            ends = function.inputs, function.outputs
+            made = programs(function, *ends, self.device, sets, ways, place)
+            inputs = self.data.sets(function, sets, place)
+            contenders = jax_contenders(made, inputs, ends[1], self.data, place)
+            beside: dict[str, Contender] = {}
+            if cell.family != "limits":
+                beside["copy"], row.copy_bytes = self._copy(dtype)
+            for way in ways:  # apart: new pages leave the caches cold
+                group = {way: contenders[way], **({} if row.seconds else beside)}
+                if way == "allocated" and self.peers:
+                    group |= self._beside(cell, made, inputs, row)
+                    if is_queued(self.device):
+                        group[way] = all_at_once(function, inputs, self.device)
+                _add(row, interleaved(group, sets, seconds=self.seconds, keep={"copy"}))
+        row.peak = self.peak(row.data_type, dtype) if self.roofline else 0.0
+        return row
+
+    def _beside(self, cell: Cell, made: Any, inputs: Any, row: Row) -> dict[str, Contender]:
+        """Return the contenders of the peers that have such an operator; compare their answers."""
+        found: dict[str, Contender] = {}
+        ours = as_tuple(made.allocated(*inputs[0]))
+        for name, peer in self.peers.items():
+            try:
+                found[name], results = peer(cell, inputs)
+                said = difference(ours, results, cell.operator)
+            except UnsupportedError:
+                continue
+            except Exception as error:  # the other peers are still worth having
+                said = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+                found.pop(name, None)
+            if said:
+                row.differs[name] = said
+        return found
 
 
-def environment(device: Any) -> dict[str, Any]:
-    """Return what figures depend on beside the code: the machine, the versions, the flags."""
-    return {
-        "device": device.device_kind,
-        "platform": device.platform,
-        "platform_version": device.client.platform_version.splitlines()[0],
-        "cpu": _cpu(),
-        "cores": cores(),
-        "last_cache_bytes": last_cache_bytes(),
-        "dml_jax": __version__,
-        "jax": jax.__version__,
-        "jaxlib": metadata.version("jaxlib"),
-        "flags": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
-        },
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+def all_at_once(function: Callable[..., Any], inputs: Sequence[Any], device: Any) -> Contender:
+    """Return the contender of one program of all sets of data, which allocates its outputs."""
+    from dml_jax.bench.memory import each_set
+
+    every = list(inputs)
+    program = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
+    return jax_contender(lambda index: program(every), device, sets=len(every))
 
 
-def _cpu() -> str:
-    facts = Path("/proc/cpuinfo")
-    known = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
-    return known[1] if known else machine.processor() or machine.machine()
+def _add(row: Row, times: dict[str, Times]) -> None:
+    for name, found in times.items():
+        row.seconds[name] = [found.median]
+        row.spread[name] = [(found.high - found.low) / 2 / found.median]
+        if found.processor and name in ("copy", row.way):
+            row.processor[name] = [found.processor]
+
+
+def _precision(name: str | None) -> Any:
+    return jax.default_matmul_precision(name) if name else contextlib.nullcontext()
+
+
+def _sharding(device: Any, count: int) -> Callable[[Sequence[int]], NamedSharding]:
+    """Return the sharding of arrays of some sizes: by the first axis, if it divides."""
+    chosen = [d for d in jax.devices() if d.platform == device.platform][:count]
+    mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Auto,), devices=chosen)
+
+    def place(sizes: Sequence[int]) -> NamedSharding:
+        divides = bool(sizes) and sizes[0] % count == 0
+        return NamedSharding(mesh, P("devices") if divides else P())
+
+    return place
+
+
+def time(function: Callable[..., Any], *arrays: Any, seconds: float = 0.3) -> Row:
+    """Time a function of arrays, compiled by `jax.jit`, beside a plain copy on the same device.
+
+    Args:
+        function: takes `arrays`, and returns an array or several.
+        arrays: the arguments; a call reads the same ones each time.
+        seconds: of samples, about.
+
+    Returns:
+        A `Row`: `row.time()` is the median of a call in seconds, `row.share` the part of the copy's
+        bandwidth.
+    """
+    placed = [jnp.asarray(array) for array in arrays]
+    device = next(iter(placed[0].devices())) if placed else jax.devices()[0]
+    ends = [
+        [ArrayType(x.dtype, x.shape) for x in some]
+        for some in (placed, jax.tree.leaves(jax.eval_shape(function, *placed)))
+    ]
+
+    def flat(*xs: Any) -> Any:
+        return jax.tree.leaves(function(*xs))
+
+    plain = Plain(flat, *ends, arrays=placed)
+    name = getattr(function, "__name__", type(function).__name__)
+    count = operations(function) if isinstance(function, Transformed) else 0.0
+    plain = Plain(flat, *ends, arrays=placed, operations=count)
+    return Bench(device, seconds, WAYS[1:]).row(Cell(name, "", plain))

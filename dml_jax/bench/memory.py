@@ -10,19 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.bench.functions import FLOATS, Bounds, drawn
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
-from dml_jax.description.tensor import TensorDesc
+from dml_jax.graph.parts import Edge
 from dml_jax.host import last_cache_bytes
 from dml_jax.memory.available import host_bytes
-from dml_jax.operator.callable import Bindable
 
 Arrays = tuple[jax.Array, ...]
-Bounds = tuple[float, float]
 
 WAYS = ("donated", "allocated")  # how a call gets memory for its outputs
 ROTATED, MOST_SETS = 2**28, 64  # bytes of all sets of data, and the number of sets, on a CPU
 ROTATED_QUEUED, MOST_QUEUED = 2**30, 16  # where one call does all sets
-FLOATS, INTEGERS = (-1.0, 1.0), (1, 15)  # ranges of inputs where the operator has no `domain`
+INTEGERS = (1, 15)  # the range of integers where the operator has no `domain`
 
 
 def sets_moving(size: int, device: Any) -> int:
@@ -41,7 +40,8 @@ def sets_moving(size: int, device: Any) -> int:
 def wide(function: Any) -> Any:
     """Return the context in which JAX has 64-bit types if the function has, and only then."""
     tensors = (*function.inputs, *function.outputs)
-    return jax.enable_x64(any(t.data_type.bits == 64 for t in tensors))
+    is_wide = getattr(function, "is_wide", False)
+    return jax.enable_x64(is_wide or any(t.dtype.itemsize == 8 for t in tensors))
 
 
 class Data:
@@ -53,7 +53,7 @@ class Data:
         self._long: dict[tuple[np.dtype, Bounds], jax.Array] = {}
         self._cuts = 0
 
-    def array(self, tensor: TensorDesc, bounds: Bounds = FLOATS) -> jax.Array:
+    def array(self, tensor: Edge, bounds: Bounds = FLOATS) -> jax.Array:
         """Draw floats of [low, high); integers of [low, high] if both are non-negative integers."""
         count, key = math.prod(tensor.sizes), (tensor.dtype, bounds)
         long = self._long.get(key)
@@ -71,11 +71,17 @@ class Data:
         low, high = bounds if fits else INTEGERS
         return jax.random.randint(key, shape, low, high + 1).astype(dtype)
 
-    def sets(self, function: Bindable, count: int) -> list[Arrays]:
-        """Draw the inputs of `count` sets, each in the range that an operator's `domain` says."""
-        domain = getattr(function, "domain", lambda field: FLOATS)
-        inputs = [(tensor, domain(field)) for _, field, tensor in function.tensors(output=False)]
-        made = [tuple(self.array(*drawn) for drawn in inputs) for _ in range(count)]
+    def sets(self, function: Any, count: int, place: Any = None) -> list[Arrays]:
+        """Draw the inputs of `count` sets, each in the range that an operator's `domain` says.
+
+        `place` gives the sharding of an array of some sizes; None leaves all on the device.
+        """
+        if getattr(function, "arrays", None) is not None:
+            where = place or (lambda sizes: self.device)
+            return [tuple(jax.device_put(x, where(x.shape)) for x in function.arrays)] * count
+        made = [tuple(self.array(*one) for one in drawn(function)) for _ in range(count)]
+        if place is not None:
+            made = [tuple(jax.device_put(x, place(x.shape)) for x in xs) for xs in made]
         return jax.block_until_ready(made)
 
 
@@ -85,7 +91,7 @@ def _cut(long: jax.Array, start: int, sizes: tuple[int, ...]) -> jax.Array:
 
 
 class Programs(NamedTuple):
-    """A function compiled for both ways: `donated` does `sets` sets of data, `allocated` one."""
+    """A function compiled for ways of a call: `donated` does `sets` sets of data, others one."""
 
     donated: Any
     allocated: Any
@@ -94,24 +100,34 @@ class Programs(NamedTuple):
 
 def programs(
     function: Callable[..., Any],
-    inputs: Sequence[TensorDesc],
-    outputs: Sequence[TensorDesc],
+    inputs: Sequence[Edge],
+    outputs: Sequence[Edge],
     device: Any,
     sets: int,
+    ways: Sequence[str] = WAYS,
+    place: Any = None,
 ) -> Programs:
-    """Compile a function of arrays for both ways.
+    """Compile a function of arrays for some ways of a call; the others are None.
 
     Where calls are queued, one call of the donated program does all sets: a short kernel would end
-    before the next call arrives.
+    before the next call arrives. `place` gives the sharding of an array of some sizes; without it
+    all arrays are on the device.
     """
     sets = sets if is_queued(device) else 1
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    shape = functools.partial(jax.ShapeDtypeStruct, sharding=sharding)
-    xs, outs = (tuple(shape(tuple(t.sizes), t.dtype) for t in ts) for ts in (inputs, outputs))
-    # XLA writes to the donated memory because it is an argument, though nothing reads it.
-    all_sets = jax.jit(lambda _, xs: each_set(function, xs), donate_argnums=0, keep_unused=True)
-    donated, allocated = all_sets.lower([outs] * sets, [xs] * sets), jax.jit(function).lower(*xs)
-    return Programs(donated.compile(), allocated.compile(), sets)
+    place = place or (lambda sizes: jax.sharding.SingleDeviceSharding(device))
+
+    def shape(t: Edge) -> Any:
+        return jax.ShapeDtypeStruct(tuple(t.sizes), t.dtype, sharding=place(tuple(t.sizes)))
+
+    xs, outs = (tuple(map(shape, ts)) for ts in (inputs, outputs))
+    donated = allocated = None
+    if "donated" in ways:
+        # XLA writes to the donated memory because it is an argument, though nothing reads it.
+        every = jax.jit(lambda _, xs: each_set(function, xs), donate_argnums=0, keep_unused=True)
+        donated = every.lower([outs] * sets, [xs] * sets).compile()
+    if "allocated" in ways:
+        allocated = jax.jit(lambda *xs: function(*xs)).lower(*xs).compile()
+    return Programs(donated, allocated, sets)
 
 
 def each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any]:
@@ -130,22 +146,33 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def jax_contenders(
-    compiled: Programs, inputs: Sequence[Arrays], outputs: Sequence[TensorDesc], data: Data
+    compiled: Programs,
+    inputs: Sequence[Arrays],
+    outputs: Sequence[Edge],
+    data: Data,
+    place: Any = None,
 ) -> dict[str, Contender]:
     """Return the contenders of compiled programs over sets of inputs, by way."""
-    zeros = functools.partial(jnp.zeros, device=data.device)
-    held = [tuple(zeros(tuple(t.sizes), t.dtype) for t in outputs) for _ in inputs]
 
-    def donated(index: int) -> Any:
-        start = index * compiled.sets % len(inputs)
-        chosen = slice(start, start + compiled.sets)
-        held[chosen] = compiled.donated(held[chosen], list(inputs[chosen]))
-        return held[chosen]
+    def zeros(t: Edge) -> jax.Array:
+        where = data.device if place is None else place(tuple(t.sizes))
+        return jnp.zeros(tuple(t.sizes), t.dtype, device=where)
 
-    def allocated(index: int) -> Any:
-        return compiled.allocated(*inputs[index % len(inputs)])
+    found: dict[str, Contender] = {}
+    if compiled.donated is not None:
+        held = [tuple(map(zeros, outputs)) for _ in inputs]
 
-    return {
-        "donated": jax_contender(donated, data.device, sets=compiled.sets),
-        "allocated": jax_contender(allocated, data.device),
-    }
+        def donated(index: int) -> Any:
+            start = index * compiled.sets % len(inputs)
+            chosen = slice(start, start + compiled.sets)
+            held[chosen] = compiled.donated(held[chosen], list(inputs[chosen]))
+            return held[chosen]
+
+        found["donated"] = jax_contender(donated, data.device, sets=compiled.sets)
+    if compiled.allocated is not None:
+
+        def allocated(index: int) -> Any:
+            return compiled.allocated(*inputs[index % len(inputs)])
+
+        found["allocated"] = jax_contender(allocated, data.device)
+    return found

@@ -1,26 +1,40 @@
-"""Measurements as a table of at most 100 columns, a summary, and a bandwidth chart."""
+"""Rows as tables of text, Markdown and CSV, and as charts."""
 
+import csv
+import io
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bench.cells import MIB
-from dml_jax.bench.measure import Measured
+from dml_jax.bench.networks import PROGRAM
+from dml_jax.bench.rows import Results, Row, copies, peaks, worst
 from dml_jax.show.figures import check_picture, save_picture
 
 COLUMNS = 100
+MIB = 2**20
 SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call
 BUSY = 1.2  # the fastest copy, over the slowest, from which the machine is called busy
+NAMED = 12  # dots of a roofline that have their names beside them
 COLOURS: Mapping[str, str] = defaultdict(
-    lambda: "#7f7f7f", FLOAT32="#1f77b4", FLOAT16="#ff7f0e", INT32="#2ca02c", UINT8="#d62728"
+    lambda: "#7f7f7f",
+    FLOAT32="#1f77b4",
+    FLOAT16="#ff7f0e",
+    BFLOAT16="#9467bd",
+    INT32="#2ca02c",
+    UINT8="#d62728",
+    INT8="#8c564b",
 )
-
-LEGEND = """\
-MiB: bytes that must move, each element once. Time: median of calls that write into donated memory,
-± half the quartile distance. Copy: GB/s of a plain copy, timed in turn. Of copy: GB/s / Copy."""
-ALLOCATED = "Allocated: time of calls that make their outputs, on a CPU in new pages of memory."
+MEANING = {
+    "MiB": "bytes that must move, each element once",
+    "FLOP/B": "operations for each of these bytes",
+    "Time": "median of calls, ± half the quartile distance",
+    "Of copy": "GB/s, as a part of a plain copy's that was timed in turn",
+    "Of roof": "the least time that a copy's GB/s or a product's GFLOP/s allow, over Time",
+    "Share": "the part of the sum over all operators, each times its count",
+    "Fastest": "the fastest other library's time, over ours",
+}
 
 
 def shown(value: float, digits: int = 3) -> str:
@@ -28,117 +42,277 @@ def shown(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.15g}"
 
 
-def copies(measured: Sequence[Measured], of: Any = statistics.median) -> dict[str, float]:
-    """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
-    rates: dict[str, list[float]] = {}
-    for m in measured:
-        rates.setdefault(m.cell.tensor.data_type.name, []).append(m.copy / 1e9)
-    return {name: round(of(found), 2) for name, found in rates.items()}
-
-
-def busy(measured: Sequence[Measured]) -> str:
-    """Return a line for each type whose copies differ in speed, "" if none does."""
-    fastest = copies(measured, max)
-    return "\n".join(
-        f"The {name} copy varied from {shown(low)} to {shown(high)} GB/s: the machine is busy."
-        for (name, low), high in zip(copies(measured, min).items(), fastest.values(), strict=True)
-        if high > BUSY * low
-    )
-
-
-def cell_table(
-    measured: Sequence[Measured], allocated: bool = False, roofline: bool = False
-) -> Any:
-    """Return a row for each cell.
-
-    Args:
-        measured: the cells.
-        allocated: whether to show the time of calls that allocate.
-        roofline: whether to show arithmetic, and the share of the roof in place of the copy's.
-    """
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("Operator", overflow="fold")
-    table.add_column("Largest tensor", no_wrap=True)
-    columns = ["MiB", *["FLOP/B"] * roofline, "Time", *["Allocated"] * allocated]
-    columns += ["GFLOP/s", "Of roof"] if roofline else ["GB/s", "Copy", "Of copy"]
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for m in measured:
-        time = m.times["donated"]
-        spread = (time.high - time.low) / 2 / time.median
-        share = m.of_roof() if roofline else m.share()
-        table.add_row(
-            m.cell.label,
-            m.cell.tensor.shown(),
-            shown(m.cell.bytes / MIB),
-            *([shown(m.intensity)] if roofline else []),
-            f"{shown_time(time.median)} ±{spread:4.0%}",
-            *([shown_time(m.times["allocated"].median)] if allocated else []),
-            shown((m.operations / time.median if roofline else m.rate()) / 1e9),
-            *([] if roofline else [shown(m.copy / 1e9)]),
-            f"{share:.2f}",
-            style="" if share >= 0.8 else "yellow" if share >= 0.4 else "red",
-        )
-    return table
-
-
 def shown_time(seconds: float) -> str:
     """Show a time with three digits, in us or ms."""
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def summary(measured: Sequence[Measured], roofline: bool = False) -> str:
-    """Sum up the cells of at least `SMALLEST` bytes: the geometric mean, and the lowest."""
-    large = [m for m in measured if m.cell.bytes >= SMALLEST]
-    shares = {m.cell.name: m.of_roof() if roofline else m.share() for m in large}
-    if not shares:
-        return "No cell moves 1 MiB or more: small cells measure the cost of a call."
-    lowest = min(shares, key=shares.__getitem__)
-    mean = statistics.geometric_mean(shares.values())
-    limit = "the roof" if roofline else "a copy's bandwidth"
-    return (
-        f"Of {limit}, cells of 1 MiB or more reach {mean:.2f} (geometric mean over "
-        f"{len(shares)}).\nThe lowest: {shares[lowest]:.2f}, {lowest}"
+def busy(rows: Sequence[Row]) -> str:
+    """Return a line for each type whose copies differ in speed, "" if none does."""
+    fastest = copies(rows, max)
+    return "\n".join(
+        f"The {name} copy varied from {shown(low)} to {shown(high)} GB/s: the machine is busy."
+        for (name, low), high in zip(copies(rows, min).items(), fastest.values(), strict=True)
+        if high > BUSY * low
     )
 
 
-def draw(title: str, measured: Sequence[Measured], target: Path, every: bool = False) -> None:
-    """Write the bandwidth chart as a .svg or .png file. Raises `DmlError` where it cannot.
+def columns(rows: Sequence[Row], verbose: bool = False) -> list[str]:
+    """Return the columns that the rows fill."""
+    roofline = any(row.peak for row in rows)
+    counted = any(row.count > 1 for row in rows) or any(r.operator == PROGRAM for r in rows)
+    limits = all(row.family == "limits" for row in rows)
+    peers = list(dict.fromkeys(peer for row in rows for peer in row.peers))
+    found = ["MiB", *["FLOP/B"] * (roofline and not peers), "Time"]
+    found += ["Allocated"] * (verbose and any("allocated" in row.seconds for row in rows))
+    found += ["GFLOP/s"] if roofline else ["GB/s", "GFLOP/s"] if limits else ["GB/s"]
+    found += ["Of roof"] if roofline else [] if limits else [*["Copy"] * (not peers), "Of copy"]
+    return [*found, *["Count", "Share"] * counted, *peers, *["Fastest"] * bool(peers)]
 
-    A line shows the copy of each type. Each cell is a dot, in the row of its operator and variant,
-    as far along the line's GB/s as its share says: the copy beside it may have had another speed.
-    With `every` there are also cells below `SMALLEST`, and hollow dots of calls that allocate.
+
+def cells_of(row: Row, names: Sequence[str], total: float) -> list[str]:
+    """Return the text of a row in some columns; `total` is the time that all operators take."""
+    values = {
+        "MiB": lambda: shown(row.bytes / MIB),
+        "FLOP/B": lambda: shown(row.intensity),
+        "Time": lambda: f"{shown_time(row.time())} ±{row.noise:4.0%}",
+        "Allocated": lambda: (
+            shown_time(row.time("allocated")) if "allocated" in row.seconds else ""
+        ),
+        "GB/s": lambda: shown(row.rate / 1e9) if row.operator != "launch" else "",
+        "GFLOP/s": lambda: shown(row.operations / row.time() / 1e9) if row.operations else "",
+        "Copy": lambda: shown(row.copy / 1e9),
+        "Of copy": lambda: f"{row.share:.2f}",
+        "Of roof": lambda: f"{row.of_roof:.2f}",
+        "Count": lambda: str(row.count),
+        "Share": lambda: "" if row.operator == PROGRAM else f"{row.count * row.time() / total:.1%}",
+        "Fastest": lambda: f"{row.speedup:.2f}" if row.peers else "",
+    }
+    return [
+        values[n]() if n in values else shown_time(row.time(n)) if n in row.seconds else ""
+        for n in names
+    ]
+
+
+def tabled(rows: Sequence[Row], verbose: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table; of a network the slowest operators first."""
+    names = columns(rows, verbose)
+    if "Share" in names:
+        rows = sorted(rows, key=lambda row: -row.count * row.time())
+    total = sum(row.count * row.time() for row in rows if row.operator != PROGRAM) or 1.0
+    texts = [[row.label, row.tensor, *cells_of(row, names, total)] for row in rows]
+    if "Share" in names:  # the label has the sizes
+        return ["Operator", *names], [[text[0], *text[2:]] for text in texts]
+    return ["Operator", "Largest tensor", *names], texts
+
+
+def rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    """Return a table for a terminal."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, name in enumerate(head):
+        left = name in ("Operator", "Largest tensor", "Cell")
+        table.add_column(
+            name,
+            justify="left" if left else "right",
+            no_wrap=number > 0,
+            overflow="fold",
+            min_width=16 if number == 0 else None,
+        )
+    for row in rows:
+        share = next((t for n, t in zip(head, row, strict=True) if n.startswith("Of ")), "1")
+        value = float(share or 1)
+        style = "" if value >= 0.8 else "yellow" if value >= 0.4 else "red"
+        style = {"slower": "red", "faster": "green"}.get(row[-1], style)
+        table.add_row(*row, style=style)
+    return table
+
+
+def legend(head: Sequence[str]) -> str:
+    """Return what the columns mean."""
+    return "\n".join(f"{name}: {MEANING[name]}." for name in head if name in MEANING)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown; names are code, and figures are aligned at the right."""
+    count = 2 if "Largest tensor" in head else 1
+    lines = [[*head], [*["---"] * count, *["---:"] * (len(head) - count)]]
+    lines += [[*(f"`{text}`" for text in row[:count]), *row[count:]] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Return one line a cell: what it is, the median seconds of each contender, the shares."""
+    contenders = list(dict.fromkeys(name for row in rows for name in row.seconds))
+    facts = ["operator", "variant", "family", "data_type", "sizes", "bytes", "operations", "count"]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*facts, *(f"{c}_seconds" for c in contenders), "of_copy", "of_roof"])
+    for row in rows:
+        times = [f"{row.time(c):.6g}" if c in row.seconds else "" for c in contenders]
+        known = [getattr(row, fact) for fact in facts]
+        known[4] = "x".join(map(str, row.sizes))
+        writer.writerow([*known, *times, f"{row.share:.4f}", f"{row.of_roof:.4f}"])
+    return file.getvalue()
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Sum up a run: the mean share, the ten worst cells, what fusion gained in a network."""
+    if all(row.family == "limits" for row in rows):
+        return ""
+    programs = [row for row in rows if row.operator == PROGRAM]
+    single = [row for row in rows if row.operator != PROGRAM]
+    roofline = any(row.peak for row in rows)
+    key, limit = ("of_roof", "the roof") if roofline else ("share", "a copy's bandwidth")
+    large = [row for row in single if row.bytes >= SMALLEST and getattr(row, key)]
+    lines = []
+    if large:
+        mean = statistics.geometric_mean(getattr(row, key) for row in large)
+        lines.append(
+            f"Of {limit}, cells of 1 MiB or more reach {mean:.2f} (geometric mean over "
+            f"{len(large)}). The lowest:"
+        )
+        found = worst(large, key, 10 if roofline else 1)
+        if programs:  # by the time that they lose
+            found = sorted(large, key=lambda r: -r.count * r.time() * (1 - getattr(r, key)))[:10]
+        lines += [f"  {getattr(row, key):.2f}  {row.name}" for row in found]
+    elif not programs:
+        lines.append("No cell moves 1 MiB or more: small cells measure the cost of a call.")
+    speeds = [row.speedup for row in rows if row.peers]
+    if speeds:
+        mean = statistics.geometric_mean(speeds)
+        lines.append(f"The fastest peer takes {mean:.2f} times our time (geometric mean).")
+    for row in programs:
+        total = sum(r.count * r.time() for r in single)
+        lines.append(
+            f"The operators take {shown_time(total)} one by one, the program "
+            f"{shown_time(row.time())}: fusion and caches save {1 - row.time() / total:.0%}."
+        )
+    return "\n".join(lines)
+
+
+# Charts.
+
+
+def draw(title: str, rows: Sequence[Row], target: Path, verbose: bool = False) -> None:
+    """Draw the chart of a run as .svg or .png: limits, roofline or bandwidth.
+
+    Raises `DmlError` if the name is no picture's, or matplotlib is missing.
     """
     check_picture(target)
     from matplotlib.figure import Figure
 
-    drawn = [m for m in measured if every or m.cell.bytes >= SMALLEST]
-    rates, labels = copies(measured), list(dict.fromkeys(m.cell.label for m in drawn))
-    height = 1.6 + 0.26 * (len(labels) + len(rates))
-    figure = Figure(figsize=(10, height), layout="constrained")
+    limits = [row for row in rows if row.family == "limits"]
+    figure = Figure(figsize=(10, 5.5), layout="constrained")
+    if limits:
+        _draw_limits(figure, limits)
+    elif any(row.peak for row in rows):
+        _draw_roofline(figure, rows)
+    else:
+        _draw_shares(figure, rows, verbose)
+    figure.suptitle(title, fontsize=10)
+    save_picture(figure, target)
+
+
+def _draw_shares(figure: Any, rows: Sequence[Row], verbose: bool) -> None:
+    """Draw a dot for each cell at the share that its table says, a row for each label."""
+    known = [row for row in rows if row.share]
+    drawn = [row for row in known if verbose or row.bytes >= SMALLEST] or known
+    labels, rates = list(dict.fromkeys(row.label for row in drawn)), copies(rows)
+    figure.set_size_inches(10, 1.6 + 0.26 * len(labels))
     axes = figure.subplots()
-    fastest = max(rates.values(), default=1)
-    for m in drawn:
-        name, row = m.cell.tensor.data_type.name, labels.index(m.cell.label)
-        for way in m.times if every else ["donated"]:
-            fill, place = COLOURS[name] if way == "donated" else "none", m.share(way) * rates[name]
-            fastest = max(fastest, place)
-            dot = {"facecolor": fill, "edgecolor": COLOURS[name], "alpha": 0.8, "zorder": 3}
-            axes.scatter(place, row, s=28, **dot)
-    # Each line has its words in a row of its own, above the operators.
-    for row, (name, rate) in enumerate(rates.items(), -len(rates)):
-        words = {"color": COLOURS[name], "va": "center", "fontsize": 8, "backgroundcolor": "white"}
-        axes.axvline(rate, color=COLOURS[name], lw=1.2)
-        side = "right" if rate > fastest / 3 else "left"
-        axes.text(rate, row, f"  {name}: copy {shown(rate)} GB/s  ", ha=side, **words)
-    axes.set(
-        title=title,
-        xlabel=f"GB/s (Of copy, times the GB/s of the line){'; hollow: allocated' * every}",
-        xlim=(0, 1.05 * fastest),
-        ylim=(len(labels) - 0.5, -len(rates) - 0.5),
-    )
+    seen: set[str] = set()
+    for row in drawn:
+        name = row.data_type
+        words = f"{name}: copy {shown(rates[name])} GB/s" if name not in seen else None
+        seen.add(name)
+        axes.scatter(
+            row.share, labels.index(row.label), s=28, color=COLOURS[name], alpha=0.8, label=words
+        )
+    axes.axvline(1, color="#444444", lw=1)
+    most = max([1.2, *(1.05 * row.share for row in drawn)])
+    axes.set(xlabel="share of the copy's bandwidth", xlim=(0, most))
+    axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_yticks(range(len(labels)), [n.replace("$", r"\$") for n in labels], fontsize=8)
     axes.grid(axis="x", lw=0.3)
-    save_picture(figure, target)
+    if drawn:
+        figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+
+
+def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
+    """Draw the roof of each type, and a dot for each cell with arithmetic.
+
+    The roof rises with the copy's bandwidth up to the ridge, and is flat at the product's rate.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    axes = figure.subplots()
+    drawn = [row for row in rows if row.operations and row.operator != PROGRAM]
+    rates, top = copies(rows), peaks(rows)
+    ends = [row.intensity for row in drawn] + [top[n] / rates[n] for n in top if n in rates]
+    low, high = min(ends, default=1) / 3, max(ends, default=1) * 3
+    for name, rate in rates.items():
+        words, points = f"{name}: copy {shown(rate)} GB/s", [low, high]
+        if name in top:
+            ridge = top[name] / rate
+            words += f", product {shown(top[name])} GFLOP/s, ridge {shown(ridge)} FLOP/B"
+            points = [low, ridge, high]
+        roof = [min(x * rate, top.get(name, float("inf"))) for x in points]
+        axes.plot(points, roof, color=COLOURS[name], label=words)
+    places = {row.name: (row.intensity, row.operations / row.time() / 1e9) for row in drawn}
+    named = {row.name for row in worst(drawn, "of_roof", NAMED)}
+    for row in drawn:
+        axes.scatter(*places[row.name], s=22, color=COLOURS[row.data_type], alpha=0.7, zorder=3)
+        if row.name in named:
+            text = row.label.replace("$", r"\$")[:40]
+            axes.annotate(text, places[row.name], (4, -3), textcoords="offset points", fontsize=6)
+    axes.set(xscale="log", yscale="log", xlim=(low, high))
+    axes.set(xlabel="operations for each byte that must move", ylabel="GFLOP/s")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    axes.grid(which="major", lw=0.3)
+    figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+
+
+def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
+    """Draw the rates of memory and of products as bars, and caches and collectives as curves."""
+    from matplotlib.ticker import FuncFormatter
+
+    kinds = ("copy", "read", "write", "add")
+    bars = [row for row in rows if row.operator in kinds]
+    products = [row for row in rows if row.operator == "product"]
+    curves = [
+        k for k in ("cache", "all-reduce", "all-gather") if any(r.operator == k for r in rows)
+    ]
+    first, second, third = figure.subplots(1, 3)
+    for axes, found, label, value in (
+        (first, bars, "GB/s", lambda row: row.rate / 1e9),
+        (second, products, "GFLOP/s", lambda row: row.operations / row.time() / 1e9),
+    ):
+        names = [f"{row.operator} {row.variant}" for row in found]
+        colours = [COLOURS[row.variant] for row in found]
+        axes.barh(range(len(found)), [value(row) for row in found], color=colours)
+        axes.set_yticks(range(len(found)), names, fontsize=7)
+        axes.set(xlabel=label)
+        axes.invert_yaxis()
+    for kind in curves:
+        points = [
+            (float(r.variant.split(" ")[0]), r.rate / 1e9) for r in rows if r.operator == kind
+        ]
+        third.plot(*zip(*points, strict=True), "o-", ms=3, label=kind)
+    third.set(xscale="log", xlabel="KiB", ylabel="GB/s")
+    third.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    if curves:
+        third.legend(fontsize=7)
+
+
+def header(results: Results, name: str) -> str:
+    """Return the lines above the table: the device, the versions, the copies and products."""
+    rows, known = [*results.rows.values()], results.environment
+    lines = [f"{name}, {known.get('cpu', '')}, jax {known.get('jax', '')}"]
+    rates = ", ".join(f"copy {shown(rate)} GB/s ({n})" for n, rate in copies(rows).items())
+    tops = ", ".join(f"product {shown(rate, 4)} GFLOP/s ({n})" for n, rate in peaks(rows).items())
+    if known.get("throttled"):
+        lines.append("The device says that it is throttled.")
+    return "\n".join(filter(None, [*lines, rates, tops]))

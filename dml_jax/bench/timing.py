@@ -7,11 +7,19 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
+
+class Sample(NamedTuple):
+    """Seconds of some calls; the part of them until the last one was queued; processor seconds."""
+
+    took: float
+    queued: float | None
+    processor: float
 
 
 class Mark(NamedTuple):
@@ -31,8 +39,8 @@ class Contender:
     settle: float = 0.0  # seconds for which threads stay busy after a call
     sets: int = 1  # on so many sets of data one call works
 
-    def sample(self, sets: Iterator[int], calls: int) -> tuple[float, float | None]:
-        """Return the seconds of some calls, and the part of them until the last one was queued.
+    def sample(self, sets: Iterator[int], calls: int) -> Sample:
+        """Time some calls.
 
         A call that is not counted wakes threads and refills caches. Where calls are queued, the
         clock runs between two marks: the way to the device and back is not part of the time.
@@ -40,11 +48,12 @@ class Contender:
         self.call(next(sets))
         if self.mark is None:
             self.wait()
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             for index in itertools.islice(sets, calls):
                 self.call(index)
                 self.wait()
-            return time.perf_counter() - start, None
+            took = time.perf_counter() - start
+            return Sample(took, None, time.process_time() - used)
         begun = self.mark()
         start = time.perf_counter()
         self.call(next(sets))  # keeps the device busy while the host learns of the mark
@@ -58,7 +67,7 @@ class Contender:
         done.wait()
         took = time.perf_counter() - start
         self.wait()  # releases the results, and raises what went wrong
-        return took, queued / took
+        return Sample(took, queued / took, 0.0)
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,8 @@ class Times:
     """Seconds: the median, the quartiles around it, and how they were taken.
 
     If `queueing`, the part of a sample in which calls were still queued, is near 1, the device
-    waited for the host. It is None where calls are not queued.
+    waited for the host. It is None where calls are not queued. `processor` is the median of the
+    seconds of all cores, which other programs disturb less; 0 where calls are queued.
     """
 
     median: float
@@ -75,12 +85,7 @@ class Times:
     samples: int
     calls: int
     queueing: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the times in microseconds."""
-        values = {k: v for k, v in asdict(self).items() if v is not None}
-        us = {f"{k}_us": round(values.pop(k) * 1e6, 3) for k in ("median", "low", "high")}
-        return us | {name: round(value, 2) for name, value in values.items()}
+    processor: float = 0.0
 
 
 def interleaved(
@@ -102,55 +107,57 @@ def interleaved(
             made the last call: none finds in the cache what another left there.
         samples: how many of each contender.
         least: how many of each contender even after `seconds`.
-        seconds: after these no further round begins.
+        seconds: after these no further round begins. On a busy machine they are processor time,
+            up to four times as long.
         sample_seconds: a sample makes as many calls as last this long.
         give_up: a contender slower than the fastest by this factor gets `least` samples.
         keep: contenders that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
-    queueing: dict[str, list[float]] = {name: [] for name in contenders}
+    taken: dict[str, list[Sample]] = {name: [] for name in contenders}
     calls = {n: _calls_of_a_sample(c, turns, sample_seconds) for n, c in contenders.items()}
-    order, dice, begin = list(contenders), random.Random(0), time.perf_counter()
+    order, dice = list(contenders), random.Random(0)
+    begin, used = time.perf_counter(), time.process_time()
     collecting = gc.isenabled()
     gc.disable()
     try:
         for turn in range(samples):
-            if turn >= least and time.perf_counter() - begin > seconds:
+            spent = time.perf_counter() - begin
+            if turn >= least and min(spent, max(time.process_time() - used, spent / 4)) > seconds:
                 break
-            compared = [v for name, v in taken.items() if name not in keep] if turn else []
-            best = min(map(min, compared), default=0.0)
+            fastest = {n: min(s.took for s in of) for n, of in taken.items() if of}
+            best = min((t for name, t in fastest.items() if name not in keep), default=0.0)
             dice.shuffle(order)
             for name in order:
-                slower = min(taken[name], default=0.0) / best if best else 0.0
+                slower = fastest.get(name, 0.0) / best if best else 0.0
                 if turn >= least and slower > give_up and name not in keep:
                     continue
                 contender, count = contenders[name], calls[name]
-                took, queued = contender.sample(turns, count)
-                taken[name].append(took / (count * contender.sets))
-                if queued is not None:
-                    queueing[name].append(queued)
+                found, each = contender.sample(turns, count), count * contender.sets
+                taken[name].append(Sample(found.took / each, found.queued, found.processor / each))
                 time.sleep(contender.settle)
     finally:
         if collecting:
             gc.enable()
-    return {n: _summary(taken[n], calls[n] * c.sets, queueing[n]) for n, c in contenders.items()}
+    return {n: _summary(taken[n], calls[n] * c.sets) for n, c in contenders.items()}
 
 
 def _calls_of_a_sample(contender: Contender, turns: Iterator[int], seconds: float) -> int:
     """Find how many calls last this long; the first call compiles and touches memory."""
     count = 1
     while True:
-        took, _ = contender.sample(turns, count)
+        took = contender.sample(turns, count).took
         if took >= seconds / 2 or count >= 2**14:
             return max(1, min(math.ceil(count * seconds / took), 2**14))
         count *= min(max(2, int(seconds / 2 / max(took, 1e-7))), 16)
 
 
-def _summary(taken: Sequence[float], calls: int, queueing: Sequence[float]) -> Times:
-    low, median, high = np.percentile(taken, [25, 50, 75])
-    waits = float(np.median(queueing)) if queueing else None
-    return Times(float(median), float(low), float(high), len(taken), calls, waits)
+def _summary(taken: Sequence[Sample], calls: int) -> Times:
+    low, median, high = np.percentile([sample.took for sample in taken], [25, 50, 75])
+    queued = [sample.queued for sample in taken if sample.queued is not None]
+    waits = float(np.median(queued)) if queued else None
+    used = float(np.median([sample.processor for sample in taken]))
+    return Times(float(median), float(low), float(high), len(taken), calls, waits, used)
 
 
 def is_queued(device: Any) -> bool:

@@ -2,20 +2,21 @@
 
 import contextlib
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import click
-import jax
 
 from dml_jax import __version__
 from dml_jax.cli.bench import bench
 from dml_jax.cli.check import check
+from dml_jax.cli.generate import generate
 from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
+from dml_jax.cli.save import save
 from dml_jax.cli.show import show
 from dml_jax.cli.terminal import STATUS
+from dml_jax.cli.tune import tune
 from dml_jax.errors import nearest
 
 
@@ -72,6 +73,9 @@ def cli() -> None:
     dml-jax check folder               tell what runs of all that is in a folder
     dml-jax show graph.json -o out.svg draw a graph, or a model
     dml-jax show graph.json --python   print the Python program that builds it
+    dml-jax generate folder -p "Once"  generate text with a language model
+    dml-jax save network.onnx --weights weights.npz -o tuned.onnx
+    dml-jax tune network.onnx          find the fastest kernels for a network on this machine
     dml-jax bench --quick              compare operators with this device's memory
     dml-jax operators                  list the operators
     dml-jax operators REDUCE           describe one: fields, ranks and types, gradient
@@ -79,10 +83,6 @@ def cli() -> None:
 
     Every command but completion has --json. Each has -h with examples.
     """  # noqa: D301  (click reads \b as a control character)
-    # DirectML has 64-bit types, and so has the command line.
-    jax.config.update("jax_enable_x64", True)
-    # Pillow warns of pictures that the command line refuses.
-    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
 
 
 @click.command()
@@ -101,5 +101,5 @@ def completion(shell: str) -> None:
     click.echo(complete(cli, {}, "dml-jax", "_DML_JAX_COMPLETE").source())
 
 
-for command in (run, check, show, bench, operators, completion):
+for command in (run, check, show, save, tune, generate, bench, operators, completion):
     cli.add_command(command)

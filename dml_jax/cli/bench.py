@@ -2,20 +2,23 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Cell, cells
 from dml_jax.cli.models import load
+from dml_jax.cli.networks import load_network, network_options
 from dml_jax.cli.terminal import (
     INPUT,
-    PICTURE,
+    STDIN,
+    Failure,
     Finite,
     device_names,
     find_device,
@@ -25,193 +28,509 @@ from dml_jax.cli.terminal import (
     usage_errors,
 )
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, nearest, printable, refused
-from dml_jax.facts import catalogue
-from dml_jax.operator import OPERATORS, operator_type
+from dml_jax.errors import DmlError, Fault, nearest, printable, refused
+from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 from dml_jax.show.names import search
 
+if TYPE_CHECKING:
+    from dml_jax.bench.cells import Cell
+    from dml_jax.bench.rows import Results
+
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
+KINDS = (".json", ".csv", ".md", ".html", ".svg", ".png")
+SAVED = 2.0  # seconds after which a run is written again
+
+
+def _families() -> list[str]:
+    return sorted({facts["family"] for facts in catalogue().values()})
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names = [cls.short_name for cls in OPERATORS.values()]
+    names = [*catalogue()]
     if parameter.name == "types":
-        names = [t.name for t in TensorDataType if t.element_size]
+        names = [*(t.name for t in TensorDataType if t.element_size), "BFLOAT16"]
     return [name for name in names if name.startswith(incomplete.upper())]
 
 
 def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[str]:
     with usage_errors():
         if parameter.name == "types":
-            members = TensorDataType.__members__
-            return [
-                TensorDataType.of(v.upper() if v.upper() in members else v).name for v in values
-            ]
+            return [_type(value) for value in values]
         return list(map(_operator, values))
+
+
+def _type(word: str) -> str:
+    if word.upper() == "BFLOAT16":
+        return "BFLOAT16"
+    upper = word.upper() in TensorDataType.__members__
+    return TensorDataType.of(word.upper() if upper else word).name
 
 
 def _operator(word: str) -> str:
     """Return the operator of a name. Raises `DmlError` with those that a search finds."""
-    with contextlib.suppress(DmlError):
-        return operator_type(word.upper()).short_name
+    name = word.upper().removeprefix(PREFIX)
+    name = names_of_aliases().get(name, name)
+    if name in catalogue():
+        return name
     named, others = search(word)
     found = list(named or others)
     hint = f" (such as {', '.join(found[:6])})" if found else nearest(word.upper(), catalogue())
     if "," in word:
         hint = f" (one each: {' '.join(f'--operator {name}' for name in word.split(','))})"
+    first, _, rest = word.partition(" ")
+    if first.upper() in catalogue():
+        hint = f" (--operator {first.upper()} --filter {rest!r})"
     raise refused(f"be an operator{hint}", word)
 
 
-_SIZES = "MiB of the largest tensor. Default: 8 and 64; --quick 64; --roofline 8."
-SIZES: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
+def _sizes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Read `8,64,256,256`, or `input=8,64,256,256,filter=...`."""
+    parts = re.split(r",(?=[A-Za-z_]+=)", value) if value else []
+    try:
+        pairs = (part.rpartition("=") for part in parts)
+        return {name: tuple(int(n) for n in sizes.split(",")) for name, _, sizes in pairs}
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not sizes, as 8,64,256,256.") from None
+
+
+def _percent(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
+    try:
+        return float((value or "0").rstrip("%")) / 100
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a percentage, as 5%.") from None
+
+
+def _peers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    return [name for name in value.split(",") if name]
+
+
+class _Output(click.Path):
+    """A file to write; the end of its name says what."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+        target = Path(value)
+        with usage_errors():
+            if target.suffix.lower() not in KINDS:
+                rule = f"end in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+                raise DmlError([Fault("", "the name", rule, str(target))])
+        return target
+
+
+class _Command(click.Command):
+    """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--resume" in args[:-1]:
+            from dml_jax.bench.rows import Results
+
+            with reporting():
+                kept = Results.load(Path(args[args.index("--resume") + 1])).options
+            args = [*kept.get("arguments", ()), *args]
+        ctx.meta["words"] = [*args]
+        return super().parse_args(ctx, args)
+
+
+@dataclass
+class _Options:
+    """What the command line asks for, but for the cells."""
+
+    outputs: Sequence[Path]
+    json_file: str | None
+    verbose: bool
+    quick: bool
+    budget: float
+    processes: int
+    narrow: float
+    words: Sequence[str]
+    resume: Path | None
+
+    @property
+    def to_stdout(self) -> bool:
+        return self.json_file != "-"
+
+    @property
+    def kept(self) -> list[Path]:
+        """Return the files of the run as data."""
+        named = [Path(self.json_file)] if self.json_file and self.to_stdout else []
+        return [*(p for p in self.outputs if p.suffix.lower() == ".json"), *named] + (
+            [self.resume] if self.resume else []
+        )
+
+
 DEVICE = ("-a", "--adapter", "--device", "adapter")
 JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
 NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete": _complete}
+MIB: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
+FAMILY = click.Choice(_families(), case_sensitive=False)
+FILE = click.Path(path_type=Path)
+TWO: Any = (FILE, FILE)
+_PEERS = "Other libraries beside: jnp, numpy, cupy, torch, torch.compile, onnxruntime."
+_PRECISION = "Precision of products, as jax.default_matmul_precision has it."
+_OUT = "Write .json (for --compare), .csv, .md, .html, .svg or .png; repeatable."
+_ROOF = "Also measure products; hold each cell against both limits. Default: all operators."
 
 
-@click.command()
+@click.command(cls=_Command)
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
+@click.option("--family", "families", multiple=True, type=FAMILY, help="All of a family.")
+@click.option("--filter", "words", default="", help="Only cells whose name has these words.")
+@click.option("--cells", "named", type=INPUT, help="Only cells whose names are lines of a file.")
+@click.option("--list", "listing", is_flag=True, help="Print the names of the cells.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
-@click.option("--mb", "sizes", **SIZES, help=_SIZES)
+@click.option("--mb", "mebibytes", **MIB, help="MiB of the largest tensor. Default: 8 and 64.")
+@click.option("--sizes", callback=_sizes, help="Of the first input; or input=...,filter=...")
+@click.option("--gradient", is_flag=True, help="Measure the gradients of the operators.")
+@click.option("--vmap", "batch", type=click.IntRange(1), help="Map over so many elements.")
 @click.option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
+@click.option("--network", type=INPUT, help="Measure each operator of an ONNX network.")
+@click.option("--limits", is_flag=True, help="Measure the limits of the device alone.")
+@click.option("--roofline", is_flag=True, help=_ROOF)
+@click.option("--peers", default="", callback=_peers, help=_PEERS)
+@click.option("--precision", help=_PRECISION)
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
-@click.option("--roofline", is_flag=True, help="Also find the peak of a product; draw both limits.")
+@click.option("--devices", type=click.IntRange(1), help="Shard first axes over so many devices.")
 @click.option("--quick", is_flag=True, help="One variant of each in FLOAT32: half a minute.")
 @click.option("--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples a cell.")
+@click.option("--processes", type=click.IntRange(1), help="Default: 5 with -o x.json, else 1.")
+@click.option("--repeat-until", "narrow", callback=_percent, help="More processes until ± 5%.")
+@click.option("--budget", type=Finite(1), help="Seconds after which no cell begins.")
+@click.option("-o", "--output", "outputs", type=_Output(), multiple=True, help=_OUT)
+@click.option("--resume", type=FILE, help="Go on where the run of this .json stopped.")
+@click.option("--compare", type=TWO, metavar="OLD NEW", help="Compare two .json files.")
+@click.option("--fail-above", type=Finite(0), help="Status 1 if a cell is slower by this factor.")
+@click.option("--profile", type=FILE, help="Write a trace of the model or network to this folder.")
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
-@click.option("-o", "--output", type=PICTURE, help="Draw the chart, or the roofline: .svg or .png.")
+@click.option("--child", is_flag=True, hidden=True)
+@network_options
+@click.pass_context
 def bench(
-    operators: list[str],
-    types: list[str],
-    sizes: tuple[float, ...],
-    model: Path | None,
+    ctx: click.Context,
     adapter: str,
-    roofline: bool,
-    quick: bool,
+    listing: bool,
+    peers: list[str],
+    precision: str | None,
+    devices: int | None,
     seconds: float,
-    verbose: bool,
+    processes: int | None,
+    budget: float | None,
+    compare: tuple[Path, Path] | None,
+    fail_above: float | None,
+    profile: Path | None,
+    child: bool,
+    outputs: tuple[Path, ...],
     json_file: str | None,
-    output: Path | None,
+    verbose: bool,
+    quick: bool,
+    narrow: float,
+    resume: Path | None,
+    **chosen: Any,
 ) -> None:
-    """Measure the memory bandwidth of a device, and the share of it that operators reach.
+    """Measure a device: its limits, operators, models and networks, each beside a plain copy.
 
-    A plain copy of a large array measures the bandwidth. Each cell is an operator with its
-    attributes, type and sizes; it is timed in turn with the copy. With --roofline a product of
-    large matrices measures the peak of arithmetic, and cells are held against both limits. Without
-    --quick the table takes a few minutes.
+    Without options, a table of typical operators and the share of a copy's bandwidth that they
+    reach. A cell is an operator with its attributes, type and sizes, timed in turn with the copy.
 
     \b
     dml-jax bench --quick -o bandwidth.svg
-    dml-jax bench --operator REDUCE --dtype FLOAT16
-    dml-jax bench --operator TILE --mb 16 --mb 256 --json tile.json
-    dml-jax bench --model model.json
-    dml-jax bench --roofline -o roofline.svg
+    dml-jax bench --limits
+    dml-jax bench --operator REDUCE --filter "SUM axes=[0]" --dtype FLOAT16
+    dml-jax bench --operator CONVOLUTION --sizes 8,64,56,56 --peers jnp
+    dml-jax bench --network net.onnx --roofline -o net.html
+    dml-jax bench --operator REDUCE -o new.json
+    dml-jax bench --compare old.json new.json --fail-above 1.1
     """  # noqa: D301  (click reads \b as a control character)
-    from dml_jax.bench import report
-    from dml_jax.bench import roofline as roofs
-    from dml_jax.bench.measure import Bench, environment
+    from dml_jax.bench import runs
+    from dml_jax.bench.measure import Bench
     from dml_jax.bench.memory import WAYS
-    from dml_jax.files import check_writable, write_whole
+    from dml_jax.bench.rows import environment
+
+    if compare is not None:
+        with reporting(json_file == "-"):
+            _compare(*compare, fail_above, outputs, json_file)
+        return
+    sources = chosen["model"], chosen["network"]
+    if any(sources) and any(chosen[k] for k in ("operators", "types", "mebibytes", "families")):
+        name = "--model" if chosen["model"] else "--network"
+        raise click.UsageError(f"{name} stands without --operator, --family, --dtype and --mb.")
+    kept = any(p.suffix.lower() == ".json" for p in outputs) or resume is not None
+    several = kept and not quick and chosen["model"] != STDIN
+    count = processes or (5 if several or narrow else 1)
+    limit = QUICK_SECONDS if quick else budget or float("inf")
+    words = ctx.meta["words"]
+    options = _Options(outputs, json_file, verbose, quick, limit, count, narrow, words, resume)
+    with reporting(not options.to_stdout):
+        if not child:
+            _check_files(options)
+        if (options.processes > 1 or resume) and not (child or listing or profile):
+            _run(options, None)
+            return
+        device = find_device(adapter, "--adapter")
+        made = _cells(device, quick, devices or 0, chosen)
+        if listing:
+            click.echo("\n".join(cell.name for cell in made))
+            return
+        short = chosen["network"] or chosen["limits"]
+        run = Bench(
+            device,
+            min(seconds, 0.1) if short else seconds,
+            WAYS if verbose else WAYS[:1],
+            chosen["roofline"],
+            peers,
+            1 if chosen["limits"] else devices or 1,
+            precision,
+        )
+        if child:
+            known = {**environment(device), "name": name_of(device)}
+            runs.child(run, made, known, click.echo)
+        elif profile is not None:
+            _profile(made, profile, device)
+        else:
+            _run(options, (run, made))
+
+
+def _check_files(options: _Options) -> None:
+    """Raise `DmlError` before anything is measured if a file cannot be written."""
+    from dml_jax.files import check_writable
     from dml_jax.show.figures import check_picture
 
-    if model is not None and (operators or types or sizes):
-        raise click.UsageError("--model stands without --operator, --dtype and --mb.")
-    to_stdout = json_file != "-"
-    with reporting(not to_stdout):
-        new = "" if output is None else new_folder(output)
-        if output is not None:
-            check_picture(output)
-            check_writable(output)
-        if json_file is not None and to_stdout:
-            check_writable(Path(json_file))
-        device = find_device(adapter, "--adapter")
-        chosen = _cells(operators, types, sizes, model, quick, roofline)
-        known = environment(device)
-        title = f"{name_of(device)}, {known['cpu']}, jax {known['jax']}"
-        run = Bench(device, seconds, WAYS if verbose else WAYS[:1], roofline)
-        measured, interrupted = [], False
-        try:
-            for _, found in zip(_shown(chosen, quick), run.run(chosen), strict=False):
-                measured.append(found)
-        except KeyboardInterrupt:  # what is measured is reported
-            interrupted = True
-        part = f" ({len(measured)} of {len(chosen)} cells)" if len(measured) < len(chosen) else ""
-        copies, peaks = report.copies(measured), roofs.peaks(measured)
-        if to_stdout and measured:
-            copied = ", ".join(
-                f"copy {report.shown(rate)} GB/s ({name})" for name, rate in copies.items()
-            )
-            made = ", ".join(
-                f"product {report.shown(r, 4)} GFLOP/s ({name})" for name, r in peaks.items()
-            )
-            click.echo("\n".join(filter(None, [title, copied, made])))
-            _print(report.cell_table(measured, verbose, roofline), report.COLUMNS)
-            legend = roofs.LEGEND if roofline else report.LEGEND
-            ridges = [roofs.ridges(measured)] if roofline else []
-            click.echo("\n".join([legend, *[report.ALLOCATED] * verbose]))
-            lines = [report.summary(measured, roofline), report.busy(measured), *ridges]
-            click.echo("\n".join(filter(None, lines)))
-        # A file of an earlier run is worth more than an empty one.
-        if json_file is not None and (measured or not to_stdout):
-            made = [m.to_json() for m in measured]
-            value = {"environment": known, "copy_gb_s": copies, "cells": made}
-            value |= {"product_gflop_s": peaks} if roofline else {}
-            text = json.dumps(value | ({"interrupted": True} if interrupted else {}), indent=1)
-            if to_stdout:
-                write_whole(Path(json_file), lambda file: file.write(text.encode() + b"\n"))
-            click.echo(f"Written to '{json_file}'{part}" if to_stdout else text)
-        if output is not None and measured:
-            if roofline:
-                roofs.draw(title, measured, output)
-            else:
-                report.draw(title, measured, output, verbose)
-            click.echo(f"Drawn to '{output}'{part}{new}", err=not to_stdout)
-        if interrupted:
-            raise KeyboardInterrupt
+    for target in [*options.outputs, *options.kept]:
+        if target.suffix.lower() in (".svg", ".png"):
+            check_picture(target)
+        check_writable(target)
 
 
-def _cells(
-    operators: list[str],
-    types: list[str],
-    sizes: tuple[float, ...],
-    model: Path | None,
-    quick: bool,
-    roofline: bool,
-) -> list[Cell]:
-    from dml_jax.bench import roofline as roofs
+def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) -> "list[Cell]":
+    """Return the cells that the options ask for. Raises `DmlError` if there is none."""
+    from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Choice
 
-    if model is not None:
-        found = load(model).dispatchables.items()
-        return [Cell(printable(name), "", dispatchable.operator) for name, dispatchable in found]
-    names = operators or (roofs.OPERATORS if roofline else ())
-    sizes = sizes or (roofs.MEBIBYTES if roofline else ())
-    if quick:
-        return cells(names, types, sizes or MEBIBYTES[-1:], 1, None if types else 1)
-    types = types or list(roofs.TYPES if roofline else ())
-    return cells(names, types, sizes, None if operators else VARIANTS)
+    families, operators, types = (chosen[k] for k in ("families", "operators", "types"))
+    if chosen["limits"]:
+        from dml_jax.bench.limits import limits
+
+        made = limits(device, types, devices)
+    elif chosen["model"] is not None:
+        from dml_jax.bench.networks import cells_of
+
+        found = load(chosen["model"]).dispatchables.items()
+        made = [c for name, one in found for c in cells_of(one.operator, printable(name))]
+    elif chosen["network"] is not None:
+        from dml_jax.bench.networks import cells_of_network
+
+        network = load_network(chosen["network"], replace(chosen["options"], fallback=True))
+        made = cells_of_network(network, str(chosen["network"]))
+    else:
+        whole = bool(families or (chosen["roofline"] and not operators))
+        wanted = families or _families()
+        all_of = [name for name, facts in catalogue().items() if facts["family"] in wanted]
+        usual = MEBIBYTES[:1] if chosen["roofline"] or whole else MEBIBYTES[-1:] if quick else ()
+        made = Choice(
+            [*(all_of if whole else ()), *operators],
+            types,
+            chosen["mebibytes"] or usual,
+            1 if quick or whole else None if operators else VARIANTS,
+            1 if (quick or whole) and not types else None,
+            chosen["sizes"],
+            chosen["gradient"],
+            chosen["batch"] or 0,
+        ).cells()
+    words, named = chosen["words"], chosen["named"]
+    pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
+    kept = [cell for cell in made if pattern.search(_plain(cell.name))]
+    if named is not None:
+        with named.open() as file:
+            lines = {line.strip() for line in file}
+        kept = [cell for cell in kept if cell.name in lines]
+    if not kept:
+        raise DmlError([Fault("", "--filter", "be words of a cell's name (--list)", words)])
+    return kept
 
 
-def _shown(chosen: list[Cell], quick: bool) -> Iterator[Cell]:
-    """Yield cells, and show on standard error which is measured; if `quick`, not for too long.
+def _plain(words: str) -> str:
+    """Return words without the signs of attributes: `SUM axes=[0]` is `SUM axis 0`."""
+    return re.sub(r"[=\[\], ]+", " ", words.upper().replace("AXIS", "AXES")).strip()
+
+
+def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
+    """Measure, in this process or in others; print and write what was measured."""
+    from dml_jax.bench import runs
+    from dml_jax.bench.rows import Results, environment
+
+    if options.resume is not None and options.resume.exists():
+        results = Results.load(options.resume)
+    else:
+        results = Results(options={"arguments": _kept_words(options.words)})
+    results.interrupted = False
+    begin, saved, interrupted = time.monotonic(), 0.0, False
+    tell = _Progress()
+    if here is not None:
+        run, made = here
+        results.environment = {**environment(run.device), "name": name_of(run.device)}
+        rows = runs.here(run, made, results, tell)
+    else:
+        command = [sys.executable, "-m", "dml_jax", "bench", *_kept_words(options.words), "--child"]
+        rows = runs.in_processes(command, results, options.processes, options.narrow, tell)
+    try:
+        with contextlib.closing(rows):
+            for _ in rows:
+                now = time.monotonic()
+                if now - saved > SAVED:
+                    with contextlib.suppress(DmlError):  # said at the end
+                        _save(options, results)
+                    saved = now
+                if now - begin > options.budget and tell.left > 0:
+                    tell.end()
+                    click.echo(f"Time is up; not measured: {tell.left} cells", err=True)
+                    break
+    except KeyboardInterrupt:  # what is measured is reported
+        results.interrupted = interrupted = True
+    finally:
+        tell.end()
+    _say(options, results, tell)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _kept_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line without the files that it writes and reads."""
+    kept, skip = [], False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in ("-o", "--output", "--resume"):
+            skip = True
+        elif not word.startswith(("--output=", "--resume=")):
+            kept.append(word)
+    return kept
+
+
+class _Progress:
+    """Shows on standard error which cell is measured, and the time that is left.
 
     A terminal shows one line that changes; a file gets a line every five seconds.
     """
-    live, begin = sys.stderr.isatty(), time.monotonic()
-    last = begin
-    try:
-        for number, cell in enumerate(chosen):
-            moment = time.monotonic()
-            if quick and moment > begin + QUICK_SECONDS:
-                click.echo(f"Time is up; not measured: {len(chosen) - number} cells", err=True)
-                return
-            if live or moment > last + 5:
-                line, last = f"[{number + 1}/{len(chosen)}] {cell.name}", moment
-                click.echo(f"\r\x1b[K{line[:79]}" if live else line, err=True, nl=not live)
-            yield cell
-    finally:
-        if live:
+
+    def __init__(self) -> None:
+        self.live, self.begin = sys.stderr.isatty(), time.monotonic()
+        self.last, self.left, self.total = self.begin, 0, 0
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        from dml_jax.bench.runs import time_left
+
+        self.left, self.total, moment = total - done - 1, total, time.monotonic()
+        if self.live or moment > self.last + 5:
+            words = f"[{done + 1}/{total}{time_left(self.begin, done, total)}] {name}"
+            self.last = moment
+            click.echo(f"\r\x1b[K{words[:79]}" if self.live else words, err=True, nl=not self.live)
+
+    def end(self) -> None:
+        if self.live:
             click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _save(options: _Options, results: "Results") -> None:
+    for target in options.kept if results.rows else ():
+        results.save(target)
+
+
+def _say(options: _Options, results: "Results", tell: _Progress) -> None:
+    """Print the table, and write the files; an earlier file is worth more than an empty one."""
+    from dml_jax.bench import report
+
+    rows = [*results.rows.values()]
+    for name, reason in [*results.failed.items()][:5]:
+        click.echo(f"Not measured: {name}: {reason}", err=True)
+    if len(results.failed) > 5:
+        click.echo(f"Not measured: {len(results.failed) - 5} more cells", err=True)
+    title = report.header(results, results.environment.get("name", "")).splitlines()
+    if options.to_stdout and rows:
+        click.echo("\n".join(title))
+        head, texts = report.tabled(rows, options.verbose)
+        _print(report.rich_table(head, texts), report.COLUMNS)
+        lines = [report.legend(head), report.summary(rows), report.busy(rows)]
+        click.echo("\n".join(filter(None, lines)))
+        for name, said in sorted({(p, s) for row in rows for p, s in row.differs.items()})[:5]:
+            click.echo(f"{name}: {said}")
+    if not options.to_stdout:
+        click.echo(json.dumps(results.to_json(), indent=1))
+    part = f" ({len(rows)} of {tell.total} cells)" if tell.left > 0 or results.interrupted else ""
+    for target in dict.fromkeys([*options.outputs, *options.kept]) if rows else ():
+        new = new_folder(target)
+        _write(target, results, title[0], options.verbose)
+        verb = "Drawn" if target.suffix.lower() in (".svg", ".png") else "Written"
+        click.echo(f"{verb} to '{target}'{part}{new}", err=not options.to_stdout)
+    if results.failed and not rows:
+        raise Failure("No cell was measured.")
+
+
+def _write(target: Path, results: "Results", title: str, verbose: bool) -> None:
+    from dml_jax.bench import html, report
+    from dml_jax.files import write_whole
+
+    rows = [*results.rows.values()]
+    match target.suffix.lower():
+        case ".svg" | ".png":
+            report.draw(title, rows, target, verbose)
+            return
+        case ".csv":
+            text = report.csv_text(rows)
+        case ".md":
+            text = report.markdown(*report.tabled(rows, verbose)) + "\n"
+        case ".html":
+            text = html.page(results, title, verbose)
+        case _:
+            results.save(target)
+            return
+    write_whole(target, lambda file: file.write(text.encode()))
+
+
+def _compare(
+    old: Path,
+    new: Path,
+    fail_above: float | None,
+    outputs: Sequence[Path],
+    json_file: str | None,
+) -> None:
+    """Print the verdict of each cell; end with status 1 if one is slower by more than a factor."""
+    from dataclasses import asdict
+
+    from dml_jax.bench import compare, report
+    from dml_jax.bench.rows import Results
+    from dml_jax.files import write_whole
+
+    verdicts = compare.compare(Results.load(old), Results.load(new))
+    head, texts = compare.table(verdicts)
+    if json_file == "-":
+        click.echo(json.dumps([asdict(v) for v in verdicts], indent=1))
+    else:
+        _print(report.rich_table(head, texts), report.COLUMNS)
+        click.echo(compare.summary(verdicts))
+    for target in outputs:
+        if target.suffix.lower() == ".md":
+            text = report.markdown(head, texts) + "\n"
+            write_whole(target, lambda file, text=text: file.write(text.encode()))
+    if fail_above and any(v.verdict == "slower" and v.ratio > fail_above for v in verdicts):
+        sys.exit(1)
+
+
+def _profile(made: list[Cell], folder: Path, device: Any) -> None:
+    """Write a trace of the whole program, and the nodes of each kernel beside it."""
+    from dml_jax.bench.networks import profile
+    from dml_jax.files import write_whole
+    from dml_jax.graph import Graph
+
+    cell = next((c for c in made if c.family == "program"), made[0])
+    graph = getattr(cell.function, "graph", cell.function)
+    graph = graph if isinstance(graph, Graph) else None
+    if graph is None:
+        raise click.UsageError("--profile needs --network, or a --model with a graph.")
+    found = profile(cell, graph, folder, device)
+    text = json.dumps(found, indent=1) + "\n"
+    write_whole(folder / "kernels.json", lambda file: file.write(text.encode()))
+    out, kernels = len(found.get("", ())), [name for name in found if name]
+    count = sum(len(found[name]) for name in kernels)
+    click.echo(f"{count} nodes stand in {len(kernels)} kernels; XLA left out {out}.")
+    click.echo(f"Written to '{folder}': kernels.json, and a trace for Perfetto and xprof.")
 
 
 def _print(table: Any, columns: int) -> None:

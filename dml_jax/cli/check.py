@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,7 @@ from dml_jax.cli.networks import check_network, is_network, load_network, networ
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, inside, raise_if
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.options import NetworkOptions
 
 
 @click.command()
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 @json_option
 def check(
     models: tuple[Path, ...],
-    options: "NetworkOptions",
+    options: NetworkOptions,
     feature_level: FeatureLevel | None,
     as_json: bool,
 ) -> None:

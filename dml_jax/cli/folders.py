@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,7 @@ from dml_jax.cli.programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Unquoted, printable
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.options import NetworkOptions
 
 _SHOWN = 3  # faults of a file in the table; --json has all
 
@@ -38,7 +35,7 @@ class Checked:
 
 
 def checked(
-    folder: Path, options: "NetworkOptions", feature_level: FeatureLevel | None
+    folder: Path, options: NetworkOptions, feature_level: FeatureLevel | None
 ) -> Iterator[Checked]:
     """Yield what is to be said of each model, graph, network and program in a folder, by name.
 
@@ -86,7 +83,7 @@ def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
 
 
 def _level_of_json(
-    path: Path, options: "NetworkOptions", feature_level: FeatureLevel | None
+    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None
 ) -> tuple[str, FeatureLevel | None]:
     """Return the kind of a JSON file, and its level; "" where it is no model and no graph."""
     from dml_jax.dispatch.reading import read_json

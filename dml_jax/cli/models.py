@@ -10,18 +10,18 @@ import click
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Sentence, inside, printable, raise_if
+from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
-    from dml_jax.onnx.options import NetworkOptions
 
 
 def load(
     path: Path,
     feature_level: FeatureLevel | None = None,
     folder: Path | None = None,
-    options: "NetworkOptions | None" = None,
+    options: NetworkOptions | None = None,
 ) -> "Model":
     """Return the model at `path`, or of standard input.
 
@@ -34,7 +34,6 @@ def load(
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     from dml_jax.dispatch.model import load_model, parse_model
-    from dml_jax.onnx.options import NetworkOptions
 
     _check_kind(path)
     shared = replace(options or NetworkOptions(), is_shared=True)

@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from dml_jax.cli.models import folder_fault, rows_of
-from dml_jax.cli.terminal import as_values, level_of, progress, say_folded, say_json, show_table
-from dml_jax.description.tensor import TensorDesc
+from dml_jax.cli.terminal import (
+    as_values,
+    level_of,
+    progress,
+    say_folded,
+    say_json,
+    show_table,
+    working,
+)
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import (
     DmlError,
@@ -28,16 +34,17 @@ from dml_jax.errors import (
     raise_if,
 )
 from dml_jax.files import check_writable, similar_file, write_npy, write_whole
-from dml_jax.graph import FunctionNode, Graph
-from dml_jax.graph.parts import ArrayType
+from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dml_jax.dispatch.resources import Values
     from dml_jax.dispatch.timing import Timing
+    from dml_jax.graph import Graph
     from dml_jax.memory.available import Device
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
-    from dml_jax.onnx.options import NetworkOptions
     from dml_jax.operator.callable import BindPoint
 
 
@@ -126,8 +133,6 @@ def network_options(function: Any) -> Any:
 
     @functools.wraps(function)
     def command(*arguments: Any, **given: Any) -> Any:
-        from dml_jax.onnx.options import NetworkOptions
-
         names = ("names", "denotations", "shapes", "constants", "fallback")
         options = NetworkOptions(*map(given.pop, names))
         return function(*arguments, options=options, **given)
@@ -148,14 +153,13 @@ input_option = _of_pairs(
 
 
 def load_network(
-    path: Path, options: "NetworkOptions", feature_level: FeatureLevel | None = None
+    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None = None
 ) -> "Network":
     """Return the network at `path`; free dimensions without a size have size 1.
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     from dml_jax.dispatch.networks import NetworkFile
-    from dml_jax.onnx.options import NetworkOptions
 
     if path.is_dir():
         raise DmlError([folder_fault(path)])
@@ -169,7 +173,7 @@ def load_network(
     return network
 
 
-def inputs_of(network: "Network", files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.ndarray]":
     """Return an array for each input of a network: of its file, or a random one.
 
     Raises `DmlError` with all faults.
@@ -300,7 +304,7 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
     click.echo(network.describe())
     _say_summary(network)
     parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(network))
-    click.echo(f"Bytes: {parts}; {flops(network):,} floating-point operations")
+    click.echo(f"Bytes: {parts}; {flops(network):,} operations")
 
 
 def _title(name: str) -> dict[str, Any]:
@@ -342,8 +346,11 @@ def memory_of(network: "Network") -> list[tuple[str, int]]:
     return [*known, ("tensors between nodes at most", _most_between(network.graph))]
 
 
-def _most_between(graph: Graph) -> int:
+def _most_between(graph: "Graph") -> int:
     """Return the most bytes that tensors between nodes take, those within a node included."""
+    from dml_jax.description.tensor import TensorDesc
+    from dml_jax.graph import FunctionNode
+
     last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
     sizes, now, most = {}, 0, 0
     for at, (index, node, sources) in enumerate(graph.plan):
@@ -358,12 +365,10 @@ def _most_between(graph: Graph) -> int:
 
 
 def flops(network: "Network") -> int:
-    """Return the floating-point operations of a call, as XLA counts them."""
-    from dml_jax.bench.arithmetic import operations
+    """Return the arithmetic operations of a call's operators, counted from their descriptors."""
+    from dml_jax.bench.counts import operations
 
-    inputs = [tensor for _, _, tensor in network.tensors(output=False)]
-    held = [ArrayType(array.dtype, array.shape) for array in network.constants]
-    return int(operations(network.compute, [*inputs, *held]))
+    return int(operations(network.graph))
 
 
 def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
@@ -384,7 +389,7 @@ def files_of(network: "Network", folder: Path | None) -> dict[str, Path]:
     return files
 
 
-def _first_values(array: np.ndarray) -> str:
+def _first_values(array: "np.ndarray") -> str:
     """Return the first values of an array, with dots where there are more."""
     values = array.reshape(-1)[:_FIRST].tolist()
     shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
@@ -415,13 +420,15 @@ def run_network(
         as_json: whether the report has all values, and nothing is printed.
     """
     import jax
+    import numpy as np
 
     say = (lambda line: None) if as_json else click.echo
     files, start = files_of(network, folder), time.perf_counter()
     network = network.taking(
         [n for n in network.defaults if n in inputs and n not in network.fixed]
     )
-    program = compiled_network(network, name, device)
+    with working(f"Compiling {name}"):
+        program = compiled_network(network, name, device)
     placed = [jax.device_put(array, device) for array in inputs_of(network, inputs).values()]
     compile_ms = 1e3 * (time.perf_counter() - start)
     if timing.verbosity > 0:

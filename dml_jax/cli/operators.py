@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from dml_jax.cli.terminal import console, json_option, say_folded, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
-from dml_jax.operator import OPERATORS, Operator
+
+if TYPE_CHECKING:
+    from dml_jax.operator import Operator
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    known = (op.short_name for op in OPERATORS.values())
-    return [name for name in known if name.startswith(incomplete.upper())]
+    return [name for name in catalogue() if name.startswith(incomplete.upper())]
 
 
 @click.command()
@@ -35,6 +37,7 @@ def operators(name: str | None, as_json: bool) -> None:
     dml-jax operators REDUCE                   one: choices, gradient, fields, ranks and types
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
+    from dml_jax.operator import OPERATORS
     from dml_jax.operator.documentation import described
     from dml_jax.show.names import in_jax, names, plain, search
 
@@ -95,19 +98,19 @@ def operators(name: str | None, as_json: bool) -> None:
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
 
 
-def names_of(op: type[Operator]) -> dict[str, list[str]]:
+def names_of(op: "type[Operator]") -> dict[str, list[str]]:
     """Return the names of an operator elsewhere, by library."""
     from dml_jax.show.names import names
 
     return {library: list(own) for library, own in names().get(op.short_name, {}).items() if own}
 
 
-def _family(op: type[Operator]) -> str:
+def _family(op: "type[Operator]") -> str:
     """Return the family of an operator, the module that declares it: `depth and space`."""
     return op.__module__.rpartition(".")[2].replace("_", " ")
 
 
-def _list(found: Mapping[type[Operator], Sequence[str]], with_calls: bool = True) -> None:
+def _list(found: "Mapping[type[Operator], Sequence[str]]", with_calls: bool = True) -> None:
     """Print operators, family by family, in aligned columns.
 
     Args:
@@ -135,7 +138,7 @@ def _list(found: Mapping[type[Operator], Sequence[str]], with_calls: bool = True
         say_folded((family, "Level", ""), *rows)
 
 
-def _describe(op: type[Operator]) -> None:
+def _describe(op: "type[Operator]") -> None:
     """Print the whole declaration of an operator, its support tables last."""
     from rich.text import Text
 

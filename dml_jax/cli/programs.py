@@ -12,7 +12,6 @@ from typing import Any
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, suggested
 from dml_jax.facts import PREFIX
-from dml_jax.operator import OPERATORS
 
 _MODULES = ("pydirectml", "dml_jax.pydirectml")
 
@@ -32,6 +31,8 @@ class Program:
     @property
     def feature_level(self) -> FeatureLevel:
         """Return the first feature level that has all operators; a description may need more."""
+        from dml_jax.operator import OPERATORS
+
         levels = (OPERATORS[f"{PREFIX}{name}"].support.introduced for name in self.operators)
         return max(levels, default=min(FeatureLevel))
 
@@ -146,6 +147,7 @@ def _case(name: str) -> int:
 def _call(program: Program, path: str, node: ast.Call) -> None:
     """Add the operator of a function that is called, and a fault if the arguments do not fit."""
     from dml_jax import pydirectml
+    from dml_jax.operator import OPERATORS
 
     function = getattr(pydirectml, path, None)
     if not inspect.isfunction(function):

@@ -1,14 +1,15 @@
 """`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
+import contextlib
 import statistics
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import jax
 
 from dml_jax.cli.models import load, show_model
 from dml_jax.cli.networks import (
@@ -33,16 +34,18 @@ from dml_jax.cli.terminal import (
     progress,
     reporting,
     say_json,
+    working,
 )
-from dml_jax.description.tensor import UINT_MAX
 from dml_jax.dispatch.timing import ONCE, Timing
-from dml_jax.enums import FeatureLevel
+from dml_jax.enums import PRECISIONS, FeatureLevel
 from dml_jax.errors import printable
+from dml_jax.files import cache_folder
+from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
-    from dml_jax.onnx.options import NetworkOptions
 
+UINT_MAX = 2**32 - 1  # of DxDispatch's counts
 PRINT_MOST = 1000
 """The number of elements of a printed resource that a terminal gets."""
 
@@ -130,6 +133,17 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 @level_option("--dml_feature_level")
 @network_options
 @input_option
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Neither read nor keep compiled programs of an ONNX network (in DML_JAX_CACHE, or dml-jax "
+    "in the folder of caches).",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    help="How products and convolutions of FLOAT32 are computed (default: float32).",
+)
 @click.option("--print_commands", is_flag=True, help="Print each command before it is run.")
 @click.option(
     *("-a", "--adapter"),
@@ -175,8 +189,10 @@ def run(
     check: bool,
     hlo: bool,
     feature_level: FeatureLevel | None,
-    options: "NetworkOptions",
+    options: NetworkOptions,
     inputs: dict[str, Path],
+    no_cache: bool,
+    precision: str | None,
     print_commands: bool,
     adapter: str,
     show_adapters: bool,
@@ -199,24 +215,37 @@ def run(
     dml-jax run network.onnx --input x=x.npy --output_path out
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
-    with reporting(as_json):
-        if show_adapters or show_dependencies:
+    if show_adapters or show_dependencies:
+        with reporting(as_json):
             _show_machine(show_adapters, show_dependencies, as_json)
-            return
-        path = model or named
-        if path is None:
-            raise click.UsageError("Missing argument 'MODEL'.")
-        if (model and named) or (check and hlo):
-            which = "MODEL and --model" if model and named else "--check and --hlo"
-            raise click.UsageError(f"{which} exclude each other.")
-        if input_path and not path.exists() and (input_path / path).exists():
-            path = input_path / path
-        if inputs and not is_network(path):
-            raise click.UsageError("--input is for ONNX networks (models name files themselves).")
+        return
+    path = model or named
+    if path is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    if (model and named) or (check and hlo):
+        which = "MODEL and --model" if model and named else "--check and --hlo"
+        raise click.UsageError(f"{which} exclude each other.")
+    if input_path and not path.exists() and (input_path / path).exists():
+        path = input_path / path
+    if inputs and not is_network(path):
+        raise click.UsageError("--input is for ONNX networks (models name files themselves).")
+    timing, folder = Timing(**timed), output_path
+    options = options if no_cache else replace(options, cache=cache_folder())
+    with contextlib.ExitStack() as entered:
+        entered.enter_context(reporting(as_json))
+        import jax
+
+        from dml_jax.lowering.precision import chosen, has_tensorfloat32
+
+        entered.enter_context(chosen(precision))
+        if precision == "tensorfloat32" and not check:
+            found = find_device(adapter, "--adapter")
+            if not has_tensorfloat32(found):
+                click.echo(f"'{name_of(found)}' has no tensorfloat32: float32", err=True)
         device = None if check else find_device(adapter, "--adapter")
         is_one, start = is_network(path), time.perf_counter()
         loaded: Any
-        with jax.default_device(device):
+        with working(f"Loading {path.name}"), jax.default_device(device):
             if is_one:
                 loaded = load_network(path, options, feature_level)
             else:
@@ -227,15 +256,16 @@ def run(
         if not as_json and not hlo:
             click.echo(f"Running on '{name_of(device)}'")
         report: dict[str, Any] = {"device": name_of(device)}
-        timing, folder = Timing(**timed), output_path
         if not is_one:
             report |= _run_model(loaded, device, timing, folder, hlo, as_json, print_commands)
         elif hlo:
+            loaded.programs = None  # a program that was read has less text
             text = compiled_network(loaded, path.name, device).as_text()
             report |= _programs([(f"Network '{printable(path.name)}'", path.name, text)], as_json)
         else:
             report["load_ms"] = 1e3 * (time.perf_counter() - start)
             report |= run_network(loaded, path.name, inputs, folder, device, timing, as_json)
+            report["cache"] = loaded.programs and loaded.programs.facts()
             if not as_json:
                 say_times(report)
         if as_json:

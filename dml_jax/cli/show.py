@@ -19,12 +19,12 @@ from dml_jax.cli.terminal import (
     show_table,
 )
 from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
     from dml_jax.graph import Graph
     from dml_jax.onnx import Network
-    from dml_jax.onnx.options import NetworkOptions
 
 
 @click.command()
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @network_options
 @json_option
 def show(
-    file: Path, output: Path | None, as_python: bool, options: "NetworkOptions", as_json: bool
+    file: Path, output: Path | None, as_python: bool, options: NetworkOptions, as_json: bool
 ) -> None:
     """Show the operators of FILE, a model, a graph or an ONNX network, as a table.
 
@@ -47,10 +47,10 @@ def show(
     dml-jax show network.onnx -f batch:8
     dml-jax show model.json --python > model.py
     """  # noqa: D301
-    from dml_jax.dispatch.model import Model
-    from dml_jax.graph import Graph
-
     with reporting(as_json):
+        from dml_jax.dispatch.model import Model
+        from dml_jax.graph import Graph
+
         new = "" if output is None else new_folder(output)
         if output is not None:
             from dml_jax.show.diagrams import check_diagram

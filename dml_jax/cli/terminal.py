@@ -8,20 +8,20 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import jax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
 from dml_jax.files import parse_text
 from dml_jax.show.figures import check_name
 
 if TYPE_CHECKING:
+    from dml_jax.description.tensor import TensorDesc
     from dml_jax.graph import FunctionNode
     from dml_jax.memory.available import Device
     from dml_jax.operator.callable import Bindable
@@ -41,7 +41,13 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def reporting(as_json: bool = False) -> Iterator[None]:
-    """End the command at an error: with its lines on stderr, or with its faults as JSON."""
+    """End the command at an error: with its lines on stderr, or with its faults as JSON.
+
+    JAX is imported, with 64-bit types.
+    """
+    start()
+    import jax
+
     try:
         yield
     except DmlError as error:
@@ -54,6 +60,21 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         raise Failure(f"The device failed: {lines[0]}") from None
     except FloatingPointError as error:  # of jax_debug_nans and jax_debug_infs
         raise Failure(f"JAX stops at this number: {str(error).splitlines()[0]}") from None
+
+
+def start() -> None:
+    """Import JAX, with DirectML's 64-bit types; the root context's `obj` is called after that.
+
+    Help, completion and usage errors come before: they need no JAX.
+    """
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    # Pillow warns of pictures that the command line refuses.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
+    ready = click.get_current_context().find_root().obj
+    if ready is not None:
+        ready()
 
 
 def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:
@@ -193,6 +214,7 @@ def show_table(
 
 def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
     """Return the tensors that an operator or a function reads and writes; one is written."""
+    from dml_jax.description.tensor import TensorDesc
     from dml_jax.operator.callable import Bindable
 
     if isinstance(item, TensorDesc):
@@ -271,6 +293,7 @@ def usage_errors() -> Iterator[None]:
 
 def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
     """Return a row of `show_table` for JSON."""
+    from dml_jax.description.tensor import TensorDesc
     from dml_jax.operator.callable import Bindable
 
     inputs, outputs = (
@@ -292,6 +315,8 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode"
 
 def devices() -> "list[Device]":
     """Return the devices of every platform, the default platform first."""
+    import jax
+
     try:
         known = list(jax.devices())
     except (RuntimeError, AssertionError):  # it depends on the plugin
@@ -365,6 +390,22 @@ def progress(
                 bar.stop()
 
     return track
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal's stderr what the body does ("Loading x.onnx"), and the seconds so far."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description} ..."), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(escape(printable(what)), total=None)
+        yield
 
 
 def _bar(name: str, total: float | None) -> tuple[Any, Any]:

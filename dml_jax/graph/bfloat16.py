@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.graph.parts import AnyNode, OperatorNode
+from dml_jax.graph.parts import AnyNode, FunctionNode
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
@@ -24,9 +24,11 @@ def is_narrow(array: Any) -> bool:
 
 def computed(node: AnyNode, arrays: Sequence[Any]) -> Sequence[Any]:
     """Return the results of a node; an operator's are bfloat16 where it reads bfloat16 arrays."""
-    if not isinstance(node, OperatorNode) or not any(map(is_narrow, arrays)):
+    operator = getattr(node, "operator", None)
+    if operator is None or not any(map(is_narrow, arrays)):
         return node(*arrays)
-    operator = node.operator
+    if isinstance(node, FunctionNode):
+        return [_rounded(result) for result in node(*map(_wide, arrays))]
     if operator.sums_bfloat16 and all(map(is_narrow, arrays)):
         results = operator.evaluate(*arrays)
     else:

@@ -263,7 +263,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                         view = self.views[index, place]
                         inputs[place] = through_float32(reinterpreted, array, *view)
                 made = [given[index]] if index in given else computed(node, inputs)
-                if isinstance(node, OperatorNode):  # or each reader would compute it again on a CPU
+                if getattr(
+                    node, "operator", None
+                ):  # or each reader would compute it again on a CPU
                     made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
             values |= {(index, i): array for i, array in enumerate(made)}
         return [values[source] for source in wanted]

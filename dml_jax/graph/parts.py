@@ -274,6 +274,8 @@ class FunctionNode:
         reason: why it is no operator.
         graphs: the graphs that the function runs, as the body of a loop.
         name: the name of the node.
+        operator: the operator that it computes of arrays in another layout (`laid_out`); None where
+            it is no operator.
     """
 
     function: Callable[..., Sequence[Any]]
@@ -283,6 +285,7 @@ class FunctionNode:
     reason: str = ""
     graphs: tuple[Any, ...] = ()
     name: str | None = None
+    operator: Operator | None = None
 
     def slots(self, output: bool) -> Slots:
         """Return the inputs or outputs, by the index that edges use."""
@@ -298,6 +301,30 @@ class FunctionNode:
         """Raise `DmlError`: JSON and programs describe operators and constants."""
         rule = "be an operator or a constant (dml_jax.graph.cut gives the graphs of these)"
         raise DmlError([Fault("", self.label, rule, Unquoted("a function"))])
+
+
+def laid_out(
+    operator: Operator,
+    layout: str,
+    inputs: Sequence[Edge | None],
+    outputs: Sequence[Edge],
+    name: str | None,
+) -> FunctionNode:
+    """Return the node that computes an operator of arrays in another layout.
+
+    Args:
+        operator: the operator, whose `lower` takes `layout`.
+        layout: how its arrays lie.
+        inputs: the tensors that the node reads; None for one that is left out.
+        outputs: the tensors that it writes.
+        name: the name of the node.
+    """
+
+    def function(_: Any, *arrays: Any) -> Sequence[Any]:
+        return operator.evaluate(*(a for a in arrays if a is not None), layout=layout)
+
+    label = f"{operator.short_name} ({layout})"
+    return FunctionNode(function, (*inputs,), (*outputs,), label, name=name, operator=operator)
 
 
 class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):

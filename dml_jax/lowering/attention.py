@@ -15,7 +15,7 @@ from jax import lax
 
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import wide
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
@@ -73,16 +73,27 @@ def overwritten(past: jax.Array, new: jax.Array, starts: jax.Array, size: int) -
     """Return `past` [..., B, N, P, D] with `new` [B, L, N, D] over it from `starts` [B] on.
 
     The result is [B, N, `size`, D]: what lies beyond is left out, and elements that neither has
-    are 0.
+    are 0. A program that takes over the memory of `past` writes the new rows alone.
     """
-    past = past.reshape(past.shape[-4:])
-    zero = past.dtype.type(0)
-    past = lax.pad(past, zero, [(0, 0, 0), (0, 0, 0), (0, size - past.shape[2], 0), (0, 0, 0)])
-    new = new.transpose(0, 2, 1, 3)
-    index = (jnp.arange(size, dtype=jnp.int32)[None] - starts[:, None])[:, None, :, None]
-    is_new = (index >= 0) & (index < new.shape[2])
-    moved = jnp.take_along_axis(new, jnp.clip(index, 0, new.shape[2] - 1), 2)
-    return jnp.where(is_new, moved, past)
+    past, new = past.reshape(past.shape[-4:]), new.transpose(0, 2, 1, 3).astype(past.dtype)
+    count = new.shape[2]
+    zero, missing = past.dtype.type(0), max(size, count) - past.shape[2]
+    if missing:
+        past = lax.pad(past, zero, [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+
+    def of_batch(past: jax.Array, new: jax.Array, start: jax.Array) -> jax.Array:
+        place = jnp.clip(start, 0, past.shape[1] - count)
+        index = place - start + jnp.arange(count, dtype=start.dtype)
+        is_new = ((index >= 0) & (index < count))[None, :, None]
+        moved = jnp.take(new, jnp.clip(index, 0, count - 1), 1) if count > 1 else new
+        rows = jnp.where(is_new, moved, lax.dynamic_slice_in_dim(past, place, count, 1))
+        return lax.dynamic_update_slice_in_dim(past, rows, place, 1)
+
+    if past.shape[0] == 1:  # of several batches, a scatter
+        made = of_batch(past[0], new[0], starts[0])[None]
+    else:
+        made = jax.vmap(of_batch)(past, new, starts)
+    return made[:, :, :size]
 
 
 def causal(starts: jax.Array, queries: int, new: int, keys: int) -> jax.Array:
@@ -135,6 +146,120 @@ def attend(
     return placed(plain, partitioned=True, cuda=cuda)(*parts)
 
 
+def attend_buffers(
+    parts: Parts,
+    starts: jax.Array,
+    new: int,
+    scale: float,
+    added: Sequence[jax.Array],
+    left: Sequence[jax.Array],
+    seen: Sequence[jax.Array],
+    filtered: float,
+) -> jax.Array:
+    """Return what `attend` returns, of queries that stand in buffers of keys and values.
+
+    Args:
+        parts: as for `attend`; keys and values may have a smaller type.
+        starts: the place of the first query of each batch, [B].
+        new: how many keys are new.
+        scale: as for `attend`, as are the others.
+        added: as there.
+        left: as there.
+        seen: as there.
+        filtered: as there.
+    """
+    counts = (len(added), len(left))
+
+    def plain(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
+        added, left, seen = _parted(masks, counts)
+        own = causal(starts, q.shape[1], new, k.shape[2])
+        return _attend((q, k, v), scale, added, left, [*seen, own], filtered)
+
+    def by_blocks(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
+        return _by_blocks((q, k, v), starts, new, scale, _parted(masks, counts), filtered)
+
+    arrays = (*parts, starts, *added, *left, *seen)
+    is_long = parts[1].shape[2] > _BLOCKS_MIN * _BLOCK
+    return (placed(plain, cpu=by_blocks) if is_long else plain)(*arrays)
+
+
+def _parted(
+    masks: Sequence[Any], counts: tuple[int, int]
+) -> tuple[list[Any], list[Any], list[Any]]:
+    a, b = counts[0], counts[0] + counts[1]
+    return [*masks[:a]], [*masks[a:b]], [*masks[b:]]
+
+
+_BLOCK, _BLOCKS_MIN = 256, 2  # keys read at once; more blocks than these pay for a loop
+
+
+def _by_blocks(
+    parts: Parts,
+    starts: jax.Array,
+    new: int,
+    scale: float,
+    masks: tuple[list[jax.Array], list[jax.Array], list[jax.Array]],
+    filtered: float,
+) -> jax.Array:
+    """Return what `attend_buffers` returns, block by block: keys that no query sees are not read.
+
+    The softmax is the one of Milakov and Gimelshein, "Online normalizer calculation for softmax".
+    """
+    q, k, v = wide(parts[0]), parts[1], parts[2]
+    (b, s, heads, _), (n, t) = q.shape, k.shape[1:3]
+    rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, -1)
+    batch, exact = ((0, 1), (0, 1)), precision()
+    hidden = rows.dtype.type(filtered)
+    last = jnp.max(starts) + min(s, new)  # the keys from here on are hidden
+
+    def block(carry: Any, start: jax.Array) -> Any:
+        most, total, sums = carry
+
+        def part(x: jax.Array, axis: int = 2) -> jax.Array:
+            return lax.dynamic_slice_in_dim(x, start, _BLOCK, axis) if x.shape[axis] == t else x
+
+        key = jnp.minimum(start, t - _BLOCK) + jnp.arange(_BLOCK, dtype=start.dtype)
+        keys, values = wide(part(k)), wide(part(v))
+        added, left, seen = ([part(m, 3) for m in group] for group in masks)
+        key = key[None, None, None]
+        query = jnp.minimum(jnp.arange(s, dtype=start.dtype), new - 1)[None, None, :, None]
+        own = key <= starts[:, None, None, None] + query
+        own = own & (key >= start)  # the last block reads keys of the one before it again
+        low = k.dtype.type(max(filtered, _LOW))
+        is_open = [*left, *(~(wide(array) <= low) for array in added), own, *seen]
+        shown = _shown(is_open, n)
+        assert shown is not None
+        keys = jnp.where(shown | jnp.isfinite(keys), keys, keys.dtype.type(0))
+        values = jnp.where(shown | jnp.isfinite(values), values, values.dtype.type(0))
+        scores = lax.dot_general(rows, keys, (((3,), (3,)), batch), precision=exact)
+        scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, _BLOCK)
+        for array in added:
+            scores = scores + wide(array)
+        for is_left in left:
+            scores = jnp.where(is_left, scores, scores + hidden)
+        for is_shown in (own, *seen):
+            scores = jnp.where(is_shown, scores, hidden)
+        scores = scores.reshape(*rows.shape[:3], _BLOCK)
+        top = jnp.maximum(most, lax.stop_gradient(jnp.max(scores, -1, keepdims=True)))
+        weights, kept = jnp.exp(scores - top), jnp.exp(most - top)
+        made = lax.dot_general(weights, values, (((3,), (2,)), batch), precision=exact)
+        return top, total * kept + jnp.sum(weights, -1, keepdims=True), sums * kept + made
+
+    def step(carry: Any, start: jax.Array) -> Any:
+        return lax.cond(start < last, block, lambda carry, _: carry, carry, start), None
+
+    one = (*rows.shape[:3], 1)
+    first = (
+        jnp.full(one, -np.inf, rows.dtype),
+        jnp.zeros(one, rows.dtype),
+        jnp.zeros((*rows.shape[:3], v.shape[3]), rows.dtype),
+    )
+    places = jnp.arange(0, t, _BLOCK, dtype=starts.dtype)
+    (_, total, sums), _ = lax.scan(step, first, places)
+    out = sums / jnp.where(total > 0, total, 1)
+    return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
+
+
 def _by_cudnn(
     plain: Callable[..., jax.Array], scale: float, dtype: Any, *arrays: jax.Array
 ) -> jax.Array:
@@ -170,7 +295,7 @@ def _attend(
         k = jnp.where(shown | jnp.isfinite(k), k, k.dtype.type(0))
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
-    scores = lax.dot_general(rows, k, (((3,), (3,)), batch), precision=exact)
+    scores = lax.dot_general(*operands(rows, k), (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
     hidden = scores.dtype.type(filtered)
     for array in added:
@@ -185,7 +310,7 @@ def _attend(
     if shown is not None:  # a value without weight may be too large for the weight's derivative
         has_weight = jnp.any(weights > 0, 2)[..., None]
         v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
-    out = lax.dot_general(weights, v, (((3,), (2,)), batch), precision=exact)
+    out = lax.dot_general(*operands(weights, v), (((3,), (2,)), batch), precision=exact)
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
 
 

@@ -1,5 +1,10 @@
-"""Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}."""
+"""Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}.
 
+In the layout NHWC arrays are {N, spatial..., C}, and filters {spatial..., channels, channels}: the
+order in which a CPU reads them.
+"""
+
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,9 +15,10 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import placed, reshaped
+from dml_jax.lowering.by_platform import placed, reshaped, stored
+from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
@@ -20,6 +26,8 @@ from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, 
 FEW_PRODUCTS = 80
 # So many windows at most, whose elements are stored, where a sum has up to twice as many products.
 FEW_WINDOWS = 2**16
+# Up to so many channels, places of a window and elements of all windows, where it has more.
+FEW_CHANNELS, FEW_PLACES, FEW_ELEMENTS = 15, 25, 2**21
 # So many groups are convolved one by one on a CPU, where a program grows with them.
 FEW_GROUPS = 16
 
@@ -32,18 +40,23 @@ def convolution(
     groups: int,
     is_mirrored: bool,
     activation: Callable[[jax.Array], jax.Array] | None = None,
+    layout: str = "NCHW",
 ) -> jax.Array:
     """Return `activation(x * w + bias)`, where `*` convolves, summed in FLOAT32, rounded once.
 
     Args:
-        x: {N, groups * C, spatial...}.
-        w: the filter, {groups * P, C, spatial...}.
-        bias: {1, groups * P, 1...}.
+        x: {N, groups * C, spatial...}, or in the layout NHWC {N, spatial..., groups * C}.
+        w: the filter, {groups * P, C, spatial...}, or {spatial..., C, groups * P}.
+        bias: {1, groups * P, 1...}, or {1, 1..., groups * P}.
         window: of the filter's sizes.
         groups: how many parts of the channels are convolved apart.
         is_mirrored: whether the last element of the filter meets the first one of the window.
         activation: a function of floats.
+        layout: NCHW or NHWC.
     """
+    if layout == "NHWC":
+        w = lax.rev(wide(w), range(x.ndim - 2)) if is_mirrored else wide(w)
+        return _finished(_of_last_channels(wide(x), w, window, groups), bias, activation, x.dtype)
     w = lax.rev(wide(w), range(2, x.ndim)) if is_mirrored else wide(w)
     return _finished(_correlation(wide(x), w, window, groups), bias, activation, x.dtype)
 
@@ -108,6 +121,7 @@ def _correlation(
         groups: how many parts of the channels are convolved apart.
         inside: the steps of the elements of `x`; None is 1.
     """
+    x, w = operands(x, w)
     products = math.prod(w.shape[1:])
     if groups > 1 and products <= FEW_PRODUCTS:
         return by_shifts(x, w, window, groups, inside)
@@ -150,6 +164,9 @@ def _gains_by_columns(
         return w.shape[2] <= FEW
     products = math.prod(w.shape[1:])
     windows = x.shape[0] * math.prod(window.counts(x.shape[2:]))
+    is_small = w.shape[1] <= FEW_CHANNELS and math.prod(window.sizes) <= FEW_PLACES
+    if is_small and products * windows <= FEW_ELEMENTS:
+        return True
     return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
@@ -219,6 +236,67 @@ def by_shifts(
     return total.reshape(batch, groups * outputs, *counts)
 
 
+def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of {N, spatial..., C} in the form that suits these shapes.
+
+    Args:
+        x: {N, spatial..., groups * C}.
+        w: {spatial..., C, groups * P}.
+        window: of the spatial sizes of `w`.
+        groups: how many parts of the channels are convolved apart.
+    """
+    counts = window.counts(x.shape[1:-1])
+    if groups == 1 and math.prod(window.sizes) == 1:
+        rows = window.at(window.padded(x, 0, 1), [0] * len(counts), counts, 1)
+        y = _products(rows.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]))
+        return y.reshape(x.shape[0], *counts, w.shape[-1])
+    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS:
+        return _by_shifts_of_last(x, w, window)
+    if 1 < groups <= FEW_GROUPS:
+        parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
+        return lax.concatenate([_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1)
+    if x.shape[-2] == window.sizes[-1] == 1 < len(counts) and window.padding[-1] == (0, 0):
+        x, w = jnp.moveaxis(x, -2, 1), jnp.moveaxis(w, -3, 0)  # a CPU has kernels of long rows
+        flat = Window(*([part[-1], *part[:-1]] for part in window))
+        return jnp.moveaxis(_plain_of_last(x, w, flat, groups), 1, -2)
+    return _plain_of_last(x, w, window, groups)
+
+
+def _plain_of_last(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of {N, spatial..., C}, by `jax.lax`."""
+    d = len(window.sizes)
+    channels_last = lax.ConvDimensionNumbers(
+        (0, d + 1, *range(1, d + 1)), (d + 1, d, *range(d)), (0, d + 1, *range(1, d + 1))
+    )
+    return lax.conv_general_dilated(
+        x,
+        w,
+        window.strides,
+        window.padding,
+        None,
+        window.dilations,
+        channels_last,
+        groups,
+        precision=precision(),
+    )
+
+
+def _by_shifts_of_last(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    """Return the correlation of each channel of {N, spatial..., C} with filters of its own."""
+    padded = window.padded(stored(x), 0, 1)  # each place of the window reads it
+    counts = window.counts(x.shape[1:-1])
+    outputs = w.shape[-1] // x.shape[-1]
+    row = (x.shape[-1], outputs) if outputs > 1 else (x.shape[-1],)
+    taps = w.reshape(-1, *[1] * (x.ndim - 1), *row)
+    total = None
+    for k, offset in enumerate(window.offsets):
+        shifted = window.at(padded, offset, counts, 1)
+        product = (shifted[..., None] if outputs > 1 else shifted) * taps[k]
+        total = product if total is None else total + product
+    assert total is not None
+    return total.reshape(x.shape[0], *counts, w.shape[-1])
+
+
 def by_columns(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
     """Return `plain` of one group, as a product of the filter and the elements of all windows."""
     elements = elements_of_windows(x, window)
@@ -271,10 +349,18 @@ def integer_convolution(
         window: of the sizes of `w`.
         groups: how many parts of the channels are convolved apart.
     """
-    x, w = _difference(x, x_zero, 1), _difference(w, w_zero, 0)
-    if groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS:
-        return by_shifts(x, w, window, groups)
-    return by_exact_products(x, w, window, groups)
+    zeros = [
+        np.zeros(1, array.dtype) if zero is None else zero
+        for array, zero in ((x, x_zero), (w, w_zero))
+    ]
+
+    def by_differences(x: jax.Array, w: jax.Array, x_zero: Any, w_zero: Any) -> jax.Array:
+        form = by_shifts if few else by_exact_products
+        return form(_difference(x, x_zero, 1), _difference(w, w_zero, 0), window, groups)
+
+    few = groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
+    of_bytes = by_differences if few else functools.partial(by_bytes, window=window, groups=groups)
+    return lax.platform_dependent(x, w, *zeros, cpu=of_bytes, default=by_differences)
 
 
 def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
@@ -301,10 +387,10 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     return sums.reshape(x.shape[0], w.shape[0], *window.counts(x.shape[2:]))
 
 
-def _difference(x: jax.Array, zero: jax.Array | None, axis: int) -> jax.Array:
+def _difference(x: jax.Array, zero: jax.Array, axis: int) -> jax.Array:
     """Return `x - zero` as INT32; several zeros go along an axis."""
-    x = lax.convert_element_type(x, np.int32)
-    return x if zero is None else x - _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+    zero = _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+    return lax.convert_element_type(x, np.int32) - zero
 
 
 def _along(v: jax.Array, axis: int, rank: int) -> jax.Array:

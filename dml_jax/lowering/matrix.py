@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
-from dml_jax.lowering.scale_bias import precision, saturate, wide_real
+from dml_jax.lowering.precision import operands, precision
+from dml_jax.lowering.scale_bias import saturate, wide_real
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -30,6 +31,7 @@ def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool
         (b.ndim - 1 if transposed[1] else b.ndim - 2,),
     )
     dimensions = summed, (batch, batch)
+    a, b = operands(a, b)
     return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
 
 
@@ -104,31 +106,45 @@ def _product_by_elements(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.sum(a[..., None] * b[..., None, :, :], -2)
 
 
-def _signed(x: jax.Array) -> jax.Array:
+def as_int8(x: jax.Array) -> jax.Array:
     """Return INT8 as it is, and UINT8 as INT8, with 128 taken off each element."""
     return x if x.dtype == np.int8 else lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
 
 
 def _zero(zero: jax.Array | None, x: jax.Array, placed: Activation) -> Any:
-    """Return what stands for 0 in `_signed(x)`, as INT32, where `zero` stands for 0 in `x`."""
+    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`."""
     if zero is None:
         return jnp.int32(0 if x.dtype == np.int8 else -128)
-    return lax.convert_element_type(placed(_signed(zero)), np.int32)
+    return lax.convert_element_type(placed(as_int8(zero)), np.int32)
 
 
 def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> jax.Array:
-    """Return `(_signed(a) - a_zero) @ (_signed(b) - b_zero)`, which wraps.
+    """Return `(as_int8(a) - a_zero) @ (as_int8(b) - b_zero)`, which wraps.
 
     The terms of the zero points are added afterwards, because XLA multiplies INT8 faster than
     differences, which take more bits.
     """
-    left, right = _signed(a), _signed(b)
+    left, right = as_int8(a), as_int8(b)
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
-    columns = jnp.sum(right, -2, np.int32, keepdims=True)
-    ends = a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero
     # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
-    whole = functools.partial(product, dtype=np.int32, transposed=(False, False))
-    return lax.platform_dependent(left, right, cpu=whole, default=_product_in_parts) - ends
+    parts = lax.platform_dependent(left, right, cpu=_with_sums, default=_in_parts_with_sums)
+    whole, columns = parts
+    return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
+
+
+def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return `a @ b` of INT8 as INT32, and the sums of the columns of `b`.
+
+    They are one product: XLA's sum on a CPU would first store all elements as INT32.
+    """
+    ones = jnp.ones((*a.shape[:-2], 1, a.shape[-1]), np.int8)
+    both = product(lax.concatenate([a, ones], a.ndim - 2), b, np.int32, (False, False))
+    return both[..., :-1, :], both[..., -1:, :]
+
+
+def _in_parts_with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return what `_with_sums` does, where a product of INT8 is slow or wrong."""
+    return _product_in_parts(a, b), jnp.sum(b, -2, np.int32, keepdims=True)
 
 
 def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -1,4 +1,7 @@
-"""Functions of the elements of each window of an array {N, C, spatial...}."""
+"""Functions of the elements of each window of an array {N, C, spatial...}.
+
+`first` is the first spatial axis of an array: 2, or 1 of {N, spatial..., C}.
+"""
 
 import functools
 import math
@@ -11,26 +14,33 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
+from dml_jax.lowering.axes import summed
 from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.windows import Window
 
 
-def average(x: jax.Array, window: Window, include_padding: bool) -> jax.Array:
+def average(x: jax.Array, window: Window, include_padding: bool, first: int = 2) -> jax.Array:
     """Return the mean of each window: of all its elements, or of those in the input alone.
 
     FLOAT16 is summed in FLOAT32. A window without elements has 0.
     """
-    total = window.fold(lax.add, window.padded(wide(x), 0))
-    count = _count(x.shape[2:], window, include_padding, total.dtype)
+    y, sizes = wide(x), window.spatial(x, first)
+    if first == 1 and not window.is_padded and tuple(window.sizes) == sizes:
+        total = summed(y, range(1, 1 + len(sizes)))
+    else:
+        total = window.fold(lax.add, window.padded(y, 0, first), first)
+    count = _count(sizes, window, include_padding, total.dtype, first)
     return lax.convert_element_type(total / count, x.dtype)
 
 
-def _count(sizes: Sequence[int], window: Window, include_padding: bool, dtype: Any) -> jax.Array:
+def _count(
+    sizes: Sequence[int], window: Window, include_padding: bool, dtype: Any, first: int = 2
+) -> jax.Array:
     """Return by how many elements a window's sum is divided; 1 where there are none."""
     if include_padding:
         return jnp.asarray(math.prod(window.sizes), dtype)
-    return jnp.maximum(window.elements(sizes, dtype), dtype.type(1))
+    return jnp.maximum(window.elements(sizes, dtype, first), dtype.type(1))
 
 
 def average_grad(
@@ -66,18 +76,22 @@ def _root(x: jax.Array, p: int) -> jax.Array:
 _NOWHERE = np.uint32(2**32 - 1)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def maximum(x: jax.Array, window: Window) -> jax.Array:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def maximum(x: jax.Array, window: Window, first: int = 2) -> jax.Array:
     """Return the largest element of each window, or NaN where it has one.
 
     A window without elements has the lowest value.
     """
-    return window.fold(lax.max, window.padded(x, _lowest(x)))
+    return window.fold(lax.max, window.padded(x, _lowest(x), first), first)
 
 
 @maximum.defjvp
-def _(window: Window, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
-    chosen = lambda x: maximum_with_index(x, window, np.uint32)[0]  # noqa: E731
+def _(window: Window, first: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
+    def chosen(x: jax.Array) -> jax.Array:
+        if first == 2:
+            return maximum_with_index(x, window, np.uint32)[0]
+        return jnp.moveaxis(maximum_with_index(jnp.moveaxis(x, -1, 1), window, np.uint32)[0], 1, -1)
+
     return jax.jvp(chosen, primals, tangents)
 
 

@@ -1,7 +1,8 @@
 """Recurrent networks: one `lax.scan` over time, of all directions together.
 
 Letters name sizes: S steps, N sequences, I inputs, K hidden units, D directions, G gates. All
-arrays of floats are FLOAT32.
+arrays of floats are FLOAT32. Recurrences are [D, G * K, K], or [D, K, G * K], as a product reads
+them, where `is_turned`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +12,46 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.scale_bias import precision
+from dml_jax.lowering.precision import operands, precision
 
 Function = Callable[[jax.Array], jax.Array]
 States = tuple[jax.Array, ...]
 
 
-def product(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction."""
-    return lax.dot_general(x, weight, (((2,), (2,)), ((0,), (0,))), precision=precision())
+# So many hidden units at most, of which two steps are one pass of the loop.
+FEW_UNITS = 256
+
+
+def product(x: jax.Array, weight: jax.Array | Function, is_turned: bool = False) -> jax.Array:
+    """Return `x @ weight^T` of `x` [D, N, K] and `weight` [D, M, K], direction by direction.
+
+    `weight` is [D, K, M] where it `is_turned`. A function in its place computes the product.
+    """
+    if callable(weight):
+        return weight(x)
+    dimensions = (((2,), (1,) if is_turned else (2,)), ((0,), (0,)))
+    return lax.dot_general(*operands(x, weight), dimensions, precision=precision())
+
+
+def parts_of_input(
+    x: jax.Array, weight: jax.Array | Function, is_turned: bool = False
+) -> jax.Array:
+    """Return the products of the input and its weights, [S, D, N, G * K].
+
+    Args:
+        x: [S, N, I].
+        weight: [D, G * K, I], or [I, D, G * K] where it `is_turned`, or a function of the input.
+        is_turned: whether it is.
+    """
+    if callable(weight):
+        return weight(x)
+    if not is_turned:
+        dimensions = (((2,), (2,)), ((), ()))
+        parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
+        return parts.transpose(2, 0, 3, 1)
+    flat = x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1)
+    rows = lax.dot(*operands(*flat), precision=precision())
+    return rows.reshape(*x.shape[:2], *weight.shape[1:]).swapaxes(1, 2)
 
 
 def by_direction(functions: Sequence[Function]) -> Function:
@@ -32,11 +64,12 @@ def by_direction(functions: Sequence[Function]) -> Function:
 def passes(
     step: Callable[..., States],
     x: jax.Array,
-    weight: jax.Array,
+    weight: jax.Array | Function,
     bias: jax.Array | None,
     states: States,
     lengths: jax.Array | None,
     is_backward: Sequence[bool],
+    is_turned: bool = False,
 ) -> tuple[jax.Array, States]:
     """Run a cell over time, and return its output at each time [S, D, N, K] and the last states.
 
@@ -44,19 +77,20 @@ def passes(
         step: makes the states of the parts of the gates that follow from the input, [D, N, G * K],
             and of the states before; the first state is the output.
         x: the input, [S, N, I].
-        weight: of the input, [D, G * K, I].
+        weight: of the input, [D, G * K, I], [I, D, G * K] where it `is_turned`, or a function of
+            the input: [S, D, N, G * K].
         bias: is added to the products, [D, G * K].
         states: the states before the first step, [D, N, K] each.
         lengths: the number of steps of each sequence, [N]; None: all. Later steps leave the states,
             so that a backward pass begins at the last step of a sequence; there the output is 0.
         is_backward: whether a direction runs from the last time to the first.
+        is_turned: whether the weight lies as a product reads it.
     """
     times = jnp.arange(x.shape[0], dtype=jnp.uint32)
     is_step = None if lengths is None else times[:, None] < lengths[None]
     if is_step is not None:  # what lies beyond the end, NaN too, has no part in any derivative
         x = jnp.where(is_step[:, :, None], x, x.dtype.type(0))
-    parts = lax.dot_general(weight, x, (((2,), (2,)), ((), ())), precision=precision())
-    parts = parts.transpose(2, 0, 3, 1)
+    parts = parts_of_input(x, weight, is_turned)
     if bias is not None:
         parts = parts + bias[None, :, None]
 
@@ -76,36 +110,39 @@ def passes(
     runs = None
     if is_step is not None:
         runs = in_order(jnp.stack([is_step] * len(is_backward), 1))[..., None]
-    last, outputs = lax.scan(body, states, (in_order(parts), runs))
+    unroll = 2 if is_turned and states[0].shape[-1] <= FEW_UNITS else 1
+    last, outputs = lax.scan(body, states, (in_order(parts), runs), unroll=unroll)
     return in_order(outputs), last
 
 
-def rnn(recurrence: jax.Array, f: Function) -> Callable[..., States]:
+def rnn(recurrence: jax.Array, f: Function, is_turned: bool = False) -> Callable[..., States]:
     """Return the step `f(part + h @ recurrence^T)`; `recurrence` is [D, K, K]."""
-    return lambda part, h: (f(part + product(h, recurrence)),)
+    return lambda part, h: (f(part + product(h, recurrence, is_turned)),)
 
 
 def lstm(
-    recurrence: jax.Array,
+    recurrence: jax.Array | Function,
     peephole: jax.Array | None,
     functions: Sequence[Function],
     clip: Function,
     is_coupled: bool,
+    is_turned: bool = False,
 ) -> Callable[..., States]:
     """Return the step of an LSTM, of the states h and c.
 
     Args:
-        recurrence: [D, 4 * K], of the gates i, o, f and c.
+        recurrence: [D, 4 * K, K], of the gates i, o, f and c, or a function as `product` takes.
         peephole: [D, 3 * K], of the gates i, o and f.
         functions: f of the gates, g of the candidate, h of the cell.
         clip: limits what f and g take.
         is_coupled: whether the forget gate is `1 - i`.
+        is_turned: whether the recurrence lies as a product reads it.
     """
     f, g, h_of = functions
     peeps = None if peephole is None else jnp.split(peephole[:, None], 3, -1)
 
     def step(part: jax.Array, h: jax.Array, c: jax.Array) -> States:
-        i, o, forget, new = jnp.split(part + product(h, recurrence), 4, -1)
+        i, o, forget, new = jnp.split(part + product(h, recurrence, is_turned), 4, -1)
         if peeps is not None:
             i, forget = i + peeps[0] * c, forget + peeps[2] * c
         i = f(clip(i))
@@ -119,7 +156,10 @@ def lstm(
 
 
 def gru(
-    recurrence: jax.Array, hidden_bias: jax.Array | None, functions: Sequence[Function]
+    recurrence: jax.Array,
+    hidden_bias: jax.Array | None,
+    functions: Sequence[Function],
+    is_turned: bool = False,
 ) -> Callable[..., States]:
     """Return the step of a GRU.
 
@@ -128,18 +168,19 @@ def gru(
         hidden_bias: [D, K], is added to the product of the gate h and the state before r
             multiplies both; None: r multiplies the state before the product.
         functions: f of the gates z and r, g of the gate h.
+        is_turned: whether the recurrence lies as a product reads it.
     """
     f, g = functions
-    k = recurrence.shape[-1]
-    of_gates, of_new = jnp.split(recurrence, [2 * k], 1)  # once, not at each step
+    k = recurrence.shape[1 if is_turned else 2]
+    of_gates, of_new = jnp.split(recurrence, [2 * k], 2 if is_turned else 1)  # once, not each step
 
     def step(part: jax.Array, h: jax.Array) -> States:
         if hidden_bias is None:
-            gates = part[..., : 2 * k] + product(h, of_gates)
+            gates = part[..., : 2 * k] + product(h, of_gates, is_turned)
             z, r = jnp.split(f(gates), 2, -1)
-            new = g(part[..., 2 * k :] + product(r * h, of_new))
+            new = g(part[..., 2 * k :] + product(r * h, of_new, is_turned))
         else:
-            whole = product(h, recurrence)
+            whole = product(h, recurrence, is_turned)
             z, r = jnp.split(f(part[..., : 2 * k] + whole[..., : 2 * k]), 2, -1)
             new = g(part[..., 2 * k :] + r * (whole[..., 2 * k :] + hidden_bias[:, None]))
         return ((z.dtype.type(1) - z) * new + z * h,)

@@ -62,9 +62,3 @@ def saturate(x: jax.Array, dtype: Any) -> jax.Array:
     if int(last) < limits.max:
         whole = lax.select(x > last, lax.full_like(whole, limits.max), whole)
     return lax.select(x == x, whole, lax.full_like(whole, 0))
-
-
-def precision() -> lax.Precision | None:
-    """Return full FLOAT32, or None where the user has set `jax_default_matmul_precision`."""
-    is_set = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-    return None if is_set else lax.Precision.HIGHEST

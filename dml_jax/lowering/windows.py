@@ -1,4 +1,7 @@
-"""Windows that slide over the spatial dimensions of an array {N, C, spatial...}."""
+"""Windows that slide over the spatial dimensions of an array {N, C, spatial...}.
+
+`first` is the first spatial axis of an array: 2, or 1 of {N, spatial..., C}.
+"""
 
 import itertools
 import math
@@ -75,43 +78,49 @@ class Window(NamedTuple):
             end=[(c - 1) * s + (k - 1) * d + 1 - n - a for n, c, k, s, d, a, _ in parts]
         )
 
-    def padded(self, x: jax.Array, value: jax.typing.ArrayLike) -> jax.Array:
+    def spatial(self, x: jax.Array, first: int = 2) -> tuple[int, ...]:
+        """Return the spatial sizes of an array."""
+        return x.shape[first : first + len(self.sizes)]
+
+    def padded(self, x: jax.Array, value: jax.typing.ArrayLike, first: int = 2) -> jax.Array:
         """Return `x` with `value` for the padding."""
         if not self.is_padded:
             return x
-        edges = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in self.padding)]
+        edges = [(0, 0, 0)] * x.ndim
+        edges[first : first + len(self.sizes)] = [(a, b, 0) for a, b in self.padding]
         return lax.pad(x, jnp.asarray(value, x.dtype), edges)
 
-    def at(self, x: jax.Array, offset: Sequence[int], counts: Sequence[int]) -> jax.Array:
+    def at(
+        self, x: jax.Array, offset: Sequence[int], counts: Sequence[int], first: int = 2
+    ) -> jax.Array:
         """Return the element of each window that lies at `offset`; `x` is padded."""
         for d, step in enumerate(offset):
-            x = every(x, d + 2, step, self.strides[d], counts[d])
+            x = every(x, d + first, step, self.strides[d], counts[d])
         return x
 
-    def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts) -> Parts:
+    def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts, first: int = 2) -> Parts:
         """Return the elements of each window combined, in their row-major order.
 
         Args:
             combine: an associative function of two elements; an element may be several arrays.
             parts: the padded array, or several of the same sizes.
+            first: the first spatial axis.
         """
-        arrays = jax.tree.leaves(parts)
-        counts = self.unpadded.counts(arrays[0].shape[2:])
+        counts = self.unpadded.counts(self.spatial(jax.tree.leaves(parts)[0], first))
         for d in reversed(range(len(counts))):
-            parts = _folded(
-                combine, parts, d + 2, self.sizes[d], self.dilations[d], self.strides[d], counts[d]
-            )
+            steps = self.sizes[d], self.dilations[d], self.strides[d]
+            parts = _folded(combine, parts, d + first, *steps, counts[d])
         return parts
 
-    def elements(self, sizes: Sequence[int], dtype: np.dtype) -> jax.Array:
+    def elements(self, sizes: Sequence[int], dtype: np.dtype, first: int = 2) -> jax.Array:
         """Return how many elements of each window lie in an input of spatial `sizes`."""
         rank = 2 + len(sizes)
         total = jnp.ones([1] * rank, dtype)
         for d, count in enumerate(self.counts(sizes)):
-            first = np.arange(count)[:, None] * self.strides[d] - self.start[d]
-            places = first + np.arange(self.sizes[d]) * self.dilations[d]
+            start = np.arange(count)[:, None] * self.strides[d] - self.start[d]
+            places = start + np.arange(self.sizes[d]) * self.dilations[d]
             inside = ((places >= 0) & (places < sizes[d])).sum(1).astype(dtype)
-            total = total * inside.reshape([-1 if axis == d + 2 else 1 for axis in range(rank)])
+            total = total * inside.reshape([-1 if axis == d + first else 1 for axis in range(rank)])
         return total
 
 

@@ -23,7 +23,7 @@ from dml_jax.description.tensor import (
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, moving, with_article
 from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.callable import Bindable, compiled_with
 
 IS_DEVICE = "be a jax.Device"
 IS_LOST = (
@@ -152,7 +152,8 @@ class BindingTable:
         self._constants = [jax.device_put(c, self._place()) for c in constants]
         # An output that no input reads is an argument too: its memory is what is written to.
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
-        self._program = program.lower(*self._arguments()).compile()
+        own = function.compiler_options if isinstance(function, Bindable) else {}
+        self._program = compiled_with(program.lower(*self._arguments()), own)
         self._was = {key: _shown(buffers[key].array) for key in keys}
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from dml_jax.errors import (
     moving,
     raise_if,
 )
+from dml_jax.lowering.precision import chosen
 from dml_jax.memory.binding_table import (
     IS_DEVICE,
     BindingTable,
@@ -31,7 +32,8 @@ from dml_jax.memory.binding_table import (
     ran,
     text_of,
 )
-from dml_jax.operator.callable import Bindable, described
+from dml_jax.memory.programs import default_device
+from dml_jax.operator.callable import Bindable, compiled_with, described
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
@@ -67,16 +69,32 @@ class Compiled:
         outputs: Sequence[tuple[str, TensorDesc]],
         options: Mapping[str, Any],
         device: Any,
+        precision: str | None = None,
     ):
         self._function = function
         self._device = device
+        self._precision = precision
         self._inputs = inputs
         self._outputs = outputs
         self._options = options
         self._shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in inputs]
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
-        self._executable = jitted.lower(self._held, *self._shapes).compile()
+        with chosen(precision):
+            self._executable = self._compiled(jitted)
+
+    def _compiled(self, jitted: Any) -> jax.stages.Compiled:
+        """Return the program: one that is kept, where the function's programs are."""
+        place = self._options.get("in_shardings")
+        is_single = {*self._options} <= {"in_shardings"}
+        is_single = is_single and isinstance(place, (jax.sharding.SingleDeviceSharding, type(None)))
+        own = self._function.compiler_options if isinstance(self._function, Bindable) else {}
+        if isinstance(self._function, Bindable) and self._function.programs and is_single:
+            device = next(iter(place.device_set)) if place else default_device()
+            if device is not None:
+                kept = self._function.programs
+                return kept.compiled("compile", jitted, device, self._held, *self._shapes, own=own)
+        return compiled_with(jitted.lower(self._held, *self._shapes), own)
 
     @functools.cached_property
     def _constants(self) -> tuple[jax.Array, ...]:
@@ -175,7 +193,8 @@ class Compiled:
         from jax import export
 
         program = jax.jit(functools.partial(self._program, ()), **self._options)
-        return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
+        with chosen(self._precision):
+            return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
 
     def bind(
         self, inputs: Sequence[Buffer | BufferBinding], outputs: Sequence[Buffer | BufferBinding]
@@ -189,7 +208,8 @@ class Compiled:
         compiled here, and runs where the buffers lie. Raises one `DmlError` for all that is wrong.
         """
         tensors = self._inputs, self._outputs
-        return bound_to((inputs, outputs), self._function, self.name, tensors, self._device)
+        with chosen(self._precision):
+            return bound_to((inputs, outputs), self._function, self.name, tensors, self._device)
 
 
 def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
@@ -198,6 +218,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     in_shardings: Any = None,
     out_shardings: Any = None,
     device: Any = None,
+    precision: str | None = None,
 ) -> Compiled:
     """Compile an operator, a graph, or any function of them, ahead of time.
 
@@ -211,6 +232,9 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         in_shardings: as of `jax.jit`.
         out_shardings: as of `jax.jit`.
         device: where to run; None is the default device.
+        precision: how products and convolutions of FLOAT32 are computed: "float32",
+            "tensorfloat32" or "bfloat16", as of `load_onnx`; None is as JAX's setting says. A
+            network that was loaded with one keeps that.
 
     Raises `DmlError` where the inputs do not fit the function.
     """
@@ -240,7 +264,7 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
         expect.check()
         shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for _, t in tensors]
         results = _tensors("outputs", jax.tree.leaves(jax.eval_shape(function, *shapes)))
-    return Compiled(function, tensors, results, options, device)
+    return Compiled(function, tensors, results, options, device, precision)
 
 
 def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:

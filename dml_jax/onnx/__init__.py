@@ -2,19 +2,20 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax import beyond
 from dml_jax.errors import missing_extra
+from dml_jax.files import cache_folder
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
     from dml_jax.onnx.network import Network
     from dml_jax.onnx.options import NetworkOptions
-    from dml_jax.rewrite import Rewrite
+    from dml_jax.rewrite import GraphRewrite, Rewrite
 
-__all__ = ["Network", "free_names", "free_sizes", "load_onnx", "sizes_of"]
+__all__ = ["Network", "export", "free_names", "free_sizes", "load_onnx", "save_onnx", "sizes_of"]
 
 
 def load_onnx(
@@ -23,7 +24,12 @@ def load_onnx(
     free_dimensions: Mapping[str, int] | None = None,
     fallback: bool = False,
     constants: Mapping[str, Any] | None = None,
-    rewrites: "Sequence[Rewrite] | None" = None,
+    rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None,
+    layout: str | None = None,
+    prepare: bool = True,
+    tuned: bool = True,
+    cache: bool | str | Path = False,
+    precision: str | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -41,6 +47,19 @@ def load_onnx(
             and an If or a Loop that depends on them alone is decided at load.
         rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
             `dml_jax.rewrite.DEFAULT`, [] for none. `network.report()` says what each one did.
+        layout: how arrays lie in the program: "file" as in the file, or "channels_last". None lets
+            convolutions have their channels last on a CPU, where few copies are needed.
+        prepare: whether arrays that follow from weights alone are computed once, and kept. They
+            take at most as much memory as the weights; `network.report()` says how much.
+        tuned: whether the layout and the kernels are those that `network.tune` kept for this
+            machine, if it did, unless `layout` or `rewrites` is given.
+        cache: whether compiled programs are kept for other processes, or the folder where they are.
+            True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
+            machine code: only files of this user, which nobody else may write, are read.
+        precision: how products and convolutions of FLOAT32 are computed. "float32" is in full.
+            "tensorfloat32" is faster on GPUs that have it, and "float32" elsewhere. "bfloat16"
+            rounds their operands to bfloat16 and sums in FLOAT32, on every device. None is as
+            `jax_default_matmul_precision` says, and "float32" where that says nothing.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -49,10 +68,18 @@ def load_onnx(
     """
     from dml_jax.onnx.options import NetworkOptions
 
+    folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        free_dimensions or {}, {}, input_shapes or {}, constants or {}, fallback
+        *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
+        fallback=fallback,
+        rewrites=rewrites,
+        layout=layout,
+        prepare=prepare,
+        tuned=tuned,
+        precision=precision,
+        cache=folder,
     )
-    return load_network(model, options if rewrites is None else replace(options, rewrites=rewrites))
+    return load_network(model, options)
 
 
 def load_network(model: Any, options: "NetworkOptions") -> "Network":
@@ -62,6 +89,49 @@ def load_network(model: Any, options: "NetworkOptions") -> "Network":
 
     with beyond.allowed(options.fallback):
         return network.load(model, options)
+
+
+def save_onnx(
+    model: Any, path: Any, weights: Mapping[str, Any] = {}, dtype: Any = None
+) -> list[str]:
+    """Write a model in ONNX's format again, with new values of its initializers.
+
+    It does what `Network.save` does, of a model that is not loaded: its sizes may be free.
+
+    Args:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        path: the file to write, another one than the one that is read.
+        weights: the new values of initializers, by name.
+        dtype: float16 or bfloat16 stores FLOAT initializers so, rounded; None keeps all types.
+
+    Returns the names of the initializers whose values differ from the file's. Raises `DmlError`
+    where a value does not fit, or a file cannot be read or written.
+    """
+    _need_onnx()
+    from dml_jax.onnx.saving import Origin, save
+
+    return save(Origin.of(model), path, weights, dtype)
+
+
+def export(what: Any, *shapes: Any) -> Any:
+    """Return a graph, an operator, a network or a function of arrays as an ONNX model.
+
+    Args:
+        what: what is written. Constants of a graph, weights of a network and arrays that a function
+            is closed over are initializers. A function may be a gradient (`jax.grad`), or batched
+            (`jax.vmap`).
+        shapes: the arguments of a function: trees of arrays, or of what has a `shape` and a
+            `dtype`, as `jax.ShapeDtypeStruct`. Each leaf is an input, named by its path.
+
+    Returns an onnx.ModelProto. Its inputs and outputs have the names of the graph's; those of a
+    function are `input_0`, `output_0`, ... where its arguments and results have no names.
+
+    Raises `DmlError` for a step that has no nodes of ONNX.
+    """
+    _need_onnx()
+    from dml_jax.onnx import exporting
+
+    return exporting.export(what, *shapes)
 
 
 def __getattr__(name: str) -> Any:

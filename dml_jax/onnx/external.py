@@ -51,7 +51,7 @@ class Folder:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         base = str(self.apparent)
-        if not _is_external(tensor) or not location:
+        if not is_external(tensor) or not location:
             return tensor, base
         path = Path(location)
         if path.is_absolute() or ".." in path.parts:
@@ -78,14 +78,14 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
 
     Raises `DmlError` with each tensor whose elements cannot be read.
     """
-    if not any(map(_is_external, _inner(proto))):
+    if not any(map(is_external, _inner(proto))):
         return proto
     if not is_own:
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)
         proto = copy
     faults = list[Fault]()
-    for tensor in filter(_is_external, _inner(proto)):
+    for tensor in filter(is_external, _inner(proto)):
         try:
             array = folder.array(tensor, "the tensor")
         except DmlError as error:
@@ -97,8 +97,29 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     return proto
 
 
-def _is_external(tensor: onnx.TensorProto) -> bool:
+def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
+    """Return the files in which elements of tensors lie, by name."""
+    found = {
+        folder.apparent / entry.value
+        for tensor in (*proto.graph.initializer, *_inner(proto))
+        if is_external(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return sorted(found)
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Return whether the elements of a tensor lie in a file."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors of a model."""
+    yield from proto.graph.initializer
+    for sparse in proto.graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _inner(proto)
 
 
 def _inner(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node, domain_of
@@ -91,6 +90,8 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     if any(t is not None and t.size_in_bytes > _KNOWN_MAX for t in node.types):
         rule = f"take at most {_KNOWN_MAX} bytes where it is computed at load"
         raise node.refusal("the output", rule, Unquoted("more"))
+    from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
+
     pairs = zip(node.proto.input, node.inputs, strict=True)
     feeds = {name: t.array for name, t in pairs if t is not None}
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -12,7 +12,7 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
 from dml_jax.onnx.dimensions import names_in, size_of
-from dml_jax.onnx.external import Folder, with_inner_elements
+from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.tensors import Type
 
@@ -30,6 +30,7 @@ class Model:
         inputs: the type of each input that is no initializer, by name.
         opsets: the version of each domain that the model imports.
         defaults: the names of the inputs that are initializers too.
+        files: the files of its external data.
     """
 
     proto: onnx.ModelProto
@@ -37,6 +38,7 @@ class Model:
     inputs: Mapping[str, Type]
     opsets: Mapping[str, int]
     defaults: Collection[str]
+    files: Sequence[Path] = ()
 
     @property
     def replaceable(self) -> Collection[str]:
@@ -58,6 +60,7 @@ def read(
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
     constants: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Model:
     """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
 
@@ -66,15 +69,15 @@ def read(
         input_shapes: the sizes of inputs, by name.
         free_dimensions: the sizes that stand for the names of free dimensions.
         constants: the values of inputs, which become initializers.
+        folder: where the files of external data are, for a model that is no path.
     """
-    proto, folder = _parsed(model)
+    proto, files = parsed(model)
+    files = files if folder is None else Folder(folder, folder.resolve())
     expect = Expect("")
-    proto = with_inner_elements(proto, folder, is_own=proto is not model)
+    external = files_of(proto, files)
+    proto = with_inner_elements(proto, files, is_own=proto is not model)
     proto = _with_initializers(expect, proto, constants or {})
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-    opset = opsets.get("", OPSET_MIN)
-    last = min(OPSET_MAX, defs.onnx_opset_version())
-    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    opsets = opsets_of(expect, proto)
     if proto.HasField("graph"):
         expect(bool(proto.graph.output), "the outputs", "be one or more", Unquoted("none"))
     else:
@@ -84,7 +87,16 @@ def read(
     initialized = {tensor.name for tensor in proto.graph.initializer}
     names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
     defaults = [value.name for value in proto.graph.input if value.name in names]
-    return Model(proto, folder, inputs, opsets, defaults)
+    return Model(proto, files, inputs, opsets, defaults, external)
+
+
+def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:
+    """Return the version of each domain that a model imports; `expect` takes one out of range."""
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opset = opsets.get("", OPSET_MIN)
+    last = min(OPSET_MAX, defs.onnx_opset_version())
+    expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
+    return opsets
 
 
 def _with_initializers(
@@ -141,7 +153,7 @@ def free_sizes(
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
@@ -211,7 +223,7 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     found: dict[str, list[str | None]] = {}
     for value in graph.input:
@@ -226,7 +238,7 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = _parsed(model)[0].graph
+    graph = parsed(model)[0].graph
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
     return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
@@ -242,8 +254,11 @@ def is_fixed(dim: Any) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def _parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
-    """Return the proto, and the folder of its external data."""
+def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
+    """Return the proto, and the folder of its external data.
+
+    Raises `DmlError` where a model cannot be read.
+    """
     if isinstance(model, onnx.ModelProto):
         return model, Folder()
     folder, where = Folder(), "the bytes"

@@ -7,31 +7,60 @@ import html
 import importlib
 import operator
 import pkgutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, OperatorNode, Source
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.onnx import fallbacks, translators
+from dml_jax.lowering.precision import check_precision, chosen, has_tensorfloat32
+from dml_jax.memory.programs import Kept
+from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.kept import programs_of
+from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
-from dml_jax.operator.callable import Bindable, BindPoint
-from dml_jax.rewrite import Rewrite, rewritten
+from dml_jax.operator.callable import Bindable, BindPoint, are_refused
+from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
 Arrays = Mapping[str, Any]
 
 _SHOWN = 8  # names in a line of a report
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
+
+
+class Store:
+    """Arrays that several networks of one file hold once: weights, and what follows from these."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
+
+    def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+        """Return arrays on the device; the same array is there once."""
+        missing = [a for a in arrays if id(a) not in self._weights]
+        for array, held in zip(missing, jax.device_put(missing), strict=True):
+            self._weights[id(array)] = array, held  # the array too, or another one took its id
+        return [self._weights[id(array)][1] for array in arrays]
+
+    def clear(self) -> None:
+        """Forget all arrays on the device, which stay where networks hold them."""
+        self._weights.clear()
+        self.made.clear()
 
 
 class Network(Bindable):
@@ -55,23 +84,30 @@ class Network(Bindable):
         graph: the graph of the file. Its inputs are the inputs and the weights that it reads.
         rewritten: what rewrites made of the graph, which the program computes.
         rewrites: how many nodes each rewrite replaced, by its name.
+        is_tuned: whether layout and kernels are those that `tune` chose.
+        precision: how products are computed, as `load_onnx` was told.
         free: the name of each dimension of an input, None for one whose size is fixed.
     """
 
     c_name = "ONNX"
+    precision: str | None = None
 
     def __init__(
         self,
         inputs: Mapping[str, Type],
         outputs: Mapping[str, Tensor],
         translation: Translation,
-        rewrites: Sequence[Rewrite],
+        options: NetworkOptions,
         free: Mapping[str, Sequence[str | None]],
+        origin: Origin,
         defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        path: str | Path | None = None,
+        store: Store | None = None,
     ):
+        self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
-        self.free = free
+        self.free, self._origin = free, origin
         self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
         counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
         outputs = {**outputs, **counts}
@@ -81,13 +117,18 @@ class Network(Bindable):
         self.graph = translation.build([*outputs.items()])
         nodes = (id(node) for _, node in self.graph.all_nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
-        self.rewritten, self.rewrites = rewritten(self.graph, rewrites)
+        self._graphs: dict[str, tuple[Graph, dict[str, int]]] = {}  # by their layouts
+        found = tuning.kept(self.graph) if options.is_tunable else None
+        self.is_tuned = found is not None
+        if found is not None:
+            self._adopt(found[0], tuning.KERNELS[found[1]])
+        else:
+            self._compute(*rewritten(self.graph, options.made_by(platform())))
         self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
-        arrays = jax.device_put([translation.weights[name] for name in read])
+        self._store = store or Store()
+        arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
-        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
-        self._taking: dict[frozenset[str], Network] = {}
 
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
@@ -240,7 +281,7 @@ class Network(Bindable):
         given = [*self.weights.values()]
         if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
             with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._prepare(self.weights) if sources else ()
+                made = self._prepared_of(sources)
             self._prepared = given, (*(self.weights[name] for name in names), *made)
         return self._prepared[1]
 
@@ -248,8 +289,11 @@ class Network(Bindable):
     def _kept(self) -> tuple[list[str], list[Source]]:
         """Return the weights that calls read, and the outputs of nodes that follow from weights.
 
-        An array that is larger than all that it is computed from is computed at each call.
+        An array that is larger than all that it is computed from, by more than the growth that the
+        options allow, is computed at each call.
         """
+        if not self._options.prepare:
+            return [name for name in self.rewritten.input_names or () if name in self.weights], []
         graph, names = self.rewritten, self.rewritten.input_names or ()
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
             (-1, index): graph.inputs[index].total_tensor_size_in_bytes
@@ -258,12 +302,17 @@ class Network(Bindable):
         }
         used = [*graph.results]
         for index, node, sources in graph.plan:
-            outputs = node.operator.outputs if isinstance(node, OperatorNode) else ()
+            has_operator = getattr(node, "operator", None) is not None
+            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
             sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
             most = max((fixed.get(source, 0) for source in sources), default=0)
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
+            elif (
+                sizes
+                and max(sizes) <= most * self._options.growth
+                and all(source in fixed for source in sources)
+            ):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
@@ -271,14 +320,59 @@ class Network(Bindable):
         made = [source for source in kept if source[0] >= 0]
         return [names[index] for node, index in kept if node < 0], made
 
+    @property
+    def _made(self) -> list[TensorDesc]:
+        """Return the tensors that are prepared of weights."""
+        nodes = self.rewritten.nodes
+        outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
+        return [outputs[node][place] for node, place in self._kept[1]]
+
     @functools.cached_property
     def _prepare(self) -> Any:
         """Return the function of weights that computes what follows from these alone."""
 
         def prepare(weights: Arrays) -> list[jax.Array]:
-            return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
+            with chosen(self.precision):
+                return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
 
         return jax.jit(prepare)
+
+    def _prepared_of(self, sources: Sequence[Source]) -> list[jax.Array]:
+        """Return what follows from weights alone; what another network made of them is shared."""
+        keys, made = self._keys(), self._store.made
+        found = {source: made.get(keys[source]) for source in sources}
+        missing = [source for source in sources if found[source] is None]
+
+        def prepare(weights: Arrays) -> list[jax.Array]:
+            with chosen(self.precision):
+                return self.rewritten.evaluated(self._sources_of(weights), missing)
+
+        # One program for one set of tensors: another is missing where a `Store` has some of these.
+        program = self._kept_program(f"prepare {missing}", jax.jit(prepare), {})
+        results = program(self.weights) if missing else []
+        for source, array in zip(missing, results, strict=True):
+            found[source] = made[keys[source]] = array
+        return [array for array in found.values() if array is not None]
+
+    def _keys(self) -> dict[Source, Hashable]:
+        """Return what makes each source that follows from weights: equal keys have equal arrays."""
+        graph, weights = self.rewritten, self.weights
+        keys: dict[Source, Hashable] = {
+            (-1, index): id(weights[name])
+            for index, name in enumerate(graph.input_names or ())
+            if name in weights
+        }
+        for index, node, sources in graph.plan:
+            if isinstance(node, ConstantNode):
+                keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
+            elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
+                views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
+                key = node.operator, views, tuple(keys[source] for source in sources)
+                keys |= {(index, k): (k, key) for k in range(len(node.operator.outputs))}
+            elif all(source in keys for source in sources):  # it is computed for each network
+                count = sum(tensor is not None for _, tensor in node.slots(output=True))
+                keys |= {(index, k): object() for k in range(count)}
+        return keys
 
     def _sources_of(self, values: Arrays) -> dict[Source, Any]:
         """Return the inputs of the graph by their sources, of arrays by name."""
@@ -294,7 +388,12 @@ class Network(Bindable):
         names, sources = self._kept
         known = self._sources_of({**inputs, **dict(zip(names, held, strict=False))})
         known |= dict(zip(sources, held[len(names) :], strict=True))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(known)
+
+    def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
+        """Return the outputs by name, of what is known of the graph."""
+        with chosen(self.precision):
+            return self._by_name(self.rewritten.computed(known))
 
     def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
         pairs = zip(self._results.items(), results, strict=True)
@@ -310,6 +409,13 @@ class Network(Bindable):
         lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
+        made = [tensor.total_tensor_size_in_bytes for tensor in self._made]
+        if made:
+            lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
+        options = self.compiler_options.items()
+        if self.is_tuned:
+            lines.append("layout and kernels that were tuned on this machine")
+        lines += [f"compiler option {name}={value or 'nothing'}" for name, value in options]
         replaceable = [name for name in self.defaults if name not in self.fixed]
         for names, what in (
             (replaceable, "replaced by name at a call"),
@@ -338,7 +444,17 @@ class Network(Bindable):
             for name, kind in kinds.items():
                 if kind.array_dtype.itemsize < kind.dtype.itemsize:
                     lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
+        if self.precision is not None:
+            lines.append(f"products of FLOAT32 in {self._precision_on(jax.devices()[0])}")
+        if self.programs is not None:
+            lines.append(self.programs.report())
         return "\n".join(lines)
+
+    def _precision_on(self, device: Any) -> str:
+        """Return the precision of products on a device."""
+        if self.precision == "tensorfloat32" and not has_tensorfloat32(device):
+            return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
+        return str(self.precision)
 
     def __repr__(self) -> str:
         return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
@@ -363,8 +479,44 @@ class Network(Bindable):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        known = self._sources_of(self._arrays(weights, inputs))
-        return self._by_name(self.rewritten.computed(known))
+        return self._computed(self._sources_of(self._arrays(weights, inputs)))
+
+    def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
+        """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
+
+        They are weights, and what follows from weights alone. The function is pure.
+        """
+        names, sources = self._kept
+        return (*(weights[name] for name in names), *(self._prepare(weights) if sources else ()))
+
+    @property
+    def prepared_from(self) -> tuple[list[str], int]:
+        """Return the weights that `prepared` gives as they are, and the number of arrays behind."""
+        names, sources = self._kept
+        return names, len(sources)
+
+    def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what `apply` returns, of what `prepared` gives; a pure function too."""
+        return self._of_prepared(held, self._checked_inputs(inputs))
+
+    def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
+        """Write the model that was read, with other values of its initializers.
+
+        All else is as it was read: types, names of sizes, metadata, functions. What was external
+        data is so again, in the file `PATH.data` beside the new one. The file that was read is not
+        changed.
+
+        Args:
+            path: the file to write, another one than the one that was read.
+            weights: the new values by name, as `apply` takes them; others stay as they are in
+                `self.weights`. A type that holds fewer numbers than the file's is widened.
+            dtype: jnp.float16 or jnp.bfloat16 stores FLOAT initializers of the graph so, rounded;
+                nodes Cast, which are new, make FLOAT of them. None keeps all types.
+
+        Raises `DmlError` where a value does not fit, or a file cannot be written.
+        """
+        own = {name: np.asarray(array) for name, array in self.weights.items()}
+        save(self._origin, path, {**own, **(weights or {})}, dtype, own)
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -376,9 +528,120 @@ class Network(Bindable):
                 arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
         return arrays
 
+    def _jitted(self, options: Mapping[str, Any]) -> Any:
+        """Return the program of `constants` and inputs by name, with options of XLA."""
+
+        def program(held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+            return self._of_prepared(held, self._checked_inputs(inputs))
+
+        own = None if self.programs is not None else dict(options) or None
+        return self._kept_program("call", jax.jit(program, compiler_options=own), options)
+
+    @functools.cached_property
+    def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return XLA's options for programs of the network alone, by shapes and types.
+
+        Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
+        `jax.jit(f, compiler_options=dict(network.compiler_options))`.
+        """
+        return self.rule(self.rewritten) if self._chosen is None else self._chosen
+
+    @staticmethod
+    def rule(graph: Graph) -> Mapping[str, Any]:
+        """Return XLA's options for the program of a graph, by its shapes and types."""
+        return by_rule(graph) if platform() == "cpu" else {}
+
+    def made(self, layout: str) -> Graph:
+        """Return the graph with its arrays in a layout: "file" or "channels_last"."""
+        if layout not in self._graphs:
+            rewrites = replace(self._options, layout=layout).made_by(platform())
+            graph, counts = rewritten(self.graph, rewrites)
+            first = next((g for g, _ in self._graphs.values()), None)
+            is_same = first is not None and not counts.get(CHANNELS_LAST.name) and layout != "file"
+            self._graphs[layout] = (first, counts) if is_same and first else (graph, counts)
+        return self._graphs[layout][0]
+
+    def _adopt(self, layout: str, options: Mapping[str, Any] | None) -> None:
+        """Compute in a layout, with options of XLA; None stands for those of the rule."""
+        self._compute(self.made(layout), self._graphs[layout][1], options)
+
+    def _compute(
+        self, graph: Graph, counts: dict[str, int], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
+        self.rewritten, self.rewrites, self._chosen = graph, counts, options
+        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
+            vars(self).pop(name, None)
+        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
+        self._taking: dict[frozenset[str], Network] = {}
+
+    def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
+        """Return the network as a program in a layout, with options of XLA."""
+        other = copy.copy(self)
+        other.__dict__ = dict(vars(self))
+        other._adopt(layout, options)
+        return other
+
+    def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by the program with XLA's options, which must know these."""
+        program = self._program if self._alone is None else self._alone
+        with chosen(self.precision):
+            return program(self.constants, inputs)
+
+    def tune(self, seconds: float = 60) -> "tuning.Tuning":
+        """Time layouts and kernels for this network on this machine, and use the fastest.
+
+        A file keeps the winner for later loads on this machine with these versions; `untune`
+        removes it. Calls get random inputs. Candidates that differ from the network's answers, or
+        that XLA cannot compile, are left out.
+
+        Args:
+            seconds: about how long it takes. The candidates at the end of the list may get no time.
+
+        Returns a table of the candidates, which `print` shows.
+        """
+        if platform() != "cpu":
+            rule = "be a CPU (other platforms have one layout and one set of kernels)"
+            raise DmlError([Fault("tune", "the platform", rule, platform())])
+        origin = None if self._path is None else (self._path, replace(self._options, tuned=False))
+        found = tuning.tuned(self, seconds, origin)
+        self._adopt(found.winner.layout, tuning.KERNELS[found.winner.kernels])
+        self.is_tuned = True
+        return found
+
+    def untune(self) -> bool:
+        """Forget what `tune` kept for this network and machine; return whether there was any."""
+        self._compute(*rewritten(self.graph, self._options.made_by(platform())))
+        self.is_tuned = False
+        return tuning.forget(self.graph)
+
     @functools.cached_property
     def _program(self) -> Any:
-        return jax.jit(lambda held, inputs: self._of_prepared(held, self._checked_inputs(inputs)))
+        """Return the program that is a part of another one, and any where XLA has no options."""
+        return self._jitted({})
+
+    @functools.cached_property
+    def _alone(self) -> Any:
+        """Return the program with options; None where there are none."""
+        return self._jitted(self.compiler_options) if self.compiler_options else None
+
+    def _kept_program(self, name: str, program: Any, options: Mapping[str, Any]) -> Any:
+        """Return a jitted function, whose programs are kept where `load_onnx` has a `cache`."""
+        if self.programs is None:
+            return program
+        return Kept(self.programs, f"{name} {sorted(self.rewrites.items())}", program, options)
+
+    def _results_of(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
+        """Return what the program gives: by itself, or as a part of one that JAX traces."""
+        is_traced = any(isinstance(array, Tracer) for array in inputs.values())
+        with chosen(self.precision):  # what is chosen when JAX lowers a program follows it too
+            if self._alone is not None and not is_traced:
+                try:
+                    return self._alone(held, inputs)
+                except (ValueError, RuntimeError) as error:
+                    if not are_refused(error):
+                        raise
+            return self._program(held, inputs)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, jax.Array]:
         """Return the outputs by name, of one mapping of inputs or of arrays in their order.
@@ -401,9 +664,20 @@ class Network(Bindable):
             if np.array_equal(inputs[name], self.fixed[name]):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
-        checked = {n: _checked(n, x) for n, x in inputs.items()}
-        results = network._program(network.constants, checked)
+        checked = {n: _checked(n, x, self.inputs.get(n)) for n, x in inputs.items()}
+        results = network._results_of(network.constants, checked)
         return {name: results[name] for name in self._results}  # jax.jit sorts the names
+
+    def run(self, inputs: Arrays) -> dict[str, jax.Array]:
+        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
+        return self._results_of(self.constants, inputs)
+
+    def forget(self) -> None:
+        """Drop the compiled program; the next run compiles it again."""
+        for name in ("_program", "_alone"):
+            program = vars(self).pop(name, None)
+            if hasattr(program, "clear_cache"):
+                program.clear_cache()
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
@@ -494,11 +768,25 @@ def _accepted(kind: Type) -> list[np.dtype]:
     return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
-def _checked(name: str, array: Any) -> Any:
+_BOUNDS = {"attention_mask": (0, 1), "position_ids": (0, (1 << 24) - 1)}
+
+
+def _bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
+    """Return the bounds of an input of tokens, whose sums fit 32 bits then; None for others."""
+    found = next((bounds for end, bounds in _BOUNDS.items() if name.endswith(end)), None)
+    return found if kind.name == "INT64" else None
+
+
+def _checked(name: str, array: Any, kind: Type | None) -> Any:
     """Return an array that JAX takes as it is. Raises `DmlError` where it would be cut."""
     if isinstance(array, jax.Array) or has_x64():
         return array
     array = np.asarray(array)
+    bounds = kind and _bounds_of(name, kind)
+    if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
+        rule = f"have elements in [{bounds[0]}, {bounds[1]}] while 64-bit types are off in JAX"
+        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
         return array
     narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
@@ -519,8 +807,11 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
+    if options.precision is not None:
+        check_precision(options.precision)
     load_translators()
-    read = models.read(model, options.shapes, options.names, options.constants)
+    origin = Origin.of(model)
+    read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
@@ -548,7 +839,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
             scope[name] = None
     for name, kind in read.inputs.items():
         try:
-            scope[name] = translation.input(name, kind)
+            scope[name] = translation.input(name, kind, _bounds_of(name, kind))
         except DmlError as error:
             translation.faults += error.moved("", f"the input '{name}'")
             scope[name] = None
@@ -573,4 +864,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if translation.faults:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
-    return Network(read.inputs, outputs, translation, options.rewrites, free, defaults)
+    path = model if isinstance(model, (str, Path)) else None
+    network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
+    network.programs, network.precision = programs_of(model, read, options), options.precision
+    return network

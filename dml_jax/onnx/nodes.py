@@ -16,7 +16,7 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type
 
@@ -275,7 +275,8 @@ class Node:
             return default
         if not self.tensor(index).is_known:
             rule = "be known at load, since DirectML takes it as an attribute"
-            raise self.refusal(self.input_name(index), rule, Unquoted("a computed tensor"), "")
+            value = Unquoted("a computed tensor")
+            raise self.refusal(self.input_name(index), rule, value, OF_VALUES)
         return self.tensor(index).array
 
     def attribute(self, name: str, default: Any = None) -> Any:

@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dml_jax.rewrite import DEFAULT, Rewrite
+from dml_jax.errors import DmlError, Fault
+
+if TYPE_CHECKING:
+    from dml_jax.rewrite import GraphRewrite, Rewrite
+
+LAYOUTS = ("file", "channels_last")
 
 Sizes = Mapping[str, int]
 
@@ -19,7 +25,18 @@ class NetworkOptions:
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
         fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
-        rewrites: what the program's graph is made by of the file's.
+        rewrites: what the program's graph is made by of the file's; None is
+            `dml_jax.rewrite.DEFAULT`, which `layout` and `prepare` choose of.
+        layout: "file" for arrays as the file has them, "channels_last", or None for what suits the
+            platform.
+        prepare: whether arrays that follow from weights alone are kept.
+        tuned: whether what `Network.tune` kept for this machine is used.
+        precision: how FLOAT32 products are computed, one of `dml_jax.enums.PRECISIONS`;
+            None is as JAX's setting says.
+        cache: the folder where compiled programs are kept; None keeps none.
+        growth: how many times as large as what it follows from an array may be that follows from
+            weights alone and is computed once. An array that is larger is computed at each call.
+        folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
     """
 
@@ -28,8 +45,36 @@ class NetworkOptions:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     fallback: bool = False
-    rewrites: Sequence[Rewrite] = DEFAULT
+    rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None
+    layout: str | None = None
+    prepare: bool = True
+    tuned: bool = True
+    precision: str | None = None
+    cache: Path | None = None
+    growth: float = 1.0
+    folder: Path | None = None
     is_shared: bool = False
+
+    @property
+    def is_tunable(self) -> bool:
+        """Return whether layout and kernels are free to be those that were tuned."""
+        is_free = self.layout is None and self.rewrites is None
+        return self.tuned and self.prepare and is_free
+
+    def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
+        """Return the rewrites for a platform. Raises `DmlError` for another layout."""
+        from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, ChannelsLast
+
+        if self.layout not in (None, *LAYOUTS):
+            rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
+            raise DmlError([Fault("load_onnx", "layout", rule, self.layout)])
+        if self.rewrites is not None:
+            return self.rewrites
+        left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
+        if self.layout is not None or platform != "cpu" or not self.prepare:
+            left_out.add(CHANNELS_LAST)
+        forced = [ChannelsLast(always=True)] if self.layout == "channels_last" else []
+        return [*(rewrite for rewrite in DEFAULT if rewrite not in left_out), *forced]
 
     def known_to(self, model: Any) -> "NetworkOptions":
         """Return those that a model knows; all of them if these are for one."""

@@ -111,7 +111,7 @@ class Translation:
         self._calls = 0
         self._counts: dict[Tensor, Tensor] = {}  # by what is counted
         self._taken: set[str] = set()
-        self._made: dict[str, Tensor] = {}  # weights
+        self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def inner(self) -> "Translation":
@@ -165,9 +165,10 @@ class Translation:
             return self.constant(name, array, element)
         if self._outer is not None:
             return self.captured(self._outer.weight(name, array, element))
-        made = self._made.get(name)
-        if made is not None and made.type == kind and np.array_equal(made.array, array):
-            return made  # the same graph, translated again
+        known = self._made.setdefault(name, [])  # graphs beside each other may share a name
+        for made in known:
+            if made.type == kind and np.array_equal(made.array, array):
+                return made  # the same graph, translated again
         source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
 
         def elements() -> np.ndarray:
@@ -177,7 +178,8 @@ class Translation:
         held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
         self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
         tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), elements, True)
-        return self._made.setdefault(name, tensor)
+        known.append(tensor)
+        return tensor
 
     def captured(self, value: Any) -> Any:
         """Return a tensor, or a sequence of tensors, of the graph around this one."""
@@ -313,13 +315,24 @@ class Translation:
     ) -> list[Tensor | None]:
         """Translate the nodes that `outputs` depend on; return the outputs."""
         for node in needed(proto.node, outputs):
-            try:
-                results = self._results(node, scope, opsets)
-            except (DmlError, *_BROKEN) as error:
-                self.faults += _refusal(error).within(label_of(node)).faults
-                results = [None] * len(node.output)
-            scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
+            self._put(node, scope, opsets)
         return [scope.get(name) for name in outputs]
+
+    def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
+        """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
+        try:
+            results = self._results(node, scope, opsets)
+        except (DmlError, *_BROKEN) as error:
+            self.faults += _refusal(error).within(label_of(node)).faults
+            results = [None] * len(node.output)
+        scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
+
+    def attempt(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Fault]:
+        """Translate a node; return what is in the way, of which no fault stays here."""
+        count = len(self.faults)
+        self._put(proto, scope, opsets)
+        found, self.faults = self.faults[count:], self.faults[:count]
+        return found
 
     def _results(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Any]:
         """Return the outputs of a node. Raises `DmlError` where it cannot be had."""

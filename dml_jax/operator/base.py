@@ -339,11 +339,14 @@ class Operator(Descriptor, Bindable):
             raise TypeError(f"{type(self).__name__}.lower makes {made} of {self}, not {needed}")
         return results
 
-    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
-        """Return all results; if it maps elements, of arrays of any one shape."""
+    def evaluate(self, *arrays: Any, **layout: str) -> Sequence[jax.Array]:
+        """Return all results; if it maps elements, of arrays of any one shape.
+
+        `layout` is for operators whose `lower` takes arrays in another layout.
+        """
         with jax.named_scope(self.c_name):
             strong = (lax.convert_element_type(a, a.dtype) for a in arrays)  # drops weak types
-            return self._results(self.lower(*self._placed(strong)))
+            return self._results(self.lower(*self._placed(strong), **layout))
 
     def _results(self, made: Any) -> list[jax.Array]:
         """Return the results of the outputs that are described, of all that `lower` makes."""

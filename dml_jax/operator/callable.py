@@ -75,6 +75,9 @@ class Bindable:
         """
         return self.compute(*arrays)
 
+    programs: Any = None
+    """Where the programs of `compile` are kept, a `dml_jax.memory.programs.Programs`, or None."""
+
     @functools.cached_property
     def constants(self) -> Sequence[Any]:
         """The large arrays of the description, which programs take as arguments after the inputs.
@@ -82,6 +85,11 @@ class Bindable:
         Neither a program nor the time to compile it grows with them.
         """
         return ()
+
+    @property
+    def compiler_options(self) -> Mapping[str, Any]:
+        """Return XLA's options for programs of it alone: those that this package compiles."""
+        return {}
 
     if TYPE_CHECKING:  # or a class's own name would be a property for type checkers
         __name__: ClassVar[str]
@@ -223,6 +231,25 @@ def _run(function: Bindable, *arrays: Any) -> Any:
     if "_program" not in kept:
         kept["_program"] = jax.jit(functools.partial(_computed, function))
     return kept["_program"](*arrays)
+
+
+def compiled_with(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> jax.stages.Compiled:
+    """Compile a program with options of XLA; without them where this XLA does not know one."""
+    try:
+        return lowered.compile(compiler_options=dict(options) or None)
+    except RuntimeError as error:
+        if not are_refused(error):
+            raise
+        return lowered.compile()
+
+
+def are_refused(error: Exception) -> bool:
+    """Return whether JAX raised an error because of options of XLA.
+
+    XLA may not know one, and JAX takes options for programs of their own alone: not for a part of
+    another one, under jax.jit or jax.grad say.
+    """
+    return "No such compile option" in str(error) or "`compiler_options`" in str(error)
 
 
 def program(kind: type[Bindable], call: Callable[..., Any], *described: Any) -> Callable[..., Any]:

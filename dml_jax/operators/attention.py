@@ -133,22 +133,26 @@ class _Attention(Operator):
         bias, mask, position, past_key, past_value, *rest = xs[6:]
         parts = attention.separated(plain, stacked, *self.head_counts)
         q, k, v = attention.biased(parts, bias)
-        seen = []
+        starts, new = None, k.shape[1]
         if rest and rest[0] is not None:
-            size, new = self.present_size, k.shape[1]
+            size = self.present_size
             starts = jnp.clip(rest[0].reshape(-1), -new, size)
-            seen = [attention.causal(starts, q.shape[1], new, size)]
             assert past_key is not None and past_value is not None
+            if bias is None:  # buffers keep their type; the new rows have it
+                past_key, past_value = arrays[9], arrays[10]
             k = attention.overwritten(past_key, k, starts, size)
             v = attention.overwritten(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
         left, inside = self.masks(mask, k.shape[2])
         added = [] if position is None else [position.reshape(position.shape[-4:])]
-        dtype = next(x.dtype for x in arrays if x is not None)
-        out = attention.attend(
-            (q, k, v), self.scale, added, left, seen + inside, self.mask_filter_value, dtype
-        )
+        dtype, filtered = next(x.dtype for x in arrays if x is not None), self.mask_filter_value
+        if starts is not None:
+            out = attention.attend_buffers(
+                (q, k, v), starts, new, self.scale, added, left, inside, filtered
+            )
+        else:
+            out = attention.attend((q, k, v), self.scale, added, left, inside, filtered, dtype)
         made = zip((out, k, v), self.outputs_of(), strict=True)
         tensors = [(x, getattr(self, f.name)) for x, f in made]
         return tuple(
@@ -231,6 +235,8 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
     def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         """Return the sizes of what goes by T, where the lengths of the past are given."""
         if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
+            return {}
+        if "output_tensor" not in vars(self):  # it follows from the other fields later
             return {}
         names = ["relative_position_bias_tensor"]
         names += ["mask_tensor"] * (self.mask_type.suffix == "BOOLEAN")

@@ -101,11 +101,11 @@ class Convolution(_Convolving, op="CONVOLUTION"):
                 text = f"be below {size} (OutputTensor.Sizes[{d + 2}])"
                 expect(padding < size, f"OutputPadding[{d}]", text, padding)
 
-    def lower(self, x, w, bias):
+    def lower(self, x, w, bias, *, layout="NCHW"):
         is_mirrored = self.mode == ConvolutionMode.CONVOLUTION
         common = (x, w, bias, self.window, self.group_count, is_mirrored)
         if self.direction == ConvolutionDirection.FORWARD:
-            return convolution.convolution(*common, self.fused_activation)
+            return convolution.convolution(*common, self.fused_activation, layout)
         sizes = self.output_tensor.sizes[2:]
         return convolution.transposed(*common, sizes, self.output_padding, self.fused_activation)
 

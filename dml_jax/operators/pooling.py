@@ -11,7 +11,7 @@ from dml_jax.lowering import pooling, windows
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.windows import Window
 from dml_jax.operator import Operator, typical_sizes
-from dml_jax.operators.windowed import Windowed, least_sizes
+from dml_jax.operators.windowed import Windowed, first_spatial, least_sizes
 
 
 class _Counted(Windowed):
@@ -81,8 +81,8 @@ class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
             input alone.
     """
 
-    def lower(self, x):
-        return pooling.average(x, self.window, self.include_padding)
+    def lower(self, x, *, layout="NCHW"):
+        return pooling.average(x, self.window, self.include_padding, first_spatial(layout))
 
 
 class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
@@ -186,10 +186,10 @@ class _MaxPooling(_Pooling):
     Gradient: that of MAX_POOLING_GRAD.
     """
 
-    def lower(self, x):
+    def lower(self, x, *, layout="NCHW"):
         indices = getattr(self, "output_indices_tensor", None)
         if indices is None:
-            return pooling.maximum(x, self.window), None
+            return pooling.maximum(x, self.window, first_spatial(layout)), None
         return pooling.maximum_with_index(x, self.window, indices.dtype)
 
 

@@ -18,6 +18,9 @@ from dml_jax.lowering.meshes import alike
 from dml_jax.operator import Operator, rule
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 
+TURNED = "turned"
+"""The layout in which weights are [1, I, D, G*K], and recurrences [1, D, K, G*K]."""
+
 _OPTIONS = "be Both, Sequence or Single: the outputs to make"
 
 
@@ -66,6 +69,7 @@ class Recurrent(Operator):
         bias: jax.Array | None,
         states: Iterable[jax.Array | None],
         lengths: jax.Array | None,
+        is_turned: bool,
     ) -> tuple[jax.Array, ...]:
         """Return the outputs of a step over time: the sequence, then the last states.
 
@@ -76,8 +80,9 @@ class Recurrent(Operator):
             bias: what is added to the gates, [D, G*K].
             states: the tensor of each state before the first step; None is 0.
             lengths: the tensor of lengths.
+            is_turned: whether the weight lies as a product reads it, [1, I, D, G*K].
         """
-        _, directions, rows, _ = weight.shape
+        directions, rows = self.weight_tensor.sizes[1:3]
         sizes = (directions, x.shape[2], rows // self.gate_count)
         zeros = lax.full_like(x, 0, wide_type(x.dtype), sizes)
         first = tuple(zeros if s is None else wide(s)[0] for s in states)
@@ -86,7 +91,8 @@ class Recurrent(Operator):
         )
         steps = None if lengths is None else lengths.reshape(-1)
         weights = wide(weight)[0]
-        sequence, last = recurrent.passes(step, wide(x)[0], weights, bias, first, steps, backward)
+        given = (step, wide(x)[0], weights, bias, first, steps, backward, is_turned)
+        sequence, last = recurrent.passes(*given)
         made = (sequence, *(state[None] for state in last))
         return tuple(lax.convert_element_type(array, x.dtype) for array in made)
 
@@ -137,11 +143,12 @@ class Rnn(Recurrent, op="RNN"):
 
     gate_count, usual_activations = 1, (ActivationTanh,)
 
-    def lower(self, *arrays):
+    def lower(self, *arrays, layout=""):
+        is_turned = layout == TURNED
         x, weight, recurrence, bias, h, lengths = alike(arrays)
         (f,) = self.functions()
-        step = recurrent.rnn(wide(recurrence)[0], f)
-        return self.run(step, x, weight, _summed(bias), [h], lengths)
+        step = recurrent.rnn(wide(recurrence)[0], f, is_turned)
+        return self.run(step, x, weight, _summed(bias), [h], lengths, is_turned)
 
 
 class Lstm(Recurrent, op="LSTM"):
@@ -184,7 +191,8 @@ class Lstm(Recurrent, op="LSTM"):
         text = "be at least 0 (UseClipThreshold is true)"
         expect(holds, "ClipThreshold", text, self.clip_threshold)
 
-    def lower(self, *arrays):
+    def lower(self, *arrays, layout=""):
+        is_turned = layout == TURNED
         x, weight, recurrence, bias, h, c, lengths, peephole = alike(arrays)
         limit = self.clip_threshold
         step = recurrent.lstm(
@@ -193,8 +201,9 @@ class Lstm(Recurrent, op="LSTM"):
             self.functions(),
             (lambda v: jnp.clip(v, -limit, limit)) if self.use_clip_threshold else identity,
             self.couple_input_forget,
+            is_turned,
         )
-        return self.run(step, x, weight, _summed(bias), [h, c], lengths)
+        return self.run(step, x, weight, _summed(bias), [h, c], lengths, is_turned)
 
 
 class Gru(Recurrent, op="GRU"):
@@ -230,15 +239,17 @@ class Gru(Recurrent, op="GRU"):
             raise DmlError([Fault(cls.c_name, "output_options", _OPTIONS, option)])
         return {**arguments, "outputs": frozenset(outputs)}
 
-    def lower(self, *arrays):
+    def lower(self, *arrays, layout=""):
+        is_turned = layout == TURNED
         x, weight, recurrence, bias, h, lengths = alike(arrays)
         added, hidden = _summed(bias), None
         if self.linear_before_reset:  # r multiplies the last of the biases too
-            units = weight.shape[2] // 3
-            hidden = jnp.zeros((weight.shape[1], units), wide_type(weight.dtype))
+            directions, rows = self.weight_tensor.sizes[1:3]
+            units = rows // 3
+            hidden = jnp.zeros((directions, units), wide_type(weight.dtype))
             if bias is not None:
                 inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
                 hidden = recurrences[:, 2 * units :]
                 added = inputs + recurrences.at[:, 2 * units :].set(0)
-        step = recurrent.gru(wide(recurrence)[0], hidden, self.functions())
-        return self.run(step, x, weight, added, [h], lengths)
+        step = recurrent.gru(wide(recurrence)[0], hidden, self.functions(), is_turned)
+        return self.run(step, x, weight, added, [h], lengths, is_turned)

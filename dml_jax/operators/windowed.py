@@ -64,6 +64,11 @@ class Windowed(Operator):
         return made
 
 
+def first_spatial(layout: str) -> int:
+    """Return the first spatial axis of arrays in a layout: NCHW or NHWC."""
+    return 2 if layout == "NCHW" else 1
+
+
 def least_sizes(counts: Sequence[int], sizes: Any, fields: Mapping[str, Any]) -> list[int] | None:
     """Return the least spatial sizes that have so many windows; None where a list is wrong.
 

@@ -7,17 +7,34 @@ from collections.abc import Sequence
 
 from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
-from dml_jax.rewrite.matching import Found, Rewrite, rewritten
+from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
+from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
+from dml_jax.rewrite.weights import MATRICES, RECURRENCES
+from dml_jax.rewrite.widening import PRODUCTS
 
-DEFAULT: Sequence[Rewrite] = (IDENTITIES, TRANSPOSES, CASTS, BATCH_NORMALIZATIONS)
+DEFAULT: Sequence[Rewrite | GraphRewrite] = (
+    IDENTITIES,
+    TRANSPOSES,
+    CASTS,
+    BATCH_NORMALIZATIONS,
+    MATRICES,
+    RECURRENCES,
+    CHANNELS_LAST,
+)
 
 __all__ = [
     "BATCH_NORMALIZATIONS",
     "CASTS",
+    "CHANNELS_LAST",
     "DEFAULT",
     "IDENTITIES",
+    "MATRICES",
+    "PRODUCTS",
+    "RECURRENCES",
     "TRANSPOSES",
+    "ChannelsLast",
     "Found",
+    "GraphRewrite",
     "Rewrite",
     "rewritten",
 ]

@@ -1,9 +1,9 @@
 """Walk a graph, match nodes, and replace them: the one way in which graphs are rewritten."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
@@ -34,6 +34,25 @@ class Rewrite:
     pattern: Sequence[str]
     replacement: Callable[..., Expression]
     condition: Callable[..., bool] = lambda *_: True
+
+    def once(self, graph: Graph) -> tuple[Graph, int]:
+        """Return the graph with the nodes replaced that match, and their number."""
+        return _pass(graph, self)
+
+
+class GraphRewrite(Protocol):
+    """A rewrite of whole graphs, as `Rewrite` is one of chains of nodes.
+
+    Attributes:
+        name: how reports name it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def once(self, graph: Graph) -> tuple[Graph, int]:
+        """Return the graph that it makes, and how many nodes are other ones."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +97,9 @@ class Found:
         return not any(self[k] is not None and self[k].source in self._varying for k in keys)
 
 
-def rewritten(graph: Graph, rewrites: Iterable[Rewrite]) -> tuple[Graph, dict[str, int]]:
+def rewritten(
+    graph: Graph, rewrites: Iterable[Rewrite | GraphRewrite]
+) -> tuple[Graph, dict[str, int]]:
     """Return what rewrites make of a graph, and how many nodes each one replaced, by its name.
 
     Each rewrite walks the whole graph, those within its functions too, until it finds no more. The
@@ -94,7 +115,7 @@ def rewritten(graph: Graph, rewrites: Iterable[Rewrite]) -> tuple[Graph, dict[st
     for rewrite in rewrites:
         counts[rewrite.name] = 0
         for _ in range(_PASSES_MAX):
-            graph, count = _pass(graph, rewrite)
+            graph, count = rewrite.once(graph)
             counts[rewrite.name] += count
             if not count:
                 break
@@ -118,7 +139,7 @@ def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
     }
     if not chains and not inner:
         return graph, 0
-    copy = _Copy(graph)
+    copy = Copy(graph)
     for index, node, _ in graph.plan:
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
@@ -141,7 +162,7 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
     return chain
 
 
-class _Copy:
+class Copy:
     """A graph that is built again node by node, with replacements."""
 
     def __init__(self, graph: Graph):
@@ -178,9 +199,9 @@ class _Copy:
         if is_varying:
             self._varying.add(expression.source)
 
-    def add(self, index: int, node: AnyNode) -> None:
-        """Copy a node."""
-        reads = self._reads(index)
+    def add(self, index: int, node: AnyNode, other: Mapping[int, Expression] = {}) -> None:
+        """Copy a node, or add `node` in its place, with `other` for some of its inputs."""
+        reads = self._reads(index) | {slot: e.source for slot, e in other.items()}
         is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
         for expression in self._builder.add(node, reads):
             self._keep(index, expression.source[1], expression, is_varying)

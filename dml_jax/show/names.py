@@ -3,8 +3,6 @@
 import functools
 from collections.abc import Mapping
 
-import jax
-
 from dml_jax import facts
 from dml_jax.errors import nearest
 
@@ -109,6 +107,8 @@ def in_jax(word: str) -> str:
     path = _IN_JAX.get(word.rpartition(".")[2].casefold(), _in_full(word))
     path = path if "." in path else f"jax.numpy.{path}"
     root, *parts = path.split(".")
+    import jax
+
     try:
         value = functools.reduce(getattr, parts, jax) if root == "jax" else None
     except AttributeError:

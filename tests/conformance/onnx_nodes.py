@@ -111,7 +111,7 @@ def reason(fault: Fault) -> str:
         return f"DirectML has no type {fault.value}"
     if fault.field.endswith("DataType") and fault.rule.startswith("be one of"):
         return f"its operator does not take {fault.value}"
-    no_tensors = ("be a tensor (SequenceAt", "have outputs that are tensors")
+    no_tensors = ("be a tensor (", "have outputs that are tensors")
     kinds = ("sequence_type", "optional_type")
     if str(fault.value) in kinds or fault.rule.startswith(no_tensors):
         return "sequences and optionals are no tensors"

@@ -244,12 +244,14 @@ def pool(n: int, kind: str) -> Callable[..., Array]:
             )
             results = [result]
         else:
-            found = dml.max_pooling(
+            found: Any = dml.max_pooling(
                 wide, window_size=ones + k, output_indices=return_indices, **given
             )
             results = [found[0]]
             if return_indices:
-                results.append(found[1].astype(np.int64))
+                # PyTorch counts the elements of a channel, DirectML these of all channels.
+                plane = math.prod(x.shape[2:])
+                results.append(found[1].astype(np.int64) % jnp.int64(plane))
         results = [r[:, :, 0] if n == 1 else r for r in results]
         results = [r[0] if is_one else r for r in results]
         return results[0] if len(results) == 1 else tuple(results)
@@ -284,7 +286,7 @@ def layer_norm(
     return normalization(x, axes, *parts, eps)
 
 
-def by_channel(v: Array | None, rank: int) -> Array | None:
+def by_channel(v: Any, rank: int) -> Any:
     return None if v is None else v.reshape(1, -1, *[1] * (rank - 2))
 
 
@@ -302,8 +304,8 @@ def batch_norm(
     x: Array,
     mean: Array,
     variance: Array,
-    weight: Array | None = None,
-    bias: Array | None = None,
+    weight: Any = None,
+    bias: Any = None,
     training: bool = False,
     momentum: float = 0.1,  # of the running statistics, which are no output
     eps: float = 1e-5,
@@ -314,7 +316,7 @@ def batch_norm(
     weight = jnp.ones(size, x.dtype) if weight is None else weight
     bias = jnp.zeros(size, x.dtype) if bias is None else bias
     if training:
-        found = dml.batch_normalization_training(
+        found: Any = dml.batch_normalization_training(
             flat, weight.reshape(shape), bias.reshape(shape), None, eps
         )
         return found[0].reshape(x.shape)
@@ -431,7 +433,7 @@ def flipped(x: Array, dims: Sequence[int]) -> Array:
 def triangle(is_upper: bool) -> Callable[..., Array]:
     def call(x: Array, diagonal: int = 0) -> Array:
         n, m = x.shape[-2:]
-        begin, end = (diagonal, m) if is_upper else (-n, diagonal + 1)
+        begin, end = (-n, diagonal) if is_upper else (diagonal + 1, m)  # which are filled
         return dml.diagonal_matrix(x.shape, kind_of(x), 0.0, begin, end, x)
 
     return call
@@ -496,6 +498,7 @@ def normalized(x: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Ar
 def one_hot(indices: Array, num_classes: int = -1) -> Array:
     count = num_classes if num_classes > 0 else int(np.max(np.asarray(indices))) + 1
     values = jnp.array([0, 1], np.int64)
+    values = values.reshape((1,) * indices.ndim + (2,))
     return dml.one_hot(indices[..., None], values, count, indices.ndim)
 
 

@@ -6,6 +6,8 @@ cases, and hold the page to them.
 
 import importlib.metadata
 import importlib.util
+import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from conformance.cases import Case  # noqa: E402
 import dml_jax  # noqa: E402
 
 if TYPE_CHECKING:
+    from conformance.backend import Outcomes
     from conformance.onnx_nodes import Outcome
 
 PAGE = TESTS.parent / "docs/conformance.md"
@@ -75,6 +78,12 @@ def _web_platform_version() -> str:
     return webnn.version()
 
 
+def _samples_of_operators() -> tuple[str, list[Case]]:
+    from conformance import opinfo
+
+    return opinfo.kept()[0], opinfo.cases()
+
+
 def _onnxruntime_tests() -> list[Case]:
     from conformance import ortweb
 
@@ -102,6 +111,13 @@ SOURCES = {
         "",
         _torch_version,
         _random_operators,
+    ),
+    "opinfo": Source(
+        "PyTorch's own samples of its operators, with first and second gradients",
+        "https://github.com/pytorch/pytorch/tree/main/torch/testing/_internal/opinfo",
+        "",
+        lambda: _samples_of_operators()[0],
+        lambda: _samples_of_operators()[1],
     ),
     "webnn": Source(
         "WebNN's tests of web-platform-tests",
@@ -189,6 +205,10 @@ gives min, and passes a gradient that DirectML stops.
 WebNN's tests go through this package's functions, as Chromium maps WebNN's operators to DirectML,
 and have the tolerances of that suite's own table. ONNX Runtime's tests of its web provider are
 networks of one node; a test that is left out is proved to be mistaken.
+
+PyTorch's samples of its operators are compared with its answers in float64: in FLOAT32, and in
+FLOAT64 as networks compute it. Two samples of an operator are kept;
+`python -m conformance.opinfo all`, in tests/ and with PyTorch, compares every sample.
 """
 
 ONNX_TITLE = "ONNX's backend tests"
@@ -231,6 +251,47 @@ def node_section(found: "Mapping[str, Sequence[Outcome]]") -> tuple[str, list[st
     return row.replace(") | ", f") | {version} | ", 1), lines
 
 
+RUNNER_TITLE = "ONNX's own runner"
+RUNNER = """`onnx.backend.test.BackendTest` runs the same tests, and models, with
+`dml_jax.onnx.backend`. It gives all tensors as inputs, sizes too. Where DirectML takes an input as
+an attribute, the backend loads the network once more, with the integers of rank 1 and less, or
+else all inputs of such a rank, as constants. A test that has no other inputs is computed at load,
+by ONNX's reference implementation; a column counts these. The runner counts tests of sequences,
+strings and random numbers too. The other rows are the last that ONNX's scoreboard published of a
+version that ran."""
+
+
+def runner_outcomes() -> "Outcomes":
+    """Run all tests of ONNX's runner, in a process of its own."""
+    from conformance.backend import Outcomes
+
+    command = [sys.executable, str(Path(__file__).with_name("backend.py"))]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return Outcomes(**json.loads(text.splitlines()[-1]))
+
+
+def runner_section(found: "Outcomes") -> list[str]:
+    """Return the section of ONNX's own runner."""
+    from conformance.backend import PUBLISHED, SCOREBOARD
+
+    lines = [f"## {RUNNER_TITLE}", "", RUNNER, ""]
+    lines += ["| backend | version | ONNX | tests | passed | at load | published |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | --- |"]
+    onnx = importlib.metadata.version("onnx")
+    counts = f"{found.tests} | {found.passed} | {found.at_load} |"
+    lines += [f"| dml_jax | {dml_jax.__version__} | {onnx} | {counts} |"]
+    for name, folder, version, of, tests, passed, day in PUBLISHED:
+        link = f"[{name}]({SCOREBOARD}/{folder})"
+        lines += [f"| {link} | {version} | {of} | {tests} | {passed} | | {day} |"]
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.others.items():
+        reasons.setdefault(why.replace("|", "/"), []).append(f"`{name}`")
+    lines += ["", "| did not pass because | tests | names |", "| --- | ---: | --- |"]
+    for why, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        lines += [f"| {why} | {len(names)} | {', '.join(names)} |"]
+    return lines
+
+
 def run(case: Case) -> str:
     """Why a case does not pass; empty if it does."""
     try:
@@ -260,6 +321,7 @@ def main() -> int:
         row, lines = sections(source, cases, list(failed))
         rows.append(row)
         parts += ["", *lines]
+    parts += ["", *runner_section(runner_outcomes())]
     with_ = f"With dml_jax {dml_jax.__version__}, jax {jax.__version__} on {jax.default_backend()}."
     table = [f"| source | version | {NUMBERS}", f"| --- | --- | {RULE}", *rows, "", with_]
     PAGE.write_text("\n".join([INTRODUCTION, *table, *parts, ""]))

@@ -1,7 +1,7 @@
 """Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.element_wise import identity
+from dml_jax.lowering.matrix import integer_product
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
@@ -46,36 +47,61 @@ def _recurrent(
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
 
-    def real(weights: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
-        scale, zero = (v.reshape(len(weights), 1, -1) for v in (scale, zero))
-        return jnp.swapaxes((weights.astype(x.dtype) - zero.astype(x.dtype)) * scale, 1, 2)
+    def of_inputs(x: jax.Array) -> jax.Array:
+        steps = _quantized(x.reshape(-1, x.shape[-1]))
+        parts = [_product(steps, w[d], of_w.scale[d], of_w.zero[d]) for d in range(len(w))]
+        return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
-    functions, recurrence = _functions(node, DEFAULTS["LSTM"], len(w)), real(r, r_scale, r_zero)
+    def of_states(h: jax.Array) -> jax.Array:
+        parts = [
+            _product(_quantized(h[d]), r[d], of_r.scale[d], of_r.zero[d]) for d in range(len(r))
+        ]
+        return jnp.stack(parts)
+
+    functions = _functions(node, DEFAULTS["LSTM"], len(w))
+    of_w, of_r = (
+        _Parameters(scale.reshape(len(w), -1), zero.reshape(len(w), -1))
+        for scale, zero in ((w_scale, w_zero), (r_scale, r_zero))
+    )
     is_coupled = bool(node.attribute("input_forget", 0))
-    cell = recurrent.lstm(recurrence, peephole, functions, _clip(node), is_coupled)
+    cell = recurrent.lstm(of_states, peephole, functions, _clip(node), is_coupled)
     bias = None if b is None else jnp.sum(b.reshape(len(b), 2, -1), 1)
     if lengths is not None:  # what no step reads has no part in the rounding
         steps = jnp.arange(len(x), dtype=lengths.dtype)
         x = jnp.where((steps < lengths.max())[:, None, None], x, 0)
-    return _run(
-        node,
-        lambda part, h, c: cell(part, _rounded(h, (1, 2)), c),
-        _rounded(x, (0, 1, 2)),
-        real(w, w_scale, w_zero),
-        bias,
-        lengths,
-        [h, c],
-        recurrence.shape[2],
-    )
+    parts = of_inputs(x)  # of all sequences to the last step of the longest: these are rounded
+    return _run(node, cell, x, lambda _: parts, bias, lengths, [h, c], r.shape[1])
 
 
-def _rounded(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    """Return `x` as DynamicQuantizeLinear rounds it, over `axes` together."""
-    low = jnp.minimum(x.min(axes, keepdims=True), 0)
-    high = jnp.maximum(x.max(axes, keepdims=True), 0)
+class _Parameters(NamedTuple):
+    """Scales and zero points of the weights of each direction: one, or one for each column."""
+
+    scale: jax.Array
+    zero: jax.Array
+
+
+class _Steps(NamedTuple):
+    """Integers that stand for real numbers: `(steps - zero) * scale`."""
+
+    steps: jax.Array
+    scale: jax.Array
+    zero: jax.Array
+
+
+def _quantized(x: jax.Array) -> _Steps:
+    """Return `x` as DynamicQuantizeLinear rounds it."""
+    ends = jnp.maximum(jnp.stack([-x.reshape(-1), x.reshape(-1)]).max(1), 0)  # both in one pass
+    low, high = -ends[0], ends[1]
     scale = jnp.where(high > low, (high - low) / 255, 1)
     zero = jnp.round(-low / scale)
-    return (jnp.clip(jnp.round(x / scale) + zero, 0, 255) - zero) * scale
+    steps = jnp.clip(jnp.round(x / scale) + zero, 0, 255).astype(np.uint8)
+    return _Steps(steps, scale, zero.astype(np.uint8))
+
+
+def _product(a: _Steps, b: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
+    """Return the product of `a` [N, K] and of 8-bit weights [K, M], exact but for the scales."""
+    total = integer_product(a.steps, a.zero.reshape(1), b, zero, np.float32)
+    return total * (a.scale * scale)[None]
 
 
 def _clip(node: Node) -> recurrent.Function:
@@ -93,7 +119,7 @@ def _run(
     node: Node,
     step: Callable[..., recurrent.States],
     x: jax.Array,
-    w: jax.Array,
+    w: jax.Array | recurrent.Function,
     bias: jax.Array | None,
     lengths: jax.Array | None,
     states: Sequence[jax.Array | None],
@@ -103,10 +129,10 @@ def _run(
     is_batch_first = bool(node.attribute("layout", 0))
     if is_batch_first:
         x, states = jnp.swapaxes(x, 0, 1), [s if s is None else s.swapaxes(0, 1) for s in states]
-    zeros = jnp.zeros((len(w), x.shape[1], units), w.dtype)
+    backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]
+    zeros = jnp.zeros((len(backward), x.shape[1], units), wide(x).dtype)
     first = tuple(zeros if s is None else wide(s) for s in states)
     ends = None if lengths is None else lengths.astype(np.uint32)
-    backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]
     y, last = recurrent.passes(step, wide(x), w, bias, first, ends, backward)
     if is_batch_first:
         y, last = y.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in last]

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from dml_jax.lowering.precision import operands, precision
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, fallback
 
@@ -122,7 +122,8 @@ def _deformed(
         found = found * mask.reshape(batch * sets, 1, taps, *out)
     rows = found.reshape(batch, groups, channels // groups, taps, -1)
     matrix = weights.reshape(groups, weights.shape[0] // groups, channels // groups, taps)
-    made = jnp.einsum("bgctp,gnct->bgnp", rows, matrix, precision=lax.Precision.HIGHEST)
+    rows, matrix = operands(rows, matrix)
+    made = jnp.einsum("bgctp,gnct->bgnp", rows, matrix, precision=precision())
     made = made.reshape(batch, weights.shape[0], *out)
     return made if bias is None else made + bias.reshape(1, -1, *[1] * spatial)
 

@@ -306,12 +306,9 @@ def _past_lengths(node: Node, batch: int, before: int) -> Expression:
 
 @translates("GroupQueryAttention", domain=DOMAIN)
 def _grouped(node: Node) -> Any:
-    _refuse(node, causal=1, local_window_size=-1, qk_output=0, sliding_window_cache=0)
+    _refuse(node, causal=1, qk_output=0)
     _refuse(node, k_quant_type="NONE", v_quant_type="NONE")
-    for name in ("softcap", "smooth_softmax"):
-        if node.attribute(name, 0) not in (0, -1):
-            raise node.refusal(name, "be left out", node.attribute(name))
-    _refuse_inputs(node, *range(9, 17))
+    _refuse_inputs(node, *range(12, 17))
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     batch, sequence, width = node.shape()
     if node.has(1):
@@ -324,10 +321,14 @@ def _grouped(node: Node) -> Any:
     before, total = (node.shape(3)[2] if node.has(3) else 0), node.known(6)
     keys = before or sequence  # without a past, the queries are all that is there
     keys = keys if total is None else max(before, int(total.reshape(-1)[0]))
+    if node.attribute("sliding_window_cache", 0) and before and keys > before:
+        rule = f"have {keys} keys or more, all that there are (sliding_window_cache is 1)"
+        raise node.refusal("the past", rule, before)
     past = _past_lengths(node, batch, before)
     if node.attribute("do_rotary", 0):
         places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
         places = places + reshaped(past, (batch, 1))
+        places = node[9] if node.has(9) else places
         cosines, sines = (_angles(node, k, places) for k in (7, 8))
         pairs = bool(node.attribute("rotary_interleaved", 0))
         query, key = (
@@ -345,20 +346,118 @@ def _grouped(node: Node) -> Any:
             empty = (batch, groups, keys, size)
             data_type = query.desc.data_type
             buffers.append(dml.fill_value_constant(empty, data_type, 0.0, graph=node.builder))
-    whole = (batch, groups, keys, size)
-    sizes: Any = {f"output_present_{name}_tensor": whole for name in ("key", "value")}
-    made = dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        float(np.finfo(np.float32).min),
+    shape, window = (batch, heads, sequence, keys), node.attribute("local_window_size", -1)
+    starts = reshaped(past, (batch, 1, 1, 1))
+    in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
+    is_composed = _is_composed(node)
+    bias = _bias_of_all(node, shape)
+    sizes: Any = {
+        f"output_present_{name}_tensor": (batch, groups, keys, size) for name in ("key", "value")
+    }
+    scale, hidden = node.attribute("scale", 0.0) or 1 / math.sqrt(size), np.finfo(np.float32).min
+    mask = None
+    if in_window is not None and not is_composed:
+        mask = dml.cast(packed(spread(in_window, shape)), "INT32")
+    made: Any = dml.multihead_attention(
+        scale,
+        float(hidden),
         heads,
         groups,
-        "NONE",
+        "NONE" if mask is None else "BOOLEAN",
         query=query,
         key=key,
         value=value,
+        mask=mask,
+        relative_position_bias=None if is_composed else bias,
         past_key=buffers[0],
         past_value=buffers[1],
         past_sequence_lengths=past,
         output_sizes=sizes,
     )
-    return tuple(made)[: len(node.types)]
+    output, key, value = made
+    if is_composed:
+        seen = _in_window(node, starts, shape, window if window > 0 else keys)
+        output = _composed(node, (query, key, value), scale, seen, bias)
+    return (output, key, value)[: len(node.types)]
+
+
+def _is_composed(node: Node) -> bool:
+    """Return whether the scores of a node go through more than DirectML's attention has."""
+    has_sink = node.has(11) or node.attribute("smooth_softmax", 0) == 1
+    return has_sink or bool(node.attribute("softcap", 0.0))
+
+
+def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: int) -> Expression:
+    """Return which keys a query sees: itself and those before it, `window` in all.
+
+    Args:
+        node: the node.
+        starts: where the first query of each batch stands, [batch, 1, 1, 1].
+        shape: the sizes of the scores, [batch, heads, queries, keys].
+        window: how many keys a query sees.
+    """
+    key, query = places(node, shape[2], shape[3], 0)
+    query = query + dml.cast(starts, "INT32")
+    is_before = dml.less_than_or_equal(key, query)
+    return dml.logical_and(is_before, dml.greater_than(key, query - window))
+
+
+def _bias_of_all(node: Node, shape: tuple[int, ...]) -> Expression | None:
+    """Return what an input adds to the scores, with the sizes of these; None where none does."""
+    if not node.has(10):
+        return None
+    bias, missing = node[10], shape[3] - node.shape(10)[3]
+    if missing > 0:  # keys of the buffer that no query sees
+        bias = dml.padding(bias, "CONSTANT", 0.0, [0] * 4, [0, 0, 0, missing])
+    elif missing < 0:
+        bias = dml.slice(bias, [0] * 4, (*bias.sizes[:3], shape[3]), [1] * 4)
+    return packed(spread(bias, shape))
+
+
+def _composed(
+    node: Node,
+    parts: tuple[Expression, Expression, Expression],
+    scale: float,
+    is_seen: Expression,
+    bias: Expression | None,
+) -> Expression:
+    """Return attention whose scores are capped, or share their softmax with a sink.
+
+    Args:
+        node: the node.
+        parts: queries [batch, queries, heads * size], and keys and values
+            [batch, groups, keys, size].
+        scale: multiplies the products of queries and keys.
+        is_seen: 0 where a key is hidden, [batch, 1, queries, keys].
+        bias: is added to the capped scores, [batch, heads, queries, keys].
+    """
+    query, key, value = (x if x.dtype == np.float32 else dml.cast(x, "FLOAT32") for x in parts)
+    batch, queries, width = query.sizes
+    groups, keys, size = key.sizes[1:]
+    heads, rows = width // size, width // size // groups * queries
+    by_head = packed(transposed(of_heads(query, size), (0, 2, 1, 3)))
+    scores = dml.gemm(
+        reshaped(by_head, (batch, groups, rows, size)), key, None, "NONE", "TRANSPOSE", scale
+    )
+    scores = reshaped(scores, (batch, heads, queries, keys))
+    cap = node.attribute("softcap", 0.0)
+    scores = dml.tanh(scores / cap) * cap if cap else scores
+    if bias is not None:
+        scores = scores + (bias if bias.dtype == np.float32 else dml.cast(bias, "FLOAT32"))
+    scores = dml.if_(spread(is_seen, scores.sizes), scores, float(np.finfo(np.float32).min))
+    if node.has(11) or node.attribute("smooth_softmax", 0) == 1:  # a sum that has one term more
+        column = (batch, heads, queries, 1)
+        if node.has(11):
+            sink = reshaped(dml.cast(node[11], "FLOAT32"), (1, heads, 1, 1))
+            sink = packed(spread(sink, column))
+        else:
+            sink = dml.fill_value_constant(column, "FLOAT32", 0.0, graph=node.builder)
+        weights = dml.activation_softmax(dml.join([scores, sink], 3), [3])
+        weights = dml.slice(weights, [0] * 4, scores.sizes, [1] * 4)
+    else:
+        weights = dml.activation_softmax(scores, [3])
+    output = dml.gemm(reshaped(weights, (batch, groups, rows, keys)), value)
+    output = transposed(reshaped(output, (batch, heads, queries, size)), (0, 2, 1, 3))
+    output = reshaped(packed(output), (batch, queries, width))
+    kind = parts[0].desc.data_type
+    return output if kind == output.desc.data_type else dml.cast(output, kind)

@@ -1,11 +1,11 @@
 """Quantized op types of ONNX Runtime's own domain."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
@@ -197,26 +197,31 @@ def _dynamic_product(node: Node) -> Expression:
 def _product_of_bits(node: Node) -> Expression:
     bits, block = node.attribute("bits", 4), node.attribute("block_size")
     columns, inner = node.attribute("N"), node.attribute("K")
-    if bits not in (4, 8):
-        raise node.refusal("bits", "be 4 or 8", bits)
-    if node.has(4):
-        raise node.refusal("g_idx", "be left out", Unquoted("a tensor"))
+    if bits not in _BITS:
+        raise node.refusal("bits", "be 2, 4 or 8", bits)
+    if node.attribute("weight_prepacked", 0):
+        rule = "be 0, since 1 and 2 are layouts of one graphics card"
+        raise node.refusal("weight_prepacked", rule, node.attribute("weight_prepacked"))
     blocks = -(-inner // block)
     whole = _unpacked(reshaped(node[1], (columns, blocks, block * bits // 8)), bits)
-    if node.has(3):
-        zero = node[3]
-        if zero.dtype != np.uint8:
-            raise node.refusal("zero_points", "be UINT8", Unquoted(zero.dtype.name))
-        zero = _unpacked(reshaped(zero, (columns, np.prod(zero.sizes) // columns)), bits)
-        if zero.sizes[1] != blocks:
-            zero = dml.slice(zero, (0, 0), (columns, blocks), (1, 1))
-        zero = reshaped(zero, (columns, blocks, 1))
-    else:
-        zero = node.builder.constant(np.full((1, 1, 1), 1 << (bits - 1), np.uint8))
+    zero = _zero_points(node, 3, (columns, blocks), bits)
     scale = reshaped(node[2], (columns, blocks, 1))
-    real = reshaped(dml.dequantize_linear(whole, scale, zero), (columns, blocks * block))
-    if real.sizes[1] != inner:
-        real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
+    if node.has(4):  # each row of the matrix has a block of its own
+        whole = reshaped(whole, (columns, blocks * block))
+        places = reshaped(node[4], (1, int(np.prod(node.shape(4)))))
+        if places.sizes[1] > inner:
+            places = dml.slice(places, (0, 0), (1, inner), (1, 1))
+        if blocks * block > inner:
+            whole = dml.slice(whole, (0, 0), (columns, inner), (1, 1))
+        scale, zero = (
+            dml.gather(packed(spread(reshaped(x, x.sizes[:2]), (columns, blocks))), places, 1, 1)
+            for x in (scale, zero)
+        )
+        real = _real_of(packed(whole), scale, zero)
+    else:
+        real = reshaped(_real_of(whole, scale, zero), (columns, blocks * block))
+        if real.sizes[1] != inner:
+            real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
     rows = reshaped(node[0], (int(np.prod(node.shape()[:-1])), inner))
     bias = reshaped(node[5], (1, columns)) if node.has(5) else None
     made = dml.gemm(rows, real, None, "NONE", "TRANSPOSE")
@@ -224,9 +229,111 @@ def _product_of_bits(node: Node) -> Expression:
     return reshaped(made, (*node.shape()[:-1], columns))
 
 
+def _zero_points(node: Node, index: int, sizes: tuple[int, int], bits: int) -> Expression:
+    """Return the zero point of each block, [columns, blocks, 1] or one for all, [1, 1, 1].
+
+    Zero points of UINT8 are packed as the numbers are, a row padded to whole bytes.
+    """
+    columns, blocks = sizes
+    if not node.has(index):
+        return node.builder.constant(np.full((1, 1, 1), 1 << (bits - 1), np.uint8))
+    zero = node[index]
+    zero = reshaped(zero, (columns, int(np.prod(zero.sizes)) // columns))
+    zero = _unpacked(zero, bits) if zero.dtype == np.uint8 else zero
+    if zero.sizes[1] != blocks:
+        zero = dml.slice(zero, (0, 0), sizes, (1, 1))
+    return reshaped(zero, (columns, blocks, 1))
+
+
+def _real_of(whole: Expression, scale: Expression, zero: Expression) -> Expression:
+    """Return numbers of bits as real ones; a zero point may be a real number itself."""
+    if zero.desc.data_type == whole.desc.data_type:
+        return dml.dequantize_linear(whole, scale, zero)
+    kind = scale.desc.data_type
+    zero = zero if zero.desc.data_type == kind else dml.cast(zero, kind)
+    return (dml.cast(whole, kind) - zero) * scale
+
+
+@translates("GatherBlockQuantized", domain=DOMAIN)
+def _gathered_blocks(node: Node) -> Expression:
+    bits, block = node.attribute("bits", 4), node.attribute("block_size", 128)
+    shape, wanted = node.shape(), node.shape(1)
+    axis = node.from_start(node.attribute("gather_axis", 0), len(shape), "gather_axis")
+    along = node.from_start(node.attribute("quantize_axis", 1), len(shape), "quantize_axis")
+    is_packed = node.type().name == "UINT8"
+    last = len(shape) - 1
+    if is_packed and (bits not in _BITS or along != last or (axis == last and bits < 8)):
+        rule = f"be {last}, the dimension whose bytes hold several numbers, and no gather_axis"
+        raise node.refusal("quantize_axis", rule, along)
+
+    def rows(x: Expression) -> Expression:
+        """Return the rows of a table that the indices name."""
+        before, after = int(np.prod(x.sizes[:axis])), int(np.prod(x.sizes[axis + 1 :]))
+        data = reshaped(x, (before, x.sizes[axis], after))
+        taken = dml.gather(data, reshaped(node[1], (1, 1, int(np.prod(wanted)))), 1, 1)
+        return reshaped(taken, (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
+
+    at = along if along < axis else along + len(wanted) - 1
+    if along == axis:
+        rule = "be another dimension than gather_axis, as in ONNX Runtime"
+        raise node.refusal("quantize_axis", rule, along)
+    bits = bits if is_packed else 8
+    whole, scale = _rows_of_bits(node, 0, rows, bits), rows(node[2])
+    size, blocks = whole.sizes[at], scale.sizes[at]
+    before, after = whole.sizes[:at], whole.sizes[at + 1 :]
+    if blocks * block != size:  # the last block is not full
+        missing = [0] * len(whole.sizes)
+        missing[at] = blocks * block - size
+        whole = dml.padding(whole, "CONSTANT", 0.0, [0] * len(missing), missing)
+
+    def by_block(x: Expression) -> Expression:
+        return reshaped(x, (int(np.prod(before)), blocks, 1, int(np.prod(after))))
+
+    if node.has(3):
+        zero = _rows_of_bits(node, 3, rows, bits)
+        if zero.sizes[at] != blocks:
+            zero = dml.slice(zero, [0] * len(zero.sizes), scale.sizes, [1] * len(zero.sizes))
+        zero = by_block(zero)
+    else:
+        middle = 1 << (bits - 1) if is_packed else 0
+        zero = node.builder.constant(np.full((1, 1, 1, 1), middle, whole.dtype))
+    sizes = (int(np.prod(before)), blocks, block, int(np.prod(after)))
+    real = reshaped(
+        _real_of(reshaped(whole, sizes), by_block(scale), zero), (*before, blocks * block, *after)
+    )
+    sizes = (*before, size, *after)
+    return (
+        real if real.sizes == sizes else dml.slice(real, [0] * len(sizes), sizes, [1] * len(sizes))
+    )
+
+
+def _rows_of_bits(
+    node: Node, index: int, rows: Callable[[Expression], Expression], bits: int
+) -> Expression:
+    """Return rows of a table as numbers of 8 bits; GATHER takes those of fewer bits as bytes."""
+    x, kind = node[index], node[index].desc.data_type
+    if kind.bits == 8:
+        return _unpacked(rows(x), bits)
+    if x.sizes[-1] % 2:  # a byte may belong to two rows: the whole table is unpacked
+        count = int(np.prod(x.sizes))
+        flat = _unpacked(x.reinterpret((-(-count // 2),), None, "UINT8"), 4)
+        flat = dml.slice(flat, (0,), (count,), (1,)) if count % 2 else flat
+        whole = rows(reshaped(flat, x.sizes))
+    else:
+        whole = rows(x.reinterpret((*x.sizes[:-1], x.sizes[-1] // 2), None, "UINT8"))
+        whole = _unpacked(whole, 4)
+    if kind.name == "UINT4":
+        return whole
+    return (whole ^ 8).reinterpret(whole.sizes, None, "INT8") - 8
+
+
+_BITS = (2, 4, 8)
+
+
 def _unpacked(x: Expression, bits: int) -> Expression:
-    """Return bytes as numbers of 4 or 8 bits, the low ones of a byte first."""
+    """Return bytes as numbers of 2, 4 or 8 bits, the low ones of a byte first."""
     if bits == 8:
         return x
-    halves = [reshaped(half, (*x.sizes, 1)) for half in (x & 15, x >> 4)]
-    return reshaped(dml.join(halves, len(x.sizes)), (*x.sizes[:-1], 2 * x.sizes[-1]))
+    most = (1 << bits) - 1
+    parts = [reshaped((x >> shift) & most, (*x.sizes, 1)) for shift in range(0, 8, bits)]
+    return reshaped(dml.join(parts, len(x.sizes)), (*x.sizes[:-1], len(parts) * x.sizes[-1]))

@@ -1,0 +1,130 @@
+"""Arithmetic operations of operators, counted from their descriptors, the same on every platform.
+
+A multiplication and an addition are two operations; a function of an element, such as exp or
+SIGMOID, is one. Recurrent networks and attention count their products. What only moves or selects
+elements counts none.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dml_jax.bench.functions import Gradient, Transformed
+from dml_jax.graph import Graph
+from dml_jax.operator import Operator
+
+# Operations for each element of the first output, where they are not 1.
+_EACH = {
+    "ADAM_OPTIMIZER": 12,
+    "ELEMENT_WISE_DIFFERENCE_SQUARE": 2,
+    "ELEMENT_WISE_MEAN": 2,
+    "ELEMENT_WISE_IDENTITY": 0,
+    "ELEMENT_WISE_IF": 0,
+    "ACTIVATION_IDENTITY": 0,
+    "VALUE_SCALE_2D": 2,
+    "CAST": 0,
+    "DYNAMIC_QUANTIZE_LINEAR": 4,
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 7,
+}
+_OF_FAMILY = {
+    "normalization": 6,  # subtract, divide, scale, shift, and a mean and a variance or gradients
+    "softmax": 4,  # the largest, exp, the sum, a division
+    "quantization": 2,
+    "scan": 1,
+    "element_wise": 1,
+    "arithmetic": 1,
+    "logic": 1,
+    "activation": 1,
+}
+_REDUCED = {"L1": 2, "L2": 2, "SUM_SQUARE": 2, "LOG_SUM_EXP": 3}
+
+
+def operations(function: Any) -> float:
+    """Return the operations of a call of an operator, a graph, or one of `bench.functions`.
+
+    A gradient counts twice its operator.
+    """
+    match function:
+        case Operator():
+            return float(_of_operator(function))
+        case Graph():
+            return sum(map(operations, function.operators))
+        case Gradient():
+            return 2 * operations(function.operator)
+        case Transformed():
+            return operations(function.operator) * getattr(function, "size", 1)
+    return float(getattr(function, "operations", 0.0))
+
+
+def _of_operator(op: Any) -> float:
+    count, name = _count(op.outputs[0]), op.short_name
+    fused = count if getattr(op, "fused_activation", None) is not None else 0
+    match op.family:
+        case "matrix":
+            k = op.a_tensor.sizes[-2 if str(getattr(op, "trans_a", "")) == "TRANSPOSE" else -1]
+            added = getattr(op, "c_tensor", None) or getattr(op, "bias_tensor", None)
+            return 2 * count * k + (count if added else 0) + fused
+        case "convolution":
+            backward = str(getattr(op, "direction", "FORWARD")) == "BACKWARD"
+            ends = _count(op.input_tensor) if backward else count
+            bias = count if getattr(op, "bias_tensor", None) else 0
+            return 2 * ends * math.prod(op.filter_tensor.sizes[1:]) + bias + fused
+        case "recurrent":
+            (_, steps, batch, width), (_, directions, rows, _) = (
+                op.input_tensor.sizes,
+                op.weight_tensor.sizes,
+            )
+            return 2 * directions * steps * batch * rows * (width + op.recurrence_tensor.sizes[3])
+        case "attention":
+            return _of_attention(op)
+        case "reduction":
+            return _count(op.inputs[0]) * _REDUCED.get(str(getattr(op, "function", "")), 1)
+        case "pooling":
+            return _of_windows(op)
+        case "resampling":
+            taps = sum(a != b for a, b in zip(op.inputs[0].sizes, op.outputs[0].sizes, strict=True))
+            is_linear = str(op.interpolation_mode) != "NEAREST_NEIGHBOR"
+            return max(count, _count(op.inputs[0])) * (2 * 2**taps - 1 if is_linear else 0)
+        case "region":
+            samples = getattr(op, "minimum_samples_per_output", 1) ** 2
+            return count * samples * (8 if name.startswith("ROI_ALIGN") else 1)
+        case family:
+            scaled = 2 * count if getattr(op, "scale_bias", None) is not None else 0
+            return count * _EACH.get(name, _OF_FAMILY.get(family, 0)) + scaled + fused
+
+
+def _of_attention(op: Any) -> float:
+    """Return the operations of the products of queries and keys, and of weights and values."""
+    heads, _ = op.head_counts
+    *_, batch, queries, width = op.output_tensor.sizes
+    of_value = width // heads
+    if op.query_tensor is not None:
+        of_key = op.query_tensor.sizes[-1] // heads
+    else:
+        stacked = op.stacked_query_key_tensor or op.stacked_query_key_value_tensor
+        of_key = stacked.sizes[-1]
+    if op.key_tensor is not None:
+        keys = op.key_tensor.sizes[-2]
+    elif op.stacked_key_value_tensor is not None:
+        keys = op.stacked_key_value_tensor.sizes[-4]
+    else:
+        keys = queries
+    if getattr(op, "past_sequence_lengths_tensor", None) is not None:
+        keys = op.present_size
+    elif op.past_key_tensor is not None:
+        keys += op.past_key_tensor.sizes[-2]
+    return 2 * batch * heads * queries * keys * (of_key + of_value)
+
+
+def _of_windows(op: Any) -> float:
+    if op.short_name in ("UNFOLD", "MAX_UNPOOLING"):
+        return 0
+    if op.short_name == "FOLD":
+        return _count(op.input_tensor)
+    windows = op.inputs[-1] if op.short_name.endswith("_GRAD") else op.outputs[0]
+    each: Sequence[int] = op.window_size
+    return _count(windows) * math.prod(each) * (3 if op.short_name.startswith("LP") else 1)
+
+
+def _count(tensor: Any) -> int:
+    return math.prod(tensor.sizes)

@@ -1,0 +1,195 @@
+"""The operators of a graph or a network as cells, equal ones once, and the whole program."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dml_jax.bench.cells import Cell
+from dml_jax.bench.counts import operations
+from dml_jax.bench.functions import Plain
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
+from dml_jax.graph.parts import ArrayType
+from dml_jax.operator import Operator
+from dml_jax.operator.callable import Bindable
+
+if TYPE_CHECKING:
+    from dml_jax.onnx import Network
+
+PROGRAM = "whole program"
+
+
+@dataclass(frozen=True, eq=False)
+class Program(Plain):
+    """The whole program of a network, on arrays of its own.
+
+    Attributes:
+        network: the path of the file.
+        names: the names of the inputs.
+        graph: what the program computes.
+    """
+
+    network: str = ""
+    names: Sequence[str] = ()
+    graph: Graph | None = None
+
+
+def cells_of_network(network: "Network", path: str) -> list[Cell]:
+    """Return the cells of a network: its operators, equal ones once, and the whole program."""
+    inputs = network.random_inputs()
+    names = [name for name, _, _ in network.tensors(output=False)]
+    tensors = [tensor for _, _, tensor in network.tensors(output=False)]
+    held = [ArrayType(array.dtype, array.shape) for array in network.constants]
+    pairs = zip(names, tensors, strict=True)
+    arrays = [np.asarray(inputs[n], t.dtype).reshape(t.sizes) for n, t in pairs]
+    arrays += network.constants
+    count = operations(network.rewritten)
+    outputs = [tensor for _, _, tensor in network.tensors(output=True)]
+    moved = sum(array.nbytes for array in arrays)
+    moved += sum(t.total_tensor_size_in_bytes for t in outputs)
+    graph = network.rewritten
+    whole = Program(
+        network.compute,
+        [*tensors, *held],
+        outputs,
+        arrays,
+        count,
+        moved,
+        is_wide=True,
+        network=path,
+        names=names,
+        graph=graph,
+    )
+    once = _of_weights(graph, names)
+    return [*cells_of_graph(graph, once), Cell(PROGRAM, "", whole, family="program")]
+
+
+def _of_weights(graph: Graph, inputs: Sequence[str]) -> set[int]:
+    """Return the ids of the nodes that read weights alone, which are computed once at load."""
+    names = graph.input_names or ()
+    changing = {(-1, k) for k, name in enumerate(names) if name in inputs}
+    once = set()
+    for index, node, sources in graph.plan:
+        if changing.isdisjoint(sources):
+            once.add(id(node))
+        else:
+            changing |= {(index, k) for k in range(len(node.slots(output=True)))}
+    return once
+
+
+def cells_of_graph(graph: Graph, skipped: Collection[int] = ()) -> list[Cell]:
+    """Return a cell for each operator of a graph, those of graphs within it included.
+
+    Nodes whose ids are in `skipped` are left out.
+    """
+    counts: dict[Any, int] = {}
+    functions: list[FunctionNode] = []
+    for _, node in graph.all_nodes:
+        if id(node) in skipped:
+            continue
+        if isinstance(node, OperatorNode):
+            counts[node.operator] = counts.get(node.operator, 0) + 1
+        elif isinstance(node, FunctionNode) and not node.graphs:
+            functions.append(node)
+    named: dict[str, int] = {}
+    found = [Cell(op.short_name, _sizes(op), op, n, op.family) for op, n in counts.items()]
+    found += [cell for node in functions for cell in _of_function(node)]
+    cells = []
+    for cell in found:
+        named[cell.name] = number = named.get(cell.name, 0) + 1
+        words = cell.variant if number == 1 else f"{cell.variant} ({number})"
+        cells.append(Cell(cell.operator, words, cell.function, cell.count, cell.family))
+    return cells
+
+
+def _sizes(op: Operator) -> str:
+    """Return the sizes of the inputs, by which equal operators of a network differ."""
+    sizes = (",".join(map(str, t.sizes)) for t in op.inputs[:2])
+    return " ".join(f"[{one}]" for one in sizes)
+
+
+def _of_function(node: FunctionNode) -> Iterator[Cell]:
+    inputs = [one for one in node.inputs if one is not None]
+    if inputs and all(hasattr(end, "dtype") for end in (*inputs, *node.outputs)):
+        function = Plain(node, inputs, node.outputs, is_wide=True)
+        yield Cell(node.label.split(" ")[0], "", function, family="other")
+
+
+def cells_of(function: Bindable, name: str) -> list[Cell]:
+    """Return the cells of a dispatchable: itself, and the operators of a graph."""
+    whole = [Cell(name, "", function, family="program" if isinstance(function, Graph) else "")]
+    return whole + (cells_of_graph(function) if isinstance(function, Graph) else [])
+
+
+def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the nodes that each kernel of a compiled program computes; each node stands once.
+
+    A node belongs to the last kernel that has an instruction of it. Those that XLA left out stand
+    under "".
+
+    Args:
+        text: the optimised HLO of the program.
+        names: the scopes of the nodes: their names, or else their indices.
+    """
+    import re
+
+    bodies: dict[str, list[str]] = {}
+    entry, current = "", ""
+    for line in text.splitlines():
+        if start := re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line):
+            current = start[2]
+            entry = current if start[1] else entry
+            bodies[current] = []
+        elif line.startswith("  "):
+            bodies.setdefault(current, []).append(line)
+
+    known = {*names}
+
+    def nodes(lines: Sequence[str], seen: frozenset[str]) -> set[str]:
+        found: set[str] = set()
+        for line in lines:
+            for path in re.findall(r'op_name="([^"]*)"', line):
+                found |= {part for part in path.split("/") if part in known}
+            called = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
+            for name in (n for n in called if n not in seen):
+                found |= nodes(bodies.get(name, []), seen | {name})
+        return found
+
+    place = dict.fromkeys(names, "")
+    kinds = (
+        r" (fusion|custom-call|dot|convolution|while|call|reduce|copy|scatter|sort|conditional)\("
+    )
+    for line in bodies.get(entry, []):
+        kernel = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = ", line)
+        if kernel and (re.search(kinds, line) or "op_name" in line):
+            if re.search(r" (parameter|constant|bitcast|tuple|get-tuple-element)\(", line):
+                continue
+            place |= dict.fromkeys(nodes([line], frozenset()), kernel[1])
+    found: dict[str, list[str]] = {}
+    for name, kernel in place.items():
+        found.setdefault(kernel, []).append(name)
+    return found
+
+
+def node_names(graph: Graph) -> list[str]:
+    """Return the scope of each operator and function of a graph in its program."""
+    return [
+        node.name or str(index)
+        for index, node in enumerate(graph.nodes)
+        if not isinstance(node, ConstantNode)
+    ]
+
+
+def profile(cell: Cell, graph: Graph, folder: Any, device: Any) -> dict[str, list[str]]:
+    """Write a trace of some calls, for Perfetto and xprof; return the nodes of each kernel."""
+    from dml_jax.bench.memory import Data
+
+    (xs, *_) = Data(device).sets(cell.function, 1)
+    program = jax.jit(lambda *arrays: cell.function(*arrays)).lower(*xs).compile()
+    jax.block_until_ready(program(*xs))
+    with jax.profiler.trace(str(folder), create_perfetto_trace=True):
+        for _ in range(5):
+            jax.block_until_ready(program(*xs))
+    return kernels(program.as_text() or "", node_names(graph))

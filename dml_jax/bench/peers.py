@@ -1,0 +1,245 @@
+"""Other libraries that compute what a cell computes, each on the same arrays.
+
+A peer takes a cell and its sets of data, and gives a contender whose calls allocate their outputs,
+with the answer for the first set. Its threads sleep while another contender is timed.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.bench.cells import Cell
+from dml_jax.bench.functions import Transformed
+from dml_jax.bench.memory import Arrays, as_tuple, each_set
+from dml_jax.bench.timing import Contender, Mark, is_queued, jax_contender
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
+from dml_jax.graph import Graph
+from dml_jax.host import cores
+from dml_jax.operator import Operator
+
+SETTLING = 3e-3  # seconds for which OpenMP's threads spin after a call
+TOLERANCE = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-9}
+
+Peer = Callable[[Cell, Sequence[Arrays]], tuple[Contender, Any]]
+
+
+class UnsupportedError(Exception):
+    """The library has no such operator."""
+
+
+def of_cell(cell: Cell, of: Callable[[Operator], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the function of a cell, made of the functions of its operators.
+
+    Raises `UnsupportedError` where an operator has none.
+    """
+    match cell.function:
+        case Operator() as op:
+            return of(op)
+        case Transformed() as function:
+            return function.of(of(function.operator))
+        case Graph() as graph if not graph.constants:
+            return _of_graph(graph, of)
+    raise UnsupportedError(cell.name)
+
+
+def _of_graph(graph: Graph, of: Callable[[Operator], Callable[..., Any]]) -> Callable[..., Any]:
+    plan = [(i, of(node.operator), sources) for i, node, sources in graph.plan]  # pyright: ignore
+
+    def call(*xs: Any) -> Any:
+        values: dict[int, Any] = {-1: xs}
+        for index, node, sources in plan:
+            values[index] = as_tuple(node(*(values[n][i] for n, i in sources)))
+        return tuple(values[n][i] for n, i in graph.results)
+
+    return call
+
+
+def expression(op: Operator, xp: Any = jnp) -> Callable[..., Any]:
+    """Return the plain expression of an operator, of `jax.numpy` or of a module like NumPy."""
+    name = op.short_name
+    if name not in EXPRESSIONS or (xp is not jnp and name not in NUMPY):
+        raise UnsupportedError(name)
+    return EXPRESSIONS[name](op, xp)
+
+
+def _jnp(device: Any) -> Peer:
+    """Return the peer of plain `jax.numpy` expressions in a `jax.jit`."""
+
+    def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+        function = of_cell(cell, expression)
+        program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
+        results = program(*inputs[0])
+        if is_queued(device):
+            every = list(inputs)
+            whole = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
+            return jax_contender(lambda index: whole(every), device, sets=len(every)), results
+        call = jax_contender(lambda index: program(*inputs[index % len(inputs)]), device)
+        return call, results
+
+    return peer
+
+
+def _like_numpy(library: str) -> Callable[[Any], Peer]:
+    def made(device: Any) -> Peer:
+        xp = importlib.import_module(library)
+
+        def mark() -> Mark:
+            event = xp.cuda.Event()
+            event.record()
+            return Mark(lambda: event.done, event.synchronize)
+
+        def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+            if isinstance(cell.function, Transformed):
+                raise UnsupportedError(cell.name)
+            function = of_cell(cell, lambda op: expression(op, xp))
+            views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
+            call = _calling(function, views, mark=mark if xp is not np else None)
+            return call, function(*views[0])
+
+        return peer
+
+    return made
+
+
+def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Contender:
+    """Return the contender of eager calls; the results are kept until the next one."""
+    held: list[Any] = [None]
+
+    def call(index: int) -> None:
+        held[0] = function(*sets[index % len(sets)])
+
+    return Contender(call, **options)
+
+
+def _torch(compiling: bool) -> Callable[[Any], Peer]:
+    """Return the peer of PyTorch's functions, which the tests of a checkout name."""
+
+    def made(device: Any) -> Peer:
+        torch: Any = importlib.import_module("torch")
+        functions = _functions_of_pytorch()
+        on_cpu = device.platform == "cpu"
+        torch.set_num_threads(cores())
+        torch.set_default_device("cpu" if on_cpu else "cuda")
+
+        def mark() -> Mark:
+            event = torch.cuda.Event()
+            event.record()
+            return Mark(event.query, event.synchronize)
+
+        def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+            if not isinstance(cell.function, Operator) or cell.operator not in functions:
+                raise UnsupportedError(cell.name)
+            function = functions[cell.operator](cell.function)
+            views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
+            if compiling:
+                torch._dynamo.reset()
+                function = torch.compile(function, dynamic=False)
+            results = [y.detach().cpu().numpy() for y in as_tuple(function(*views[0]))]
+            if on_cpu:
+                return _calling(function, views, settle=SETTLING), results
+            return _captured(torch, function, views, mark), results
+
+        return peer
+
+    return made
+
+
+def _captured(torch: Any, function: Any, views: Sequence[Any], mark: Any) -> Contender:
+    """Return the contender of all sets in one CUDA graph, or of calls where none captures them."""
+    graph, made = torch.cuda.CUDAGraph(), []
+    try:
+        with torch.cuda.graph(graph):
+            made.extend(function(*xs) for xs in views)
+    except RuntimeError:  # a function that waits for the device
+        torch.cuda.synchronize()
+        return _calling(function, views, mark=mark)
+    held = graph, made  # the graph writes to these results
+    return Contender(lambda index: held[0].replay(), mark=mark, sets=len(views))
+
+
+def _functions_of_pytorch() -> dict[str, Any]:
+    """Return what makes PyTorch's function of an operator, by its name."""
+    folder = Path(__file__).parents[2] / "tests"
+    modules = sorted((folder / "conformance").glob("random_*.py"))
+    if not modules:
+        rule = "run in a checkout, whose tests name PyTorch's functions"
+        raise DmlError([Fault("", "--peers torch", rule, Unquoted("an installed package"))])
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    found = (importlib.import_module(f"conformance.{path.stem}") for path in modules)
+    return {name: made for module in found for name, made in module.PEERS.items()}
+
+
+def _onnxruntime(device: Any) -> Peer:
+    """Return the peer of ONNX Runtime's CPU provider, for networks."""
+    ort: Any = importlib.import_module("onnxruntime")
+
+    def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+        network = getattr(cell.function, "network", None)
+        if network is None:
+            raise UnsupportedError(cell.name)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = cores(), 4
+        options.add_session_config_entry("session.force_spinning_stop_between_runs", "1")
+        session = ort.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+        shapes = {one.name: one.shape for one in session.get_inputs()}
+        pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
+        feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
+        results = session.run(None, feeds)
+        return Contender(lambda index: session.run(None, feeds)), results
+
+    return peer
+
+
+PEERS: dict[str, Callable[[Any], Peer]] = {
+    "jnp": _jnp,
+    "numpy": _like_numpy("numpy"),
+    "cupy": _like_numpy("cupy"),
+    "torch": _torch(compiling=False),
+    "torch.compile": _torch(compiling=True),
+    "onnxruntime": _onnxruntime,
+}
+
+
+def peer_named(name: str, device: Any) -> Peer:
+    """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
+    if name not in PEERS:
+        rule = f"be of {', '.join(PEERS)}{nearest(name, PEERS)}"
+        raise DmlError([Fault("", "--peers", rule, name)])
+    try:
+        return PEERS[name](device)
+    except ImportError as error:
+        package = {"torch.compile": "torch", "jnp": "jax"}.get(name, name)
+        rule = f"have the package {package} (pip install {package})"
+        raise DmlError([Fault("", f"--peers {name}", rule, Unquoted(error))]) from None
+
+
+def difference(ours: Sequence[Any], theirs: Any, operator: str = "") -> str:
+    """Say how a peer's results differ from ours; an empty string if they do not.
+
+    Random numbers differ always: of them only the sizes are compared.
+    """
+    pairs = zip(ours, as_tuple(theirs), strict=False)
+    for index, (a, b) in enumerate((jnp.asarray(a), jnp.asarray(b)) for a, b in pairs):
+        if a.size != b.size:
+            return f"output {index} has sizes {list(b.shape)}, not {list(a.shape)}"
+        if operator in RANDOM:
+            continue
+        b, limit = b.reshape(a.shape), TOLERANCE.get(a.dtype.name, 1e-6)
+        kind = jnp.promote_types(a.dtype, b.dtype)
+        a, b = a.astype(kind), b.astype(kind)
+        equal = a == b
+        if jnp.issubdtype(a.dtype, jnp.floating):
+            equal |= jnp.abs(a - b) <= limit * (1 + jnp.abs(a))
+            equal |= jnp.isnan(a) & jnp.isnan(b)
+        if not equal.all():
+            share = 1 - float(jnp.mean(equal))
+            return f"output {index} differs in {share:.1%} of its elements"
+    return ""

@@ -1,0 +1,313 @@
+"""Rows: what a run measured of each cell, as data, and the file that keeps them."""
+
+import json
+import math
+import os
+import platform as machine
+import re
+import statistics
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from dml_jax import __version__
+from dml_jax.bench.cells import Cell
+from dml_jax.bench.functions import type_name
+from dml_jax.errors import DmlError, Fault
+from dml_jax.files import write_whole
+from dml_jax.host import cores, last_cache_bytes
+
+FORMAT = 1  # of the file; a reader refuses another one
+
+
+@dataclass
+class Row:
+    """A cell, and its times by contender: `donated`, `allocated`, `copy`, and the peers.
+
+    Attributes:
+        name: the operator, its variant, and the type and sizes of the largest tensor.
+        family: the group of the operator.
+        data_type, sizes: of the largest tensor.
+        bytes_in, bytes_out: of all inputs, and of all outputs.
+        bytes: what a call must move; mostly the sum of both.
+        operations: the arithmetic operations of a call.
+        count: how often the cell stands in a network.
+        copy_bytes: what the plain copy moves that was timed beside.
+        peak: the operations a second of a product of the type; 0 without one.
+        seconds: for each contender the median of each process.
+        spread: for each contender half the distance of its quartiles, as a part of the median.
+        processor: for our own calls and the copy the seconds of all cores, likewise.
+        differs: how the answers of peers differ, by peer.
+    """
+
+    name: str
+    operator: str
+    variant: str
+    family: str
+    data_type: str
+    sizes: list[int]
+    bytes_in: int
+    bytes_out: int
+    bytes: int
+    operations: float
+    count: int = 1
+    copy_bytes: int = 0
+    peak: float = 0.0
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    spread: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
+    differs: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cell: Cell, operations: float) -> "Row":
+        """Return the row of a cell, without times."""
+        tensor = cell.tensor
+        return cls(
+            cell.name,
+            cell.operator,
+            cell.variant,
+            cell.family,
+            type_name(tensor),
+            [*map(int, tensor.sizes)],
+            cell.bytes_in,
+            cell.bytes_out,
+            cell.bytes,
+            operations,
+            cell.count,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row for JSON; seconds have five digits, and what is empty is left out."""
+        value = asdict(self)
+        for key in ("seconds", "spread", "processor"):
+            value[key] = {k: [float(f"{x:.5g}") for x in v] for k, v in value[key].items()}
+        return {k: v for k, v in value.items() if v not in ({}, 0, 0.0, "")}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Row":
+        """Return the row that `to_json` gave."""
+        empty = {"variant": "", "family": "", "bytes_in": 0, "bytes_out": 0, "bytes": 0}
+        return cls(**{**empty, "operations": 0.0, **value})
+
+    def add(self, other: "Row") -> None:
+        """Add the times that another process measured of the same cell."""
+        for kind in ("seconds", "spread", "processor"):
+            for name, values in getattr(other, kind).items():
+                getattr(self, kind).setdefault(name, []).extend(values)
+        self.differs |= other.differs
+        self.peak, self.copy_bytes = other.peak or self.peak, other.copy_bytes or self.copy_bytes
+
+    @property
+    def label(self) -> str:
+        """Return the operator and its variant."""
+        return f"{self.operator} {self.variant}".strip()
+
+    @property
+    def tensor(self) -> str:
+        """Return the type and sizes of the largest tensor."""
+        return f"{self.data_type}[{','.join(map(str, self.sizes))}]"
+
+    @property
+    def way(self) -> str:
+        """Return the way of our own calls: `donated`, or else `allocated`."""
+        return "donated" if "donated" in self.seconds else "allocated"
+
+    def time(self, name: str = "") -> float:
+        """Return the median over the processes, in seconds."""
+        return statistics.median(self.seconds[name or self.way])
+
+    @property
+    def noise(self) -> float:
+        """Return half the distance of the quartiles, as a part of the time."""
+        return statistics.median(self.spread[self.way])
+
+    @property
+    def interval(self) -> float:
+        """Return half of the 95% interval of the time, as a part of it; inf of one process."""
+        logs = [math.log(x) for x in self.seconds[self.way]]
+        if len(logs) < 2:
+            return math.inf
+        from scipy.special import stdtrit
+
+        error = statistics.stdev(logs) / math.sqrt(len(logs))
+        return math.expm1(float(stdtrit(len(logs) - 1, 0.975)) * error)
+
+    @property
+    def rate(self) -> float:
+        """Return the bytes a second."""
+        return self.bytes / self.time()
+
+    @property
+    def copy(self) -> float:
+        """Return the bytes a second of the copy beside; 0 without one."""
+        return self.copy_bytes / self.time("copy") if "copy" in self.seconds else 0.0
+
+    @property
+    def share(self) -> float:
+        """Return the rate as a part of the copy's, both of the same process; 0 without a copy."""
+        if not self.copy_bytes:
+            return 0.0
+        pairs = zip(self.seconds["copy"], self.seconds[self.way], strict=False)
+        return self.bytes / self.copy_bytes * statistics.median(c / t for c, t in pairs)
+
+    @property
+    def intensity(self) -> float:
+        """Return the operations for each byte that must move."""
+        return self.operations / max(self.bytes, 1)
+
+    @property
+    def of_roof(self) -> float:
+        """Return the least time that memory or arithmetic takes, as a part of the time."""
+        arithmetic = self.operations / self.peak / self.time() if self.peak else 0.0
+        return max(self.share, arithmetic)
+
+    @property
+    def peers(self) -> list[str]:
+        """Return the names of the peers."""
+        return [n for n in self.seconds if n not in ("donated", "allocated", "copy")]
+
+    @property
+    def speedup(self) -> float:
+        """Return the time of the fastest peer over ours; 0 without a peer."""
+        own = "allocated" if "allocated" in self.seconds else self.way
+        return min(map(self.time, self.peers), default=0.0) / self.time(own)
+
+
+@dataclass
+class Results:
+    """A run: where and how it measured, and its rows."""
+
+    environment: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    def add(self, row: Row) -> None:
+        """Add a row, or the times of another process to it."""
+        if row.name in self.rows:
+            self.rows[row.name].add(row)
+        else:
+            self.rows[row.name] = row
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run for JSON."""
+        value = {"format": FORMAT, "environment": self.environment, "options": self.options}
+        value |= {"interrupted": True} if self.interrupted else {}
+        value |= {"failed": self.failed} if self.failed else {}
+        return value | {"cells": [row.to_json() for row in self.rows.values()]}
+
+    def save(self, path: Path) -> None:
+        """Write the file whole or not at all, with a line for each cell."""
+        value = self.to_json()
+        cells = ",\n".join(json.dumps(cell) for cell in value.pop("cells"))
+        head = json.dumps(value, indent=1)[:-2]
+        text = f'{head},\n "cells": [\n{cells}\n]}}\n'
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: Path) -> "Results":
+        """Read a file of `save`. Raises `DmlError` if it is none."""
+        try:
+            value = json.loads(path.read_text())
+            if value["format"] != FORMAT:
+                raise KeyError("format")
+            rows = [Row.from_json(cell) for cell in value["cells"]]
+            known = {k: value.get(k, {}) for k in ("environment", "options", "failed")}
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise DmlError([Fault("", f"the file '{path}'", "be readable", text)]) from None
+        except (ValueError, KeyError, TypeError):
+            rule = "be a file of `dml-jax bench -o x.json` of this version"
+            raise DmlError([Fault("", f"the file '{path}'", rule, "another file")]) from None
+        return cls(rows={r.name: r for r in rows}, **known, interrupted="interrupted" in value)
+
+
+def copies(rows: Iterable[Row], of: Any = statistics.median) -> dict[str, float]:
+    """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        if row.copy:
+            rates.setdefault(row.data_type, []).append(row.copy / 1e9)
+    return {name: of(found) for name, found in rates.items()}
+
+
+def peaks(rows: Iterable[Row]) -> dict[str, float]:
+    """Return the GFLOP/s of a product of each type that has one."""
+    return {row.data_type: row.peak / 1e9 for row in rows if row.peak}
+
+
+def environment(device: Any) -> dict[str, Any]:
+    """Return what figures depend on beside the code: the machine, the versions, the flags."""
+    return {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "platform_version": device.client.platform_version.splitlines()[0],
+        "cpu": _cpu(),
+        "cores": cores(),
+        "last_cache_bytes": last_cache_bytes(),
+        "os": machine.platform(),
+        "python": machine.python_version(),
+        "dml_jax": __version__,
+        "commit": _commit(),
+        "jax": jax.__version__,
+        "jaxlib": metadata.version("jaxlib"),
+        "flags": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **_clocks(device),
+    }
+
+
+def _cpu() -> str:
+    facts = Path("/proc/cpuinfo")
+    known = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
+    return known[1] if known else machine.processor() or machine.machine()
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that the package is in, with + for changes; or ""."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip()
+
+
+def _clocks(device: Any) -> dict[str, Any]:
+    """Return clocks, power and throttling of an NVIDIA device, where nvidia-ml-py is installed."""
+    if device.platform not in ("gpu", "cuda"):
+        return {}
+    try:
+        import pynvml  # pyright: ignore[reportMissingImports]
+
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
+        slowed = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+        idle = pynvml.nvmlClocksThrottleReasonGpuIdle | pynvml.nvmlClocksThrottleReasonNone
+        return {
+            "clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "most_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
+            "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            "celsius": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "throttled": bool(slowed & ~idle),
+        }
+    except Exception:  # without the package or its rights there are no clocks
+        return {}
+
+
+def worst(rows: Sequence[Row], key: str, count: int = 10) -> list[Row]:
+    """Return the rows with the lowest `key` above 0."""
+    found = [row for row in rows if getattr(row, key)]
+    return sorted(found, key=lambda row: getattr(row, key))[:count]

@@ -1,0 +1,152 @@
+"""Runs: cells measured in this process, or in several processes one after the other."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from dml_jax.bench.cells import Cell
+from dml_jax.bench.measure import Bench
+from dml_jax.bench.rows import Results, Row
+from dml_jax.errors import UNSAID, DmlError, Fault, Sentence
+
+PROCESSES = 5  # of a run that is kept
+MOST_PROCESSES = 25  # of a cell that is measured until its interval is narrow
+
+Tell = Callable[[int, int, str], None]
+"""Takes the number of rows that are done, that of all, and the name of the next cell."""
+
+
+def here(
+    bench: Bench, cells: Sequence[Cell], results: Results, tell: Tell = lambda *_: None
+) -> Generator[Row, None, None]:
+    """Measure cells in this process, and yield each row; a cell that fails is kept as failed."""
+    for number, cell in enumerate(cells):
+        tell(number, len(cells), cell.name)
+        try:
+            (row,) = bench.run([cell])
+        except Exception as error:  # the other cells are still worth having
+            lines = str(error).splitlines() or [type(error).__name__]
+            results.failed[cell.name] = lines[0][:200]
+            continue
+        results.add(row)
+        yield row
+
+
+def child(
+    bench: Bench, cells: Sequence[Cell], environment: dict[str, Any], say: Callable[[str], Any]
+) -> None:
+    """Measure cells for a parent process: not those whose names are on standard input.
+
+    `say` gets lines of JSON: the environment, the names of the cells, then what is begun and done.
+    """
+    if bench.device.platform != "cpu":  # or each process would choose the kernels again
+        folder = Path(tempfile.gettempdir()) / "dml-jax-bench"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+    done, results = {*json.loads(sys.stdin.read())}, Results()
+    wanted = [cell for cell in cells if cell.name not in done]
+    say(json.dumps({"environment": environment}))
+    say(json.dumps({"names": [cell.name for cell in cells]}))
+    for row in here(bench, wanted, results, lambda *at: say(json.dumps({"begun": at[2]}))):
+        say(json.dumps({"row": row.to_json()}))
+    say(json.dumps({"failed": results.failed}))
+
+
+def in_processes(
+    command: Sequence[str], results: Results, processes: int, narrow: float, tell: Tell
+) -> Generator[Row, None, None]:
+    """Measure cells in processes of their own, as many as are missing; yield each row.
+
+    Args:
+        command: starts a process that runs `child`.
+        results: what is measured already; rows are added.
+        processes: of each cell.
+        narrow: a cell gets more processes until its interval is this narrow; 0 asks for none.
+        tell: shows the progress.
+
+    Raises `DmlError` if a process says nothing but an error.
+    """
+    total = done = 0
+    names: list[str] | None = None
+    while True:
+        skipped = [n for n in results.rows if _is_done(results.rows[n], processes, narrow)]
+        if names is not None and {*names} <= {*skipped, *results.failed}:
+            return
+        begun, rows, said = "", 0, ""
+        for kind, value in _lines(command, [*skipped, *results.failed]):
+            match kind:
+                case "environment":
+                    results.environment = results.environment or value
+                case "names":
+                    names = value
+                    left = [processes - _count(results, name) for name in value]
+                    total = done + sum(max(n, 1 if narrow else 0) for n in left)
+                case "begun":
+                    begun = value
+                    tell(done, max(total, done + 1), begun)
+                case "row":
+                    row = Row.from_json(value)
+                    results.add(row)
+                    rows, done = rows + 1, done + 1
+                    yield row
+                case "failed":
+                    results.failed |= value
+                    begun = ""
+                case "error":
+                    said = value
+        if begun:  # the process has ended within this cell
+            results.failed[begun] = said or "the process ended"
+        elif not rows:
+            if said:
+                raise DmlError([Fault("", "", Sentence(said), UNSAID)])
+            return
+
+
+def _count(results: Results, name: str) -> int:
+    row = results.rows.get(name)
+    return len(row.seconds[row.way]) if row else 0
+
+
+def _is_done(row: Row, processes: int, narrow: float) -> bool:
+    count = len(row.seconds[row.way])
+    if count < processes:
+        return False
+    return not narrow or row.interval <= narrow or count >= MOST_PROCESSES
+
+
+def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield what a child process says; then ("error", its last line), if it ends with an error."""
+    with tempfile.TemporaryFile("w+") as errors:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes, stderr=errors, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(json.dumps([*skipped]))
+                process.stdin.close()
+                for line in filter(lambda line: line.startswith("{"), process.stdout):
+                    ((kind, value),) = json.loads(line).items()
+                    yield kind, value
+            except BrokenPipeError:
+                pass
+            except BaseException:  # interrupted, or the reader has had enough
+                process.kill()
+                raise
+        if process.returncode:
+            errors.seek(0)
+            words = errors.read().strip().splitlines()
+            yield "error", words[-1] if words else f"status {process.returncode}"
+
+
+def time_left(begin: float, done: int, total: int) -> str:
+    """Return how long what is left will take, from what is done since `begin`."""
+    if not done:
+        return ""
+    seconds = (time.monotonic() - begin) / done * (total - done)
+    return f", {seconds / 60:.0f} min left" if seconds > 90 else f", {seconds:.0f} s left"

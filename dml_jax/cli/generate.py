@@ -1,0 +1,104 @@
+"""`dml-jax generate`: text from language models."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dml_jax.cli.terminal import json_option, reporting, say_json
+
+_FOLDER = click.Path(readable=False, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", type=_FOLDER)
+@click.option("-p", "--prompt", help="The text that the model goes on with; - reads it from stdin.")
+@click.option("--chat", is_flag=True, help="Talk with the model, by the folder's template.")
+@click.option("--max_length", type=int, help="Tokens at most, the prompt included.")
+@click.option("--min_length", type=int, help="Tokens at least, the prompt included.")
+@click.option("--do_sample", is_flag=True, help="Draw each token, by these options:")
+@click.option("--temperature", type=float, help="Divides the logits; less than 1 is less random.")
+@click.option("--top_k", type=int, help="Draw from so many tokens.")
+@click.option("--top_p", type=float, help="Draw from tokens that have this probability together.")
+@click.option("--seed", type=int, help="Draw the same tokens each time.")
+@click.option("--repetition_penalty", type=float, help="More than 1 repeats less.")
+@click.option("--keep-int4", is_flag=True, help="Unpack int4 weights at each step: less memory.")
+@click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
+@json_option
+def generate(
+    folder: Path,
+    prompt: str | None,
+    chat: bool,
+    seed: int | None,
+    keep_int4: bool,
+    stats: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Generate text with the language model in FOLDER, one that ONNX Runtime GenAI's builder wrote.
+
+    Words come as they are made. Options that are left out are those of FOLDER/genai_config.json.
+    With --chat, each line of stdin is a message, and the end of stdin ends the conversation.
+
+    \b
+    dml-jax generate FOLDER --prompt "Once upon a time" --max_length 100
+    dml-jax generate FOLDER --prompt "Once" --do_sample --temperature 0.7 --seed 1
+    dml-jax generate FOLDER --chat --stats
+    """  # noqa: D301
+    if prompt is None and not chat:
+        raise click.UsageError("Give a text with --prompt, or talk with --chat.")
+    given = {n: v for n, v in options.items() if v is not None and v is not False}
+    given |= {} if seed is None else {"random_seed": seed}
+    with reporting(as_json):
+        from dml_jax.genai.config import Model
+        from dml_jax.genai.talking import Talk
+
+        talk: Any = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
+        if prompt == "-":
+            prompt = sys.stdin.read()
+        if prompt is not None:
+            _say(talk, prompt, chat, stats, as_json)
+        for line in _lines(as_json) if chat else ():
+            _say(talk, line, True, stats, as_json)
+
+
+def _lines(as_json: bool) -> Iterator[str]:
+    """Yield the messages, up to the end of stdin; lines without words are left out."""
+    is_asked = sys.stdin.isatty() and not as_json
+    while True:
+        if is_asked:
+            click.echo("> ", nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.rstrip("\n")
+
+
+def _say(talk: Any, text: str, is_chat: bool, stats: bool, as_json: bool) -> None:
+    """Print the answer to a text."""
+    pieces = []
+    is_open = False
+    try:
+        for piece in talk.said(text, is_chat):
+            pieces.append(piece)
+            if not as_json:
+                is_open = True
+                click.echo(piece, nl=False)
+    finally:
+        if is_open:
+            click.echo()
+    if as_json:
+        found = {"text": "".join(pieces), **(talk.answer.values() if stats else {})}
+        say_json(found)
+    elif stats:
+        values = talk.answer.values()
+        first = values["first_token_s"]
+        click.echo(
+            f"{values['prompt_tokens']} tokens of the prompt, {values['tokens']} new ones; the "
+            f"first after {first} s, then {values['tokens_a_second']} a second, at "
+            f"{values['share_of_bandwidth']} of the memory's bandwidth",
+            err=True,
+        )

@@ -1,0 +1,59 @@
+"""`dml-jax save`: writes a network again, with other weights."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from dml_jax.cli.terminal import json_option, reporting, say_json
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.files import similar_file
+
+# Reading and writing report their errors themselves: they are no wrong command line.
+FILE = click.Path(readable=False, path_type=Path)
+
+
+@click.command()
+@click.argument("network", metavar="NETWORK", type=FILE)
+@click.option("--weights", type=FILE, help="File of numpy.savez: new values, by name.")
+@click.option("-o", "--output", type=FILE, required=True, help="The file to write.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float16", "bfloat16"]),
+    help="Type in which FLOAT initializers are stored, rounded.",
+)
+@json_option
+def save(
+    network: Path, weights: Path | None, output: Path, dtype: str | None, as_json: bool
+) -> None:
+    """Write the ONNX network NETWORK again, with new values of its initializers.
+
+    All else stays as it is: types, names of sizes, metadata, functions. External data goes to a
+    file beside the new one, OUTPUT.data. NETWORK is not changed.
+
+    \b
+    dml-jax save network.onnx --weights weights.npz -o tuned.onnx
+    dml-jax save network.onnx --dtype float16 -o small.onnx    half of the bytes
+    """  # noqa: D301  (click reads \b as a control character)
+    with reporting(as_json):
+        from dml_jax.onnx import save_onnx
+
+        values = {} if weights is None else _arrays(weights)
+        changed = save_onnx(network, output, values, dtype)
+        if as_json:
+            say_json({"file": str(output), "weights": len(values), "changed": changed})
+        else:
+            click.echo(f"{output}: {len(changed)} of {len(values)} weights differ.")
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """Return the arrays of a file. Raises `DmlError` where they cannot be read."""
+    try:
+        with np.load(path) as file:
+            return {name: file[name] for name in file.files}
+    except Exception as error:  # zipfile, NumPy and the system have one each
+        is_missing = isinstance(error, FileNotFoundError)
+        rule = f"be a file of numpy.savez{similar_file(path) if is_missing else ''}"
+        value = Unquoted("no such file" if is_missing else str(error).partition("\n")[0])
+        raise DmlError([Fault("", f"the weights '{path}'", rule, value)]) from None

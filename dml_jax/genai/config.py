@@ -1,0 +1,123 @@
+"""Configs and models of folders."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dml_jax.genai.decoder import Decoder
+from dml_jax.genai.errors import absent, raised, refusal
+from dml_jax.genai.folder import Folder, merged
+
+_DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
+
+
+class Config:
+    """The genai_config.json of a folder, and what a program puts over it.
+
+    Providers are taken, and change nothing: JAX chooses the device.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: str | Path):
+        self._path, self._overlay = str(path), dict[str, Any]()
+        self._providers: dict[str, dict[str, str]] = {}
+        _ = self.folder  # says what is wrong with it
+
+    @property
+    def folder(self) -> Folder:
+        """Return the folder, with the overlay over its genai_config.json."""
+        with raised():
+            return Folder(self._path, self._overlay)
+
+    def overlay(self, text: str) -> None:
+        """Put JSON over genai_config.json, member by member."""
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, TypeError) as error:
+            raise refusal("the overlay", f"be JSON ({error})", text) from None
+        if not isinstance(value, dict):
+            raise refusal("the overlay", "be an object", text)
+        self._overlay = merged(self._overlay, value)
+
+    def clear_providers(self) -> None:
+        """Forget the providers."""
+        self._providers.clear()
+
+    def append_provider(self, name: str) -> None:
+        """Add a provider, which changes nothing."""
+        self._providers.setdefault(name, {})
+
+    def set_provider_option(self, provider: str, name: str, value: str) -> None:
+        """Set an option of a provider, which changes nothing."""
+        self._providers.setdefault(provider, {})[name] = value
+
+    def add_model_data(self, name: str, data: Any) -> None:
+        """Refuse models in memory."""
+        raise absent("models in memory", "a Config takes a folder")
+
+    remove_model_data = add_model_data
+
+
+class Model:
+    """The model of a folder.
+
+    Args:
+        config: a `Config`, or the path of a folder.
+        keeps_int4: whether quantized weights stay as they are, and are unpacked at each step. Else
+            a CPU unpacks them once, into up to eight times their memory.
+    """
+
+    def __init__(self, config: "Config | str | Path", *, keeps_int4: bool = False):
+        self.config = config if isinstance(config, Config) else Config(config)
+        self.folder = self.config.folder
+        self.decoder = Decoder(self.folder, keeps_int4)
+        with raised():
+            _ = self.folder.proto
+
+    @property
+    def type(self) -> str:
+        """Return the name of the architecture."""
+        return self.folder.type
+
+    @property
+    def device_type(self) -> str:
+        """Return the name of the device that JAX computes on."""
+        platform = jax.default_backend()
+        return _DEVICES.get(platform, platform)
+
+    @functools.cached_property
+    def step(self) -> Any:
+        """Return the compiled step of the decoder, which takes over the memory of the cache."""
+        return jax.jit(self.decoder.step, static_argnames="width", donate_argnames="cache")
+
+    def report(self) -> str:
+        """Return what the model is made of, once it has run."""
+        kept = self.decoder.weights
+        size = sum(w.nbytes for w in kept.values())
+        lines = [f"{self.type}: {self.folder.layers} layers, {len(kept)} weights, {size} bytes"]
+        lines.append(f"computed from weights once: {self.decoder.made_bytes} bytes")
+        return "\n".join(lines)
+
+    def create_multimodal_processor(self) -> Any:
+        """Refuse images and sound."""
+        raise absent("processors of images and sound", "it generates text from text")
+
+    create_streaming_processor = create_multimodal_processor
+
+
+def as_tokens(tokens: Any, batch: int) -> np.ndarray:
+    """Return tokens as [batch, length] INT32. Raises `GenAIError` where they are none."""
+    array = np.asarray(tokens.as_numpy() if hasattr(tokens, "as_numpy") else tokens)
+    if array.size == 0:
+        raise refusal("the tokens", "be one or more", array)
+    if array.dtype.kind not in "iu":
+        raise refusal("the tokens", "be whole numbers", array)
+    if array.size % batch or (array.ndim == 2 and array.shape[0] != batch) or array.ndim > 2:
+        raise refusal("the tokens", f"have batch_size ({batch}) rows", list(array.shape))
+    return array.reshape(batch, -1).astype(np.int32)

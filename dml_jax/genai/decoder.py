@@ -1,0 +1,317 @@
+"""Decoders: networks of several lengths over one buffer of keys and values.
+
+The buffer has a fixed size. A row of it holds the keys, or values, of one token; how many rows are
+filled is an array beside it, so that one program serves every number of tokens. A chunk of tokens
+that is padded at its end writes rows that nothing sees, since the next tokens write over them.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from dml_jax.errors import Expect
+from dml_jax.genai.folder import Folder
+from dml_jax.onnx import load_network
+from dml_jax.onnx.network import Network
+from dml_jax.onnx.options import NetworkOptions
+from dml_jax.rewrite import DEFAULT, PRODUCTS
+
+CHUNKS = (256, 32, 1)
+"""The lengths of programs: tokens of a prompt are padded to one of these."""
+
+_STEP = 64  # a buffer is a multiple of so many rows
+_GROWTH = 16.0  # a FLOAT32 number has eight times the bits of an int4 one, and scales are small
+_LAST = "dml_jax.last"
+_THROUGH = ("Cast", "Div", "Mul", "Tanh", "Identity")  # of logits: each element by itself
+
+Cache = dict[str, Any]
+"""`length`, the filled rows [batch] INT32, and `buffers`, [batch, heads, rows, size] each."""
+
+
+class Decoder:
+    """A decoder of a folder, as a pure function of weights, a cache and tokens.
+
+    Args:
+        folder: the folder.
+        keeps_int4: whether quantized weights stay as they are, and are unpacked at each call. Else
+            a CPU unpacks them once, which takes up to eight times their memory.
+
+    Attributes:
+        folder: the folder.
+        weights: the weights of the file, by name.
+    """
+
+    def __init__(self, folder: Folder, keeps_int4: bool = False):
+        self.folder = folder
+        self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
+        self._networks: dict[tuple[int, int, int, int, bool], Network] = {}
+        self._weights: Mapping[str, jax.Array] = {}
+        self._made: Sequence[jax.Array] | None = None
+
+    @functools.cached_property
+    def _dims(self) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the inputs; 0 for one that has none."""
+        found = {}
+        for value in self.folder.proto.graph.input:
+            tensor = value.type.tensor_type
+            found[value.name] = [
+                d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim
+            ]
+        return found
+
+    @property
+    def heads(self) -> tuple[int, int]:
+        """Return the number of heads of the keys, and the size of each."""
+        dims, decoder = self._dims[self.folder.caches[0][0]], self.folder.decoder
+        heads = dims[1] or int(decoder.get("num_key_value_heads") or 0)
+        return heads, dims[3] or int(decoder.get("head_size") or 0)
+
+    @property
+    def cache_type(self) -> np.dtype:
+        """Return the type of keys and values."""
+        name = self.folder.caches[0][0]
+        value = next(v for v in self.folder.proto.graph.input if v.name == name)
+        return np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+
+    def rows(self, length: int) -> int:
+        """Return the rows of a buffer for sequences of `length` tokens, the padding included."""
+        return -(-(length + CHUNKS[1]) // _STEP) * _STEP
+
+    def cache(self, batch: int, rows: int) -> Cache:
+        """Return an empty cache."""
+        heads, size = self.heads
+        shape = (batch, heads, rows, size)
+        buffers = [jnp.zeros(shape, self.cache_type) for _ in self.folder.caches]
+        return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
+
+    @property
+    def weights(self) -> Mapping[str, jax.Array]:
+        """Return the weights of the file, by name."""
+        if not self._weights:
+            self.network(1, 1, self.rows(self.folder.context_length))
+        return self._weights
+
+    @functools.cached_property
+    def longest_short(self) -> int | None:
+        """Return the number of tokens up to which a decoder has other angles; None: it has one set.
+
+        Phi-3 has two sets of rotary angles, and its graph chooses by the size of the mask.
+        """
+        graph = self.folder.proto.graph
+        by_output = {name: node for node in graph.node for name in node.output}
+        known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if not t.external_data}
+        known |= {
+            n.output[0]: numpy_helper.to_array(n.attribute[0].t)
+            for n in graph.node
+            if n.op_type == "Constant" and n.attribute[0].name == "value"
+        }
+        for node in graph.node:
+            if node.op_type != "If":
+                continue
+            test = by_output.get(node.input[0])
+            if test is not None and test.op_type == "Greater" and test.input[1] in known:
+                return int(known[test.input[1]].reshape(-1)[0])
+        return None
+
+    def width(self, rows: int, total: int) -> int:
+        """Return the size of the mask of a program that makes sequences of `total` tokens."""
+        limit = self.longest_short
+        return rows if limit is None or total > limit else min(rows, limit)
+
+    def network(
+        self, batch: int, length: int, rows: int, width: int = 0, is_last: bool = False
+    ) -> Network:
+        """Return the network of `length` tokens of each sequence, and a buffer of `rows`.
+
+        Args:
+            batch: the number of sequences.
+            length: the number of tokens.
+            rows: the number of tokens that a buffer holds.
+            width: the size of the mask; 0 is `rows`.
+            is_last: whether it gives the logits of one token of each sequence, whose place is the
+                input 'dml_jax.last'.
+        """
+        key = (batch, length, rows, width or rows, is_last and length > 1)
+        if key not in self._networks:
+            with jax.ensure_compile_time_eval():  # a program may be traced
+                self._networks[key] = self._loaded(*key)
+        return self._networks[key]
+
+    def _loaded(self, batch: int, length: int, rows: int, width: int, is_last: bool) -> Network:
+        names, dims = self.folder.names, self._dims
+        heads, size = self.heads
+        shapes: dict[str, Sequence[int]] = {
+            past: (batch, heads, rows, size) for past, _ in self.folder.caches
+        }
+        sizes = {"input_ids": length, "attention_mask": width, "position_ids": length}
+        shapes |= {names[n]: (batch, count) for n, count in sizes.items() if names[n] in dims}
+        proto = self.folder.proto
+        if is_last:
+            proto = _of_one_token(proto, names["logits"], batch)
+        growth = _GROWTH if self._unpacks else 0.0  # else nothing of weights is kept
+        rewrites = (*DEFAULT, *([PRODUCTS] if self._unpacks else []))
+        options = NetworkOptions(
+            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
+        )
+        network = load_network(proto, options)
+        self._weights = {**network.weights, **self._weights}
+        network.weights = {name: self._weights[name] for name in network.weights}
+        return network
+
+    def held(self, network: Network) -> Sequence[jax.Array]:
+        """Return what a network's calls hold: weights, in the form in which products are quickest.
+
+        What follows from weights is computed once for all networks of the decoder.
+        """
+        names, made = network.prepared_from
+        if self._made is None or len(self._made) != made:
+            self._made = tuple(network.prepared(network.weights)[len(names) :])
+        return (*(self._weights[name] for name in names), *self._made)
+
+    @property
+    def made_bytes(self) -> int:
+        """Return the bytes of what was computed from weights once, beside these."""
+        return sum(x.nbytes for x in self._made or ())
+
+    def step_bytes(self, filled: int) -> int:
+        """Return the bytes that a step of one token reads, after `filled` tokens.
+
+        Of the table of the tokens it reads a row, and of a buffer the rows that are filled.
+        """
+        tables = {
+            n.input[0] for n in self.folder.proto.graph.node if n.op_type.startswith("Gather")
+        }
+        network = next(n for key, n in self._networks.items() if key[1] == 1)
+        names, _ = network.prepared_from
+        weights = sum(self._weights[n].nbytes for n in names if n not in tables) + self.made_bytes
+        heads, size = self.heads
+        return weights + len(self.folder.caches) * heads * size * filled * self.cache_type.itemsize
+
+    def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
+        names, length = self.folder.names, tokens.shape[1]
+        buffers, start = cache["buffers"], cache["length"].astype(np.int32)
+        _, width = network.inputs[names["attention_mask"]].shape or (0, 0)
+        places = start[:, None] + jnp.arange(length, dtype=np.int32)[None]
+        is_there = jnp.arange(width, dtype=np.int32)[None] < start[:, None] + np.int32(length)
+        last = jnp.maximum(start + counts - 1, 0)  # a place behind it has no meaning
+        made = {
+            "input_ids": tokens,
+            "attention_mask": is_there,
+            "position_ids": jnp.minimum(places, last[:, None]),
+        }
+        inputs = {
+            names[n]: x.astype(network.inputs[names[n]].array_dtype)
+            for n, x in made.items()
+            if names[n] in network.inputs
+        }
+        pasts = [past for past, _ in self.folder.caches]
+        return {**inputs, **dict(zip(pasts, buffers, strict=True))}
+
+    def _after(self, results: Mapping[str, Any], cache: Cache, counts: Any) -> Cache:
+        buffers = [results[present] for _, present in self.folder.caches]
+        return {"length": cache["length"] + counts, "buffers": buffers}
+
+    def decode(self, weights: Mapping[str, Any], cache: Cache, tokens: Any) -> tuple[Any, Cache]:
+        """Return the logits of each token, [batch, length, vocabulary], and the cache after them.
+
+        The function is pure, for jax.jit, jax.vmap, jax.lax.scan and jax.grad.
+
+        Args:
+            weights: the weights by name, as `weights` has them.
+            cache: what `cache` or another call returns.
+            tokens: the next tokens, [batch, length].
+        """
+        tokens = jnp.asarray(tokens)
+        self._check(cache, tokens)
+        batch, length = tokens.shape
+        network = self.network(batch, length, cache["buffers"][0].shape[2])
+        counts = jnp.full(tokens.shape[:1], tokens.shape[1], np.int32)
+        results = network.apply(weights, self._inputs(network, cache, tokens, counts))
+        after = self._after(results, cache, counts)
+        return results[self.folder.names["logits"]], after
+
+    def _check(self, cache: Cache, tokens: Any) -> None:
+        expect = Expect("")
+        expect(tokens.ndim == 2, "tokens", "be [batch, length]", list(tokens.shape))
+        batch, rows = cache["buffers"][0].shape[0], cache["buffers"][0].shape[2]
+        if tokens.ndim == 2:
+            fits = tokens.shape[0] == batch
+            expect(fits, "tokens", f"have {batch} rows, as the cache", list(tokens.shape))
+            rule = f"have at most {rows} columns, as the cache has rows"
+            expect(tokens.shape[1] <= rows, "tokens", rule, list(tokens.shape))
+        expect.check()
+
+    def step(
+        self, held: Sequence[Any], cache: Cache, tokens: Any, counts: Any, width: int = 0
+    ) -> tuple[jax.Array, Cache]:
+        """Return the logits of the last token of each sequence, FLOAT32, and the cache after it.
+
+        Args:
+            held: what `held` returns of the network of these sizes.
+            cache: the cache.
+            tokens: the next tokens, [batch, length], padded at the end.
+            counts: how many tokens of each sequence are there, [batch]; 0 leaves a sequence as it
+                is, and its logits are of no use.
+            width: the size of the mask, as `width` gives it; 0 is as many as the cache has rows.
+        """
+        batch, length = tokens.shape
+        network = self.network(batch, length, cache["buffers"][0].shape[2], width, True)
+        inputs = self._inputs(network, cache, tokens, counts)
+        if length > 1:
+            last = jnp.maximum(counts - 1, 0).reshape(batch, 1, 1)
+            inputs[_LAST] = last.astype(network.inputs[_LAST].array_dtype)
+        results = network.apply_prepared(held, inputs)
+        logits = results[self.folder.names["logits"]]
+        return logits.reshape(batch, -1).astype(np.float32), self._after(results, cache, counts)
+
+
+def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.ModelProto:
+    """Return a decoder that multiplies one token of each sequence by the matrix of the vocabulary.
+
+    The token's place is an input. A decoder whose logits come in another way is left as it is, and
+    gives those of the token alone all the same.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    graph = made.graph
+    by_output = {name: (k, node) for k, node in enumerate(graph.node) for name in node.output}
+    readers: dict[str, int] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers[name] = readers.get(name, 0) + 1
+    index, node = by_output[logits]
+    weights = {tensor.name for tensor in graph.initializer}
+    name = logits
+    while node.op_type in _THROUGH and readers.get(name, 0) <= 1:
+        before = [n for n in node.input if n in by_output and by_output[n][1].op_type != "Constant"]
+        if len(before) != 1:
+            break
+        name = before[0]
+        index, node = by_output[name]
+    graph.input.append(helper.make_tensor_value_info(_LAST, onnx.TensorProto.INT64, [batch, 1, 1]))
+    is_product = node.op_type in ("MatMul", "MatMulNBits", "Gemm") and node.input[1] in weights
+    if is_product:
+        taken = f"{_LAST}.rows"
+        gather = helper.make_node("GatherND", [node.input[0], _LAST], [taken], batch_dims=1)
+        node.input[0] = taken
+        graph.node.insert(index, gather)
+        del graph.value_info[:]
+        for value in graph.output:
+            if value.name == logits:
+                value.type.tensor_type.ClearField("shape")
+        return made
+    whole = f"{_LAST}.whole"
+    final = by_output[logits][1]
+    final.output[list(final.output).index(logits)] = whole
+    graph.node.append(helper.make_node("GatherND", [whole, _LAST], [logits], batch_dims=1))
+    del graph.value_info[:]
+    for value in graph.output:
+        if value.name == logits:
+            value.type.tensor_type.ClearField("shape")
+    return made

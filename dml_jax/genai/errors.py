@@ -1,0 +1,33 @@
+"""The errors of the module, which are RuntimeErrors as those of ONNX Runtime GenAI."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+
+
+class GenAIError(DmlError, RuntimeError):
+    """Says what is wrong with a folder, an option or a call, in one line a fault."""
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Raise each `DmlError` as a `GenAIError`."""
+    try:
+        yield
+    except GenAIError:
+        raise
+    except DmlError as error:
+        raise GenAIError(error.faults) from None
+
+
+def refusal(field: str, rule: str, value: Any) -> GenAIError:
+    """Return the error that a value breaks a rule."""
+    return GenAIError([Fault("", field, rule, value)])
+
+
+def absent(what: str, instead: str) -> GenAIError:
+    """Return the error that a part of the API is not carried out."""
+    text = f"dml_jax.genai has no {what}: {instead}"
+    return GenAIError([Fault("", "", Sentence(text), Unquoted(""))])

@@ -1,0 +1,161 @@
+"""Folders of language models as ONNX Runtime GenAI has them: genai_config.json and its files."""
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.files import parse_text, similar_file
+
+CONFIG = "genai_config.json"
+
+_INPUTS = {
+    "input_ids": "input_ids",
+    "attention_mask": "attention_mask",
+    "position_ids": "position_ids",
+    "past_key_names": "past_key_values.%d.key",
+    "past_value_names": "past_key_values.%d.value",
+}
+_OUTPUTS = {
+    "logits": "logits",
+    "present_key_names": "present.%d.key",
+    "present_value_names": "present.%d.value",
+}
+
+
+def merged(base: Any, over: Any) -> Any:
+    """Return a JSON value with the members of another one put over it."""
+    if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return over
+    return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
+
+
+class Folder:
+    """A folder of a language model.
+
+    Args:
+        path: the folder.
+        overlay: JSON values put over those of its genai_config.json.
+
+    Attributes:
+        path: the folder.
+        config: the members of genai_config.json.
+
+    Raises `DmlError` where a file is missing or broken.
+    """
+
+    def __init__(self, path: str | Path, overlay: Mapping[str, Any] | None = None):
+        self.path = Path(path)
+        text = self.read(CONFIG)
+
+        def parse(data: bytes) -> dict[str, Any]:
+            value = json.loads(data)
+            if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
+                rule = "hold an object with a member 'model'"
+                raise DmlError([Fault("", "the file", rule, Unquoted("none"))])
+            return value
+
+        read = parse_text(text, f"the file '{self.path / CONFIG}'", parse)
+        self.config: dict[str, Any] = merged(read, overlay or {})
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
+        path = self.path / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            what = error.strerror or str(error)
+            rule = f"be a file that can be read{similar_file(path)}"
+            raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """Return the member `model`."""
+        return self.config["model"]
+
+    @property
+    def decoder(self) -> Mapping[str, Any]:
+        """Return the member `model.decoder`."""
+        return self.model.get("decoder") or {}
+
+    @property
+    def type(self) -> str:
+        """Return the name of the architecture."""
+        return str(self.model.get("type", ""))
+
+    @property
+    def context_length(self) -> int:
+        """Return how many tokens a sequence may have."""
+        return int(self.model.get("context_length") or 2048)
+
+    @property
+    def vocab_size(self) -> int:
+        """Return how many tokens there are."""
+        return int(self.model.get("vocab_size") or 0)
+
+    @property
+    def eos_token_ids(self) -> list[int]:
+        """Return the tokens that end a sequence."""
+        ids = self.model.get("eos_token_id", [])
+        return [int(i) for i in ids] if isinstance(ids, list) else [int(ids)]
+
+    @property
+    def pad_token_id(self) -> int:
+        """Return the token that fills shorter sequences of a batch."""
+        found = self.model.get("pad_token_id")
+        return int(found if found is not None else (self.eos_token_ids or [0])[0])
+
+    @property
+    def layers(self) -> int:
+        """Return the number of layers, each of which has keys and values."""
+        return int(self.decoder.get("num_hidden_layers") or 0)
+
+    @functools.cached_property
+    def names(self) -> Mapping[str, str]:
+        """Return the names of the inputs and outputs by their part; '%d' stands for a layer."""
+        given = {**(self.decoder.get("inputs") or {}), **(self.decoder.get("outputs") or {})}
+        return {**_INPUTS, **_OUTPUTS, **{k: v for k, v in given.items() if isinstance(v, str)}}
+
+    @functools.cached_property
+    def caches(self) -> list[tuple[str, str]]:
+        """Return (input, output) of the keys and of the values of each layer."""
+        kinds = (
+            ("past_key_names", "present_key_names"),
+            ("past_value_names", "present_value_names"),
+        )
+        named = [(self.names[past], self.names[present]) for past, present in kinds]
+        return [(a % k, b % k) for k in range(self.layers) for a, b in named]
+
+    @functools.cached_property
+    def proto(self) -> onnx.ModelProto:
+        """Return the decoder's network, without its external data.
+
+        Raises `DmlError` where it cannot be read, or lacks a tensor that the config names.
+        """
+        name = str(self.decoder.get("filename") or "model.onnx")
+        proto, data = onnx.ModelProto(), self.read(name)
+        try:
+            proto.ParseFromString(data)
+        except Exception as error:  # the package's own
+            rule = Sentence(f"the file '{self.path / name}' is no ONNX model: {error}")
+            raise DmlError([Fault("", "", rule, "")]) from None
+        inputs = {value.name for value in proto.graph.input}
+        outputs = {value.name for value in proto.graph.output}
+        faults = []
+        wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]
+        wanted += [(past, inputs) for past, _ in self.caches]
+        wanted += [(present, outputs) for _, present in self.caches]
+        for tensor, known in wanted:
+            if tensor not in known:
+                rule = f"be a tensor of '{name}'{nearest(tensor, known)}"
+                faults.append(Fault("", f"a name in {CONFIG}", rule, tensor))
+        if not self.layers:
+            rule = "be 1 or more"
+            faults.append(Fault("", f"num_hidden_layers in {CONFIG}", rule, self.layers))
+        if faults:
+            raise DmlError(faults)
+        return proto

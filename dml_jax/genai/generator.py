@@ -1,0 +1,323 @@
+"""Generators: sequences of tokens that a model goes on with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.genai.config import Model, as_tokens
+from dml_jax.genai.decoder import CHUNKS
+from dml_jax.genai.errors import absent, raised, refusal
+from dml_jax.genai.search import SearchOptions, key_of, picked, repeating
+from dml_jax.genai.tensors import Tensor
+
+
+class GeneratorParams:
+    """The options of generators of a model.
+
+    Args:
+        model: the model, whose genai_config.json has the options at first.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        found = dict(model.folder.config.get("search") or {})
+        found.setdefault("max_length", model.folder.context_length)
+        self.options = SearchOptions.of(found)
+
+    def set_search_options(self, **options: Any) -> None:
+        """Set options of the search by name, as `SearchOptions` has them."""
+        made = SearchOptions.of({**vars(self.options), **options})
+        made.check(self.model.folder.context_length)
+        self.options = made
+
+    def get_search_options(self) -> dict[str, Any]:
+        """Return the options of the search by name."""
+        return {n: v if isinstance(v, bool) else float(v) for n, v in vars(self.options).items()}
+
+    def set_guidance(self, type: str, data: str, enable_ff_tokens: bool = False) -> None:  # noqa: A002
+        """Refuse grammars that guide a search."""
+        if type or data:
+            raise absent("guidance", "generate without a grammar, and check the answer")
+
+    def set_speculative_options(self, **options: Any) -> None:
+        """Refuse options of drafts."""
+        raise absent("drafts of tokens", "it generates one token after the other")
+
+    def try_graph_capture_with_max_batch_size(self, size: int) -> None:
+        """Do nothing: programs are always compiled."""
+
+
+class Generator:
+    """Sequences that a model goes on with.
+
+    Args:
+        model: the model.
+        params: the options.
+    """
+
+    def __init__(self, model: Model, params: GeneratorParams):
+        self._model, self._options = model, params.options
+        self._options.check(model.folder.context_length)
+        self._decoder, self._key = model.decoder, key_of(self._options.random_seed)
+        batch = self._options.batch_size
+        with raised():
+            rows = self._decoder.rows(self._options.max_length)
+            self._rows, self._cache = rows, self._decoder.cache(batch, rows)
+        self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
+        self._start(0)
+
+    def _start(self, length: int) -> None:
+        batch = self._options.batch_size
+        self._tokens: list[Any] = []  # columns, [batch, n]: arrays of NumPy or of JAX
+        self._count = length
+        self._filled = [0] * batch  # rows of the cache, of each sequence
+        self._waiting: list[np.ndarray] = [np.zeros(0, np.int32)] * batch  # not in the cache yet
+        self._logits: jax.Array | None = None
+        self._seen: jax.Array | None = None
+        self._next = np.zeros(batch, np.int32)
+        self._has_ended = np.zeros(batch, bool)
+
+    @property
+    def _sequences(self) -> np.ndarray:
+        """Return the tokens, [batch, length]."""
+        if not self._tokens:
+            return np.zeros((self._options.batch_size, 0), np.int32)
+        parts = [np.asarray(part) for part in self._tokens]
+        self._tokens = [np.concatenate(parts, 1)] if len(parts) > 1 else parts
+        return self._tokens[0]
+
+    def append_tokens(self, tokens: Any) -> None:
+        """Append tokens to the sequences, and compute what follows them.
+
+        Args:
+            tokens: [length], [batch, length] or a `Tensor`. Sequences of a batch are padded by the
+                model's pad_token_id, at either end.
+
+        Raises `GenAIError` where there are none, too many, or some that the model has not.
+        """
+        batch = self._options.batch_size
+        array = as_tokens(tokens, batch)
+        most, vocabulary = self._options.max_length, self._model.folder.vocab_size
+        if self._count + array.shape[1] > most:
+            rule = f"be at most {most - self._count}, so that sequences have at most max_length"
+            rule += f" ({most})"
+            raise refusal("the number of tokens", rule, array.shape[1])
+        if array.min() < 0 or (vocabulary and array.max() >= vocabulary):
+            raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
+        for row in range(batch):
+            added = (
+                _unpadded(array[row], self._model.folder.pad_token_id) if batch > 1 else array[0]
+            )
+            self._waiting[row] = np.concatenate([self._waiting[row], added])
+        self._tokens.append(array)
+        self._count += array.shape[1]
+        self._see(array)
+        self._has_ended[:] = False
+        self._compute()
+
+    append_token_sequences = append_tokens
+
+    def _see(self, tokens: Any) -> None:
+        """Take note of tokens that occur, where they are counted."""
+        if self._options.repetition_penalty == 1 or not self._model.folder.vocab_size:
+            return
+        batch = self._options.batch_size
+        if self._seen is None:
+            self._seen = jnp.zeros((batch, self._model.folder.vocab_size), bool)
+        rows = jnp.arange(batch, dtype=np.int32)[:, None]
+        self._seen = self._seen.at[rows, jnp.asarray(tokens)].set(True)
+
+    def _compute(self) -> None:
+        """Run the tokens that wait through the model."""
+        batch = self._options.batch_size
+        total = max(f + len(w) for f, w in zip(self._filled, self._waiting, strict=True))
+        width = self._decoder.width(self._rows, total)
+        while any(map(len, self._waiting)):
+            longest = max(map(len, self._waiting))
+            length = _chunk(longest, max(self._filled), width)
+            counts = np.array([min(length, len(w)) for w in self._waiting], np.int32)
+            tokens = np.full((batch, length), self._model.folder.pad_token_id, np.int32)
+            for row, count in enumerate(counts):
+                tokens[row, :count] = self._waiting[row][:count]
+            is_last = np.array(
+                [c and c == len(w) for c, w in zip(counts, self._waiting, strict=True)]
+            )
+            self._waiting = [w[c:] for c, w in zip(counts, self._waiting, strict=True)]
+            logits = self._run(tokens, counts, width)
+            if self._logits is not None and not is_last.all():
+                logits = jnp.where(is_last[:, None], logits, self._logits)
+            self._logits = logits
+
+    def _run(self, tokens: Any, counts: np.ndarray, width: int) -> jax.Array:
+        batch, length = tokens.shape
+        with raised():
+            if (length, width) not in self._held:
+                network = self._decoder.network(batch, length, self._rows, width, True)
+                self._held[length, width] = self._decoder.held(network)
+            logits, self._cache = self._model.step(
+                held=self._held[length, width],
+                cache=self._cache,
+                tokens=jnp.asarray(tokens),  # as those that come from the device: one program
+                counts=counts,
+                width=width,
+            )
+        self._filled = [f + int(c) for f, c in zip(self._filled, counts, strict=True)]
+        return logits
+
+    def generate_next_token(self) -> None:
+        """Append the next token to each sequence; the pad_token_id to one that has ended.
+
+        Raises `GenAIError` where there are no tokens yet.
+        """
+        if not self._count:
+            rule = "be called after append_tokens"
+            raise refusal("generate_next_token", rule, "a call without tokens")
+        if self.is_done():
+            self._next = np.full_like(self._next, self._model.folder.pad_token_id)
+            return
+        self._compute()
+        chosen: Any = self._chosen()
+        if self._has_ended.any():
+            pad = np.int32(self._model.folder.pad_token_id)
+            chosen = jnp.where(self._has_ended, pad, chosen)
+        column = chosen[:, None]
+        self._tokens.append(column)
+        self._count += 1
+        self._see(column)
+        if self._count < self._options.max_length:  # the device goes on before the token is read
+            width = self._decoder.width(self._rows, max(self._filled) + 1)
+            counts = np.ones(len(self._filled), np.int32)
+            self._logits = self._run(column, counts, width)
+        self._next = np.asarray(chosen)
+        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+
+    def _chosen(self) -> jax.Array:
+        options, logits = self._options, self._logits
+        assert logits is not None
+        banned = None
+        if options.no_repeat_ngram_size and self._count >= options.no_repeat_ngram_size:
+            banned = repeating(self._sequences, options.no_repeat_ngram_size, logits.shape[1])
+        if self._count < options.min_length:
+            banned = np.zeros(logits.shape, bool) if banned is None else banned
+            banned[:, self._model.folder.eos_token_ids] = True
+        self._key, key = jax.random.split(self._key)
+        return picked(
+            logits,
+            self._seen,
+            banned,
+            key,
+            penalty=np.float32(options.repetition_penalty),
+            temperature=np.float32(options.temperature),
+            top_p=np.float32(options.top_p),
+            draws=options.draws,
+            top_k=max(options.top_k, 0) if options.draws else 0,
+        )
+
+    def is_done(self) -> bool:
+        """Return whether all sequences have ended, or have max_length tokens."""
+        return bool(self._has_ended.all()) or self._count >= self._options.max_length
+
+    def get_next_tokens(self) -> np.ndarray:
+        """Return the token that was appended last to each sequence, [batch]."""
+        return self._next
+
+    def get_sequence(self, index: int) -> np.ndarray:
+        """Return the tokens of a sequence."""
+        batch = self._options.batch_size
+        if not 0 <= index < batch:
+            raise refusal("the index", f"be in [0, {batch - 1}]", index)
+        return self._sequences[index].copy()
+
+    def token_count(self) -> int:
+        """Return how many tokens a sequence has."""
+        return self._count
+
+    def get_logits(self) -> np.ndarray:
+        """Return the logits of the next token, [batch, 1, vocabulary]."""
+        self._compute()
+        if self._logits is None:
+            raise refusal("get_logits", "be called after append_tokens", "a call without tokens")
+        return np.array(self._logits)[:, None]
+
+    def set_logits(self, logits: Any) -> None:
+        """Put logits in place of those of the next token, [batch, 1, vocabulary]."""
+        self._compute()
+        array = np.asarray(logits, np.float32)
+        wanted = (0,) if self._logits is None else self._logits.shape
+        if array.size != np.prod(wanted):
+            raise refusal("the logits", f"have {int(np.prod(wanted))} elements", list(array.shape))
+        self._logits = jnp.asarray(array.reshape(wanted))
+
+    def rewind_to(self, length: int) -> None:
+        """Leave out all tokens but the first ones.
+
+        Args:
+            length: how many tokens are left. Of a batch, 0 alone.
+        """
+        if not 0 <= length <= self._count:
+            raise refusal("the length", f"be in [0, {self._count}]", length)
+        if length and self._options.batch_size > 1:
+            raise refusal("the length", "be 0 where batch_size is more than 1", length)
+        kept = self._sequences[:, :length]
+        self._start(length)
+        self._cache["length"] = jnp.full(len(self._filled), max(length - 1, 0), np.int32)
+        if length:  # the last one is computed again, for its logits
+            self._tokens, self._filled = [kept], [length - 1]
+            self._waiting = [kept[0, -1:]]
+            self._see(kept)
+
+    def set_inputs(self, inputs: Mapping[str, Any]) -> None:
+        """Append the tokens that are the input `input_ids`."""
+        others = [name for name in inputs if name != "input_ids"]
+        if others:
+            raise refusal("the inputs", "be input_ids alone", ", ".join(others))
+        if "input_ids" in inputs:
+            self.append_tokens(inputs["input_ids"])
+
+    def get_output(self, name: str) -> np.ndarray:
+        """Return an output of the model: its logits, or keys and values of the cache."""
+        outputs = [present for _, present in self._model.folder.caches]
+        if name == self._model.folder.names["logits"]:
+            return self.get_logits()
+        if name not in outputs:
+            raise refusal("the output", "be one of the model", name)
+        return np.asarray(self._cache["buffers"][outputs.index(name)])[:, :, : max(self._filled)]
+
+    def get_input(self, name: str) -> np.ndarray:
+        """Return the tokens that the model read last, `input_ids`."""
+        if name != self._model.folder.names["input_ids"]:
+            raise refusal("the input", "be input_ids", name)
+        return self._sequences[:, -1:].astype(np.int64)
+
+    def set_model_input(self, name: str, value: Any) -> None:
+        """Append tokens, the input `input_ids`."""
+        self.set_inputs({name: Tensor(value)})
+
+    def set_active_adapter(self, adapters: Any, name: str) -> None:
+        """Refuse adapters."""
+        raise absent("adapters", "merge an adapter into the weights of the folder")
+
+    def set_runtime_option(self, name: str, value: str) -> None:
+        """Do nothing: the options are ONNX Runtime's own."""
+
+    def snapshot_state(self) -> None:
+        """Do nothing: rewind_to knows each state."""
+
+
+def _unpadded(tokens: np.ndarray, pad: int) -> np.ndarray:
+    """Return tokens without the padding at either end; one token where all are padding."""
+    (places,) = np.nonzero(tokens != pad)
+    return tokens[places[0] : places[-1] + 1] if places.size else tokens[:1]
+
+
+def _chunk(count: int, filled: int, width: int) -> int:
+    """Return the length of the next chunk of `count` tokens, of which `width` fit in all."""
+    for length in CHUNKS:
+        if filled + length <= width and (
+            count > CHUNKS[1] * 4 if length == CHUNKS[0] else count > 1
+        ):
+            return length
+    return 1

@@ -1,0 +1,171 @@
+"""Search: which token comes next, by the options of genai_config.json's `search`."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.errors import Expect, nearest
+from dml_jax.genai.errors import GenAIError, refusal
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """The options of a search, by the names that ONNX Runtime GenAI has for them.
+
+    Attributes:
+        batch_size: the number of sequences.
+        chunk_size: is taken, and changes nothing: prompts are cut into chunks of their own.
+        diversity_penalty: has to be 0.
+        do_sample: whether the next token is drawn; else it is the most likely one.
+        early_stopping: of beams, which are not carried out.
+        length_penalty: of beams, likewise.
+        max_length: the most tokens of a sequence, the prompt included.
+        min_length: the tokens before which no sequence ends.
+        no_repeat_ngram_size: the size of the groups of tokens that occur once; 0 allows all.
+        num_beams: has to be 1.
+        num_return_sequences: has to be 1.
+        past_present_share_buffer: is taken, and changes nothing: buffers are always shared.
+        random_seed: the seed of the draws; -1 stands for another one each time.
+        repetition_penalty: divides logits of tokens that occurred, if positive; else multiplies.
+        temperature: divides the logits of a draw.
+        top_k: the number of tokens that a draw is among; 0 or less allows all.
+        top_p: the probability that the tokens have together that a draw is among.
+    """
+
+    batch_size: int = 1
+    chunk_size: int = 0
+    diversity_penalty: float = 0.0
+    do_sample: bool = False
+    early_stopping: bool = True
+    length_penalty: float = 1.0
+    max_length: int = 0
+    min_length: int = 0
+    no_repeat_ngram_size: int = 0
+    num_beams: int = 1
+    num_return_sequences: int = 1
+    past_present_share_buffer: bool = False
+    random_seed: int = -1
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.0
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "SearchOptions":
+        """Return options of JSON's or Python's values. Raises `GenAIError` for unknown ones."""
+        kinds: dict[str, Any] = {f.name: type(f.default) for f in fields(cls)}
+        made, expect = {}, Expect("")
+        for name, value in given.items():
+            rule = f"be an option of the search{nearest(name, kinds)}"
+            if not expect(name in kinds, "the option", rule, name):
+                continue
+            is_number = isinstance(value, (bool, int, float, np.number, np.bool_))
+            is_whole = kinds[name] is not int or (is_number and float(value).is_integer())
+            rule = "be a whole number" if kinds[name] is int else "be a number"
+            if expect(is_number and is_whole, f"the option '{name}'", rule, value):
+                made[name] = kinds[name](value)
+        if expect.faults:
+            raise GenAIError(expect.faults)
+        return cls(**made)
+
+    def check(self, context_length: int) -> None:
+        """Raise `GenAIError` where an option is not carried out, or has no meaning."""
+        expect = Expect("")
+
+        def option(name: str, holds: bool, rule: str) -> None:
+            expect(holds, f"the option '{name}'", rule, getattr(self, name))
+
+        not_done = "(it is not carried out)"
+        option("num_beams", self.num_beams == 1, f"be 1 {not_done}")
+        option("num_return_sequences", self.num_return_sequences == 1, f"be 1 {not_done}")
+        option("diversity_penalty", self.diversity_penalty == 0, f"be 0 {not_done}")
+        option("batch_size", self.batch_size >= 1, "be at least 1")
+        rule = f"be in [1, {context_length}], the model's context_length"
+        option("max_length", 1 <= self.max_length <= context_length, rule)
+        rule = f"be at most max_length ({self.max_length})"
+        option("min_length", self.min_length <= self.max_length, rule)
+        option("repetition_penalty", self.repetition_penalty > 0, "be greater than 0")
+        option("temperature", self.temperature >= 0, "be at least 0")
+        option("top_p", 0 <= self.top_p <= 1, "be in [0, 1]")
+        option("no_repeat_ngram_size", self.no_repeat_ngram_size >= 0, "be at least 0")
+        if expect.faults:
+            raise GenAIError(expect.faults)
+
+    @property
+    def draws(self) -> bool:
+        """Return whether the next token is drawn."""
+        return self.do_sample and self.top_k != 1 and self.temperature > 0
+
+
+@functools.partial(jax.jit, static_argnames=("draws", "top_k"))
+def picked(
+    logits: jax.Array,
+    seen: jax.Array | None,
+    banned: jax.Array | None,
+    key: jax.Array,
+    *,
+    penalty: Any,
+    temperature: Any,
+    top_p: Any,
+    draws: bool,
+    top_k: int,
+) -> jax.Array:
+    """Return the next token of each sequence, [batch].
+
+    Args:
+        logits: [batch, vocabulary].
+        seen: which tokens occurred, likewise; None where no penalty counts them.
+        banned: which tokens may not come, likewise; None allows all.
+        key: of the draw.
+        penalty: divides positive logits of tokens that occurred, and multiplies negative ones.
+        temperature: divides the logits of a draw.
+        top_p: the probability that the tokens have together that a draw is among; 0 or 1: all.
+        draws: whether a token is drawn; else it is the first of the most likely ones.
+        top_k: the number of tokens that a draw is among; 0 allows all.
+    """
+    if seen is not None:
+        scaled = jnp.where(logits > 0, logits / penalty, logits * penalty)
+        logits = jnp.where(seen, scaled, logits)
+    if banned is not None:
+        logits = jnp.where(banned, jnp.finfo(logits.dtype).min, logits)
+    if not draws:
+        return jnp.argmax(logits, -1).astype(np.int32)
+    count = min(top_k, logits.shape[-1]) if top_k > 0 else logits.shape[-1]
+    best, tokens = jax.lax.top_k(logits / temperature, count)
+    chances = jax.nn.softmax(best, -1)
+    before = jnp.cumsum(chances, -1) - chances  # a token stays while those before it have less
+    is_left = (before < top_p) | (top_p <= 0) | (top_p >= 1)
+    place = jax.random.categorical(key, jnp.where(is_left, best, -jnp.inf), -1)
+    return jnp.take_along_axis(tokens, place[:, None], -1)[:, 0].astype(np.int32)
+
+
+def repeating(sequences: np.ndarray, size: int, vocabulary: int) -> np.ndarray:
+    """Return the tokens that would end a group of `size` tokens that occurred, [batch, vocabulary].
+
+    Args:
+        sequences: the tokens so far, [batch, length].
+        size: the number of tokens of a group.
+        vocabulary: the number of tokens that there are.
+    """
+    batch, length = sequences.shape
+    banned = np.zeros((batch, vocabulary), bool)
+    for row, tokens in enumerate(sequences):
+        end = tokens[length - size + 1 :]
+        for k in range(length - size + 1):
+            if np.array_equal(tokens[k : k + size - 1], end):
+                banned[row, tokens[k + size - 1]] = True
+    return banned
+
+
+def key_of(seed: int) -> jax.Array:
+    """Return the key of the draws of a seed: another one each time for -1."""
+    if seed == -1:
+        seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+    if not 0 <= seed < 2**31:
+        raise refusal("the option 'random_seed'", "be -1, or in [0, 2**31)", seed)
+    return jax.random.key(seed, impl="threefry2x32")

@@ -1,0 +1,143 @@
+"""Text from text, word by word: what the command `generate` does."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.genai.config import Model
+from dml_jax.genai.errors import refusal
+from dml_jax.genai.generator import Generator, GeneratorParams
+from dml_jax.genai.text import Tokenizer
+
+_COPIED = 1 << 25  # elements
+
+
+@dataclass
+class Answer:
+    """What a generator did, for statistics.
+
+    Attributes:
+        prompt: the number of tokens of the prompt.
+        seconds: when each token came, from the start.
+        token_bytes: the bytes that a step reads: weights, and the filled part of the cache.
+    """
+
+    prompt: int = 0
+    seconds: list[float] = field(default_factory=list)
+    token_bytes: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Return the tokens a second after the first one; 0 where there is one at most."""
+        count = len(self.seconds) - 1
+        return count / (self.seconds[-1] - self.seconds[0]) if count > 0 else 0.0
+
+    def values(self) -> dict[str, Any]:
+        """Return the statistics, for JSON."""
+        share = self.rate * self.token_bytes / copy_rate() if self.rate else 0.0
+        return {
+            "prompt_tokens": self.prompt,
+            "tokens": len(self.seconds),
+            "first_token_s": round(self.seconds[0], 3) if self.seconds else None,
+            "tokens_a_second": round(self.rate, 2),
+            "share_of_bandwidth": round(share, 3),
+        }
+
+
+class Talk:
+    """A conversation with a model.
+
+    Args:
+        model: the model.
+        options: the options of the search; others are those of the folder.
+    """
+
+    def __init__(self, model: Model, options: dict[str, Any]):
+        self.model, self.tokenizer = model, Tokenizer(model)
+        params = GeneratorParams(model)
+        params.set_search_options(**options)
+        self._generator = Generator(model, params)
+        self._limit, self._messages = params.options.max_length, list[dict[str, str]]()
+        self._told = ""  # the text that the generator has read
+        self.answer = Answer()
+
+    def said(self, text: str, is_chat: bool) -> Iterator[str]:
+        """Yield the answer to a text, piece by piece.
+
+        Args:
+            text: the text.
+            is_chat: whether it is a message, for the folder's template; else the model goes on with
+                the text itself.
+
+        Raises `GenAIError` where the text is empty, or too long.
+        """
+        start = time.perf_counter()
+        if not text.strip():
+            raise refusal("the prompt", "have words", text)
+        prompt = self._filled(text) if is_chat else text
+        tokens = self.tokenizer.encode(prompt)
+        room = self._limit - self._generator.token_count()
+        if len(tokens) >= room:
+            rule = f"have less than {room} tokens (max_length is {self._limit})"
+            raise refusal("the prompt", rule, len(tokens))
+        self._generator.append_tokens(tokens)
+        yield from self._streamed(start, len(tokens))
+
+    def _filled(self, text: str) -> str:
+        """Return what a message adds to the conversation, by the template."""
+        self._messages.append({"role": "user", "content": text})
+        whole = self.tokenizer.apply_chat_template(json.dumps(self._messages))
+        if self._told and whole.startswith(self._told):
+            return whole[len(self._told) :]
+        self._generator.rewind_to(0)  # the first message, or a template that changed what was told
+        return whole
+
+    def _streamed(self, start: float, count: int) -> Iterator[str]:
+        self.answer = Answer(count)
+        stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
+        ends = self.model.folder.eos_token_ids
+        while not self._generator.is_done():
+            self._generator.generate_next_token()
+            token = int(self._generator.get_next_tokens()[0])
+            self.answer.seconds.append(time.perf_counter() - start)
+            if token in ends:
+                break
+            made.append(token)
+            piece = stream.decode(token)
+            shown += len(piece)
+            yield piece
+        yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
+        self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
+        if self._messages:
+            self._messages.append({"role": "assistant", "content": self.tokenizer.decode(made)})
+            kept = self.tokenizer.apply_chat_template(
+                json.dumps(self._messages), add_generation_prompt=False
+            )
+            told = self._read()
+            self._told = told if kept.startswith(told) else ""
+
+    def _read(self) -> str:
+        """Return the text of all tokens, the special ones included."""
+        self.tokenizer.update_options(skip_special_tokens="false")
+        try:
+            return self.tokenizer.decode(self._generator.get_sequence(0))
+        finally:
+            self.tokenizer.update_options(skip_special_tokens="true")
+
+
+def copy_rate() -> float:
+    """Return the bytes a second that a copy of a large array moves, read and written."""
+    array = jnp.zeros(_COPIED, np.float32)
+    copy = jax.jit(lambda x: x + 1)
+    spent: Sequence[float] = []
+    for _ in range(6):
+        start = time.perf_counter()
+        jax.block_until_ready(copy(array))
+        spent = [*spent, time.perf_counter() - start]
+    return 2 * array.nbytes / min(spent[1:])

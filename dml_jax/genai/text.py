@@ -1,0 +1,214 @@
+"""Tokenizers: text to tokens and back, by the package tokenizers; templates by jinja2."""
+
+import functools
+import importlib.util
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dml_jax.errors import missing_extra
+from dml_jax.genai.config import Config, Model
+from dml_jax.genai.errors import GenAIError, raised, refusal
+from dml_jax.genai.folder import Folder
+from dml_jax.genai.tensors import Tensor
+
+_OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
+_UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
+
+
+def _need(package: str, purpose: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise missing_extra(package, purpose, "genai")
+
+
+class Tokenizer:
+    """The tokenizer of a folder: its tokenizer.json.
+
+    Args:
+        model: a model, or a config.
+
+    Raises `GenAIError` where the folder has no tokenizer, or one of more tokens than the model.
+    """
+
+    def __init__(self, model: Model | Config):
+        self._folder: Folder = model.folder
+        self._options = dict(_OPTIONS)
+        with raised():
+            _need("tokenizers", "read tokenizers")
+            data = self._folder.read("tokenizer.json")
+        from tokenizers import Tokenizer as Tokens
+
+        path = self._folder.path / "tokenizer.json"
+        try:
+            self._tokens = Tokens.from_buffer(data)
+        except Exception as error:  # the package has no class of its own
+            raise refusal(f"the file '{path}'", "be a tokenizer", str(error)) from None
+        self._tokens.no_padding()
+        self._tokens.no_truncation()
+        count, most = self._tokens.get_vocab_size(), self._folder.vocab_size
+        if most and count > most:
+            rule = f"have at most {most} tokens, as the model has"
+            raise refusal(f"the file '{path}'", rule, count)
+
+    @property
+    def bos_token_id(self) -> int:
+        """Return the token that starts a text."""
+        return int(self._folder.model.get("bos_token_id") or 0)
+
+    @property
+    def eos_token_ids(self) -> np.ndarray:
+        """Return the tokens that end a text."""
+        return np.array(self._folder.eos_token_ids, np.int32)
+
+    @property
+    def pad_token_id(self) -> int:
+        """Return the token that fills the shorter texts of a batch."""
+        return self._folder.pad_token_id
+
+    def update_options(self, **options: Any) -> None:
+        """Set `add_special_tokens` and `skip_special_tokens`, "true" or "false"."""
+        for name, value in options.items():
+            text = str(value).lower()
+            if name not in _OPTIONS:
+                raise refusal("the option", f"be one of {', '.join(_OPTIONS)}", name)
+            if text not in ("true", "false", "1", "0"):
+                raise refusal(f"the option '{name}'", "be 'true' or 'false'", value)
+            self._options[name] = "true" if text in ("true", "1") else "false"
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the tokens of a text, INT32."""
+        if not isinstance(text, str):
+            raise refusal("the text", "be a string", text)
+        special = self._options["add_special_tokens"] == "true"
+        return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
+
+    def encode_batch(self, texts: Sequence[str]) -> Tensor:
+        """Return the tokens of texts, [batch, length], padded at their ends."""
+        rows = [self.encode(text) for text in texts]
+        longest = max((len(row) for row in rows), default=0)
+        filled = np.full((len(rows), longest), self.pad_token_id, np.int32)
+        for target, row in zip(filled, rows, strict=True):
+            target[: len(row)] = row
+        return Tensor(filled)
+
+    def decode(self, tokens: Any) -> str:
+        """Return the text of tokens."""
+        ids = np.asarray(tokens).reshape(-1)
+        if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0):
+            raise refusal("the tokens", "be whole numbers of at least 0", ids)
+        skips = self._options["skip_special_tokens"] == "true"
+        return self._tokens.decode([int(i) for i in ids], skip_special_tokens=skips)
+
+    def decode_batch(self, tokens: Any) -> list[str]:
+        """Return the texts of rows of tokens."""
+        rows = tokens.as_numpy() if isinstance(tokens, Tensor) else tokens
+        return [self.decode(row) for row in rows]
+
+    def to_token_id(self, text: str) -> int:
+        """Return the token that a text is. Raises `GenAIError` where it is none."""
+        found = self._tokens.token_to_id(text)
+        if found is None:
+            raise refusal("the text", "be one token", text)
+        return found
+
+    def create_stream(self) -> "TokenizerStream":
+        """Return a decoder of one token after the other."""
+        return TokenizerStream(self)
+
+    @functools.cached_property
+    def _template(self) -> tuple[str, dict[str, Any]]:
+        """Return the folder's template and the special tokens that it may name."""
+        config: dict[str, Any] = {}
+        if (self._folder.path / "tokenizer_config.json").exists():
+            config = json.loads(self._folder.read("tokenizer_config.json"))
+        template: Any = config.get("chat_template") or ""
+        if isinstance(template, list):  # several, by name
+            named = {str(t.get("name")): t.get("template", "") for t in template}
+            template = named.get("default") or next(iter(named.values()), "")
+        if (self._folder.path / "chat_template.jinja").exists():
+            template = self._folder.read("chat_template.jinja").decode("utf-8")
+        special = {}
+        for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
+            value = config.get(name)
+            special[name] = value.get("content", "") if isinstance(value, dict) else value or ""
+        return template, special
+
+    def apply_chat_template(
+        self,
+        messages: str,
+        *,
+        template_str: str | None = None,
+        tools: str | None = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """Return a conversation as the text that the model has been trained on.
+
+        Args:
+            messages: JSON, a list of objects with a `role` and a `content`.
+            template_str: a template; by default that of the folder.
+            tools: JSON, the tools that the model may call.
+            add_generation_prompt: whether the text ends where the model's answer begins.
+
+        Raises `GenAIError` where JSON or template are broken, or there is no template.
+        """
+        with raised():
+            _need("jinja2", "fill in templates")
+        import jinja2
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def stopped(message: str) -> None:
+            raise refusal("the messages", "suit the template", message)
+
+        template, special = self._template
+        template = template_str or template
+        if not template:
+            rule = "be given: the folder has no chat_template.jinja"
+            raise refusal("template_str", rule, template_str)
+        values = {}
+        for name, text in (("messages", messages), ("tools", tools)):
+            try:
+                values[name] = json.loads(text) if text else None
+            except json.JSONDecodeError as error:
+                raise refusal(f"the {name}", f"be JSON ({error})", text) from None
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.globals["raise_exception"] = stopped
+        environment.globals["strftime_now"] = _now
+        environment.filters["tojson"] = lambda x, indent=None: json.dumps(
+            x, ensure_ascii=False, indent=indent
+        )
+        try:
+            made = environment.from_string(template)
+            return made.render(**special, **values, add_generation_prompt=add_generation_prompt)
+        except GenAIError:
+            raise
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            raise refusal("the template", "fit the messages", str(error)) from None
+
+
+def _now(form: str) -> str:
+    import datetime
+
+    return datetime.datetime.now().strftime(form)
+
+
+class TokenizerStream:
+    """Decodes one token after the other; a character of several tokens comes with the last one."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []
+        self._start = self._end = 0  # tokens whose text is known, and has been returned
+
+    def decode(self, token: int) -> str:
+        """Return the text that a token adds, "" while a character is not whole."""
+        self._ids.append(int(token))
+        before = self._tokenizer.decode(self._ids[self._start : self._end])
+        text = self._tokenizer.decode(self._ids[self._start :])
+        if text.endswith(_UNFINISHED) and len(self._ids) - self._end < 8:
+            return ""
+        self._start, self._end = self._end, len(self._ids)
+        return text[len(before) :]

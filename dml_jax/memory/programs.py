@@ -1,0 +1,276 @@
+"""Compiled programs that are kept in a folder: another process reads them, and compiles nothing.
+
+A file holds machine code and a pickle, and who reads it runs it. So it is read only where nobody
+but this user, or the administrator, can have written it: the folder and the file belong to this
+user, and others have no right to write. Nothing is ever read from the folder of a network. The name
+of a file is a digest of everything that the program follows from.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import platform
+import stat
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from jax.experimental import serialize_executable
+
+from dml_jax import __version__
+from dml_jax.host import cores
+from dml_jax.lowering.precision import chosen_name
+from dml_jax.memory.available import Device
+from dml_jax.operator.callable import compiled_with
+
+MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
+_MARK = b"dml-jax program 1\n"
+_DIGEST = hashlib.sha256().digest_size
+
+
+@dataclass
+class Programs:
+    """The programs of one description, in a folder.
+
+    Attributes:
+        folder: the folder, which is made for this user alone when a program is written.
+        key: what the description is made of.
+        read, written: how many programs were read from the folder, and written to it.
+        note: why a program was not read or not written, or "".
+    """
+
+    folder: Path
+    key: str
+    read: int = 0
+    written: int = 0
+    note: str = field(default="", compare=False)
+
+    def compiled(
+        self,
+        name: str,
+        jitted: Any,
+        device: Device,
+        *arguments: Any,
+        own: Mapping[str, Any] = {},
+    ) -> jax.stages.Compiled:
+        """Return the program of a jitted function for a device: a kept one, or a new one.
+
+        Args:
+            name: tells the programs of one description apart.
+            jitted: the function.
+            device: where the program runs.
+            arguments: arrays, or what describes them.
+            own: options of XLA for the program.
+        """
+        structure = jax.tree.structure((arguments, {}))
+        leaves = [(tuple(np.shape(x)), np.dtype(x.dtype).name) for x in jax.tree.leaves(arguments)]
+        made_of = (self.key, name, sorted(own.items()), str(structure), leaves)
+        made_of = (*made_of, _machine(device), _settings())
+        path = self.folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()}.program"
+        program = self._read(path, structure, device)
+        if program is None:
+            program = compiled_with(jitted.lower(*arguments), own)
+            self._write(path, program)
+        return program
+
+    def _read(self, path: Path, structure: Any, device: Device) -> jax.stages.Compiled | None:
+        """Return the program in a file; None where there is none that can be read."""
+        try:
+            data = _bytes_of(path)
+            if data is None:
+                return None
+            serialized, results = pickle.loads(data)
+            program = serialize_executable.deserialize_and_load(
+                serialized, structure, results, device.client, [device]
+            )
+        except Exception as error:  # of another jaxlib, say: the program is compiled
+            self._say("read", error)
+            return None
+        self.read += 1
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return program
+
+    def _write(self, path: Path, program: jax.stages.Compiled) -> None:
+        """Write a program to a file, which is whole or not there."""
+        partial = None
+        try:
+            serialized, _, results = serialize_executable.serialize(program)
+            data = pickle.dumps((serialized, results))
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_own(self.folder.stat(), self.folder)
+            _make_room(self.folder, len(data))
+            number, partial = tempfile.mkstemp(dir=self.folder, suffix=".partial")
+            with os.fdopen(number, "wb") as file:
+                file.write(_MARK + hashlib.sha256(data).digest() + data)
+            Path(partial).replace(path)
+            self.written += 1
+        except Exception as error:  # a full disk, a folder of others, what cannot be serialized
+            self._say("written", error)
+            with contextlib.suppress(OSError, TypeError):
+                os.unlink(partial)  # pyright: ignore[reportArgumentType]  # noqa: PTH108
+
+    def _say(self, what: str, error: Exception) -> None:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        self.note = (
+            f"a program was not {what}: {(reason.splitlines() or [type(error).__name__])[0]}"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return the folder, the counts and the note for JSON, and the line that says them."""
+        known = {"folder": str(self.folder), "read": self.read, "written": self.written}
+        return {**known, "note": self.note, "said": self.report()}
+
+    def report(self) -> str:
+        """Return what was read and written, and what was in the way."""
+        counted = f"{self.read} read, {self.written} written"
+        return f"programs in '{self.folder}': {counted}" + (f"; {self.note}" if self.note else "")
+
+
+class Kept:
+    """A jitted function whose programs are kept. Calls with tracers run the jitted function."""
+
+    def __init__(
+        self, programs: Programs, name: str, jitted: Any, own: Mapping[str, Any] | None = None
+    ):
+        self._programs, self._name, self._jitted, self._own = programs, name, jitted, own or {}
+        self._known: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        kind = _kind_of(jax.tree.leaves(arguments))
+        if kind is None:
+            return self._jitted(*arguments)
+        key = (jax.tree.structure(arguments), *kind)
+        if key not in self._known:
+            device = kind[0]
+            self._known[key] = self._programs.compiled(
+                self._name, self._jitted, device, *arguments, own=self._own
+            )
+        return self._known[key](*arguments)
+
+
+def _kind_of(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the device and the types of arrays; None where `jax.jit` has to look at them."""
+    config: Any = jax.config
+    if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
+        return None
+    places = set[Any]()
+    for array in arrays:
+        if isinstance(array, Tracer) or not isinstance(array, (jax.Array, np.ndarray)):
+            return None
+        if isinstance(array, jax.Array):
+            if len(array.sharding.device_set) != 1:
+                return None
+            if array.committed:
+                places |= array.sharding.device_set
+    if len(places) > 1:
+        return None
+    device = next(iter(places), None) or default_device()
+    if device is None:
+        return None
+    types = ((array.shape, array.dtype) for array in arrays)
+    return device, config.jax_enable_x64, config.jax_default_matmul_precision, *types
+
+
+def default_device() -> Device | None:
+    """Return the device of arrays without one; None where JAX's setting has a platform's name."""
+    given: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    device = given or jax.devices()[0]
+    return device if isinstance(device, jax.Device) else None
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    """Return what was kept in a file, None where there is no file or no whole one.
+
+    Raises `PermissionError` where others may have written it.
+    """
+    try:
+        _check_own(path.parent.stat(), path.parent)
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    with os.fdopen(number, "rb") as file:
+        found = os.fstat(file.fileno())
+        _check_own(found, path)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        data = file.read()
+    start = len(_MARK) + _DIGEST
+    is_whole = data[:start] == _MARK + hashlib.sha256(data[start:]).digest()
+    return data[start:] if is_whole else None
+
+
+def _check_own(found: os.stat_result, path: Path) -> None:
+    """Raise `PermissionError` unless a file or a folder is this user's, who alone may write it."""
+    if not hasattr(os, "geteuid"):  # Windows: the folders of a user are
+        return
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        text = f"others may write '{path}' (chmod 700, or another folder: DML_JAX_CACHE)"
+        raise PermissionError(text)
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove the programs that were not read for the longest time, where there are too many."""
+    entries = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".program")]
+    entries.sort(key=lambda entry: entry[0].st_mtime)
+    most = MOST_BYTES - size
+    total = sum(found.st_size for found, _ in entries)
+    for found, path in entries:
+        if total <= most:
+            return
+        with contextlib.suppress(OSError):  # another process removes it too
+            os.unlink(path)  # noqa: PTH108
+        total -= found.st_size
+
+
+def _machine(device: Device) -> tuple[Any, ...]:
+    """Return what a program follows from beside its function: versions, device, processor."""
+    return (
+        *_host(),
+        device.platform,
+        device.device_kind,
+        device.id,
+        device.client.platform_version,
+    )
+
+
+@functools.cache
+def _host() -> tuple[Any, ...]:
+    versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    for name in ("onnx", "jax-cuda13-plugin", "jax-cuda12-plugin", "jax-rocm7-plugin"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    flags = ""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        kinds = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+        flags = "\n".join(line for line in lines if line.startswith(kinds))
+    variables = {
+        n: v for n, v in os.environ.items() if n.startswith(("XLA_", "LIBTPU_", "NVIDIA_"))
+    }
+    system = platform.machine(), platform.system(), platform.processor(), platform.python_version()
+    return __version__, _sources(), versions, flags, sorted(variables.items()), system, cores()
+
+
+def _sources() -> str:
+    """Return a digest of the package's files: their names, sizes and times."""
+    root = Path(__file__).parent.parent
+    files = sorted(root.rglob("*.py"))
+    found = [(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Return JAX's settings, but for those that say where files lie."""
+    settings: Any = jax.config
+    names = (name for name in settings.values if "cache" not in name and "dump" not in name)
+    chosen = ("precision", str(chosen_name()))
+    return [chosen, *((name, repr(getattr(settings, name, None))) for name in sorted(names))]

@@ -1,0 +1,56 @@
+"""If nodes whose condition is known: their branch stands in their place."""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import helper
+
+from dml_jax.onnx.nodes import domain_of
+from dml_jax.onnx.tensors import Scope, Tensor
+
+
+def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
+    """Return the nodes of the branch that an If takes; None where that is not known, or no If.
+
+    Names within the branch are made distinct from those around it.
+    """
+    if node.op_type != "If" or domain_of(node.domain):
+        return None
+    condition = scope.get(node.input[0])
+    if not isinstance(condition, Tensor) or not condition.is_known or condition.array.size != 1:
+        return None
+    name = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
+    graph = next((a.g for a in node.attribute if a.name == name), None)
+    if graph is None or graph.sparse_initializer:
+        return None
+    own = [*(n for inner in graph.node for n in inner.output), *(t.name for t in graph.initializer)]
+    names = {n: f"{node.output[0]}/{n}" for n in own if n}
+    nodes = []
+    for tensor in graph.initializer:
+        nodes.append(helper.make_node("Constant", [], [names[tensor.name]], value=tensor))
+    for inner in graph.node:
+        made = onnx.NodeProto()
+        made.CopyFrom(inner)
+        _rename(made, names)
+        nodes.append(made)
+    for output, value in zip(node.output, graph.output, strict=True):
+        if output:
+            nodes.append(
+                helper.make_node("Identity", [names.get(value.name, value.name)], [output])
+            )
+    return nodes
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Give the tensors of a node, and of the graphs within it, other names."""
+    for listed in (node.input, node.output):
+        for index, name in enumerate(listed):
+            listed[index] = names.get(name, name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+            inner = {old: new for old, new in names.items() if old not in own}
+            for each in graph.node:
+                _rename(each, inner)
+            for output in graph.output:
+                output.name = inner.get(output.name, output.name)

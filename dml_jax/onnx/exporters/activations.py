@@ -1,0 +1,131 @@
+"""Exporters of the activations, which other operators fuse too."""
+
+import math
+from typing import Any
+
+from dml_jax.onnx.uses import Use, exports
+from dml_jax.onnx.writer import Value
+
+
+def _same(op_type: str, **fields: str) -> Any:
+    """Return the exporter of an op type with attributes: those of ONNX by DirectML's fields."""
+
+    def exporter(use: Use) -> Any:
+        if use.input_tensor.dtype.kind != "f":
+            return NotImplemented
+        values: dict[str, Any] = {
+            name: float(getattr(use, field)) for name, field in fields.items()
+        }
+        return use.writer(op_type, use.input_tensor, **values)
+
+    return exporter
+
+
+_SAME = {
+    "RELU": _same("Relu"),
+    "SIGMOID": _same("Sigmoid"),
+    "TANH": _same("Tanh"),
+    "SOFTSIGN": _same("Softsign"),
+    "GELU": _same("Gelu"),
+    "ELU": _same("Elu", alpha="alpha"),
+    "LEAKY_RELU": _same("LeakyRelu", alpha="alpha"),
+    "HARD_SIGMOID": _same("HardSigmoid", alpha="alpha", beta="beta"),
+    "SCALED_ELU": _same("Selu", alpha="alpha", gamma="gamma"),
+    "THRESHOLDED_RELU": _same("ThresholdedRelu", alpha="alpha"),
+}
+for _name, _exporter in _SAME.items():
+    exports(f"ACTIVATION_{_name}")(_exporter)
+
+
+@exports("ACTIVATION_CELU")
+def celu(use: Use) -> Any:
+
+    if use.alpha <= 0:
+        return NotImplemented
+    return use.writer("Celu", use.input_tensor, alpha=float(use.alpha))
+
+
+@exports("ACTIVATION_SHRINK")
+def shrunk(use: Use) -> Any:
+    x = use.input_tensor
+    if use.threshold < 0 or x.dtype.kind != "f":
+        return NotImplemented
+    return use.writer("Shrink", x, bias=float(use.bias), lambd=float(use.threshold))
+
+
+@exports("ACTIVATION_LINEAR")
+def linear(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    return w("Add", w("Mul", x, w.like(use.alpha, x)), w.like(use.beta, x))
+
+
+@exports("ACTIVATION_PARAMETERIZED_RELU")
+def parameterized_relu(use: Use) -> Any:
+    if use.input_tensor.dtype.kind != "f":
+        return NotImplemented
+    return use.writer("PRelu", use.input_tensor, use.slope_tensor)
+
+
+@exports("ACTIVATION_PARAMETRIC_SOFTPLUS")
+def parametric_softplus(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    return w("Mul", w("Softplus", w("Mul", x, w.like(use.beta, x))), w.like(use.alpha, x))
+
+
+@exports("ACTIVATION_SOFTPLUS")
+def softplus(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    if use.steepness == 1:
+        return w("Softplus", x)
+    steepness = w.like(use.steepness, x)
+    return w("Div", w("Softplus", w("Mul", x, steepness)), steepness)
+
+
+@exports("ACTIVATION_SCALED_TANH")
+def scaled_tanh(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    return w("Mul", w("Tanh", w("Mul", x, w.like(use.beta, x))), w.like(use.alpha, x))
+
+
+@exports("ACTIVATION_SWISH")
+def swish(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    return w("Mul", x, w("Sigmoid", w("Mul", x, w.like(use.sigmoid_input_scale, x))))
+
+
+@exports("ACTIVATION_HARD_SWISH")
+def hard_swish(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    return w("Mul", x, w("HardSigmoid", x, alpha=float(use.alpha), beta=float(use.beta)))
+
+
+@exports("ACTIVATION_RELU_GRAD")
+def relu_gradient(use: Use) -> Value:
+    w, x = use.writer, use.input_tensor
+    is_above = w.compare("Greater", x, w.like(0, x))
+    return w.where(is_above, use.input_gradient_tensor, w.like(0, use.input_gradient_tensor))
+
+
+_ROWS = {"SOFTMAX": "Softmax", "LOG_SOFTMAX": "LogSoftmax", "HARDMAX": "Hardmax"}
+
+
+@exports(*(f"ACTIVATION_{name}1" for name in _ROWS))
+def along_axes(use: Use) -> Any:
+    """Write rows of several dimensions as one dimension, at the end."""
+    w, x = use.writer, use.input_tensor
+    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_").rstrip("1")]
+    axes = sorted(use.axes)
+    if len(axes) == 1:
+        return w(op_type, x, axis=axes[0])
+    others = [a for a in range(x.rank) if a not in axes]
+    order = [*others, *axes]
+    moved = w.transpose(x, order)
+    flat = w.reshape(moved, [*(x.shape[a] for a in others), math.prod(x.shape[a] for a in axes)])
+    made = w.reshape(w(op_type, flat, axis=-1), moved.shape)
+    return w.transpose(made, sorted(range(x.rank), key=order.__getitem__))
+
+
+@exports(*(f"ACTIVATION_{name}" for name in _ROWS))
+def of_rows(use: Use) -> Value:
+    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_")]
+    return use.writer(op_type, use.input_tensor, axis=-1)

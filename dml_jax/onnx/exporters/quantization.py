@@ -1,0 +1,97 @@
+"""Exporters of quantized numbers, where a tensor has one scale and one zero point."""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax.onnx.uses import Use, exports
+from dml_jax.onnx.writer import Value
+
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+def _number(use: Use, x: Value | None) -> Any:
+    """Return the only element of a tensor; NotImplemented where it has several."""
+    if x is None:
+        return None
+    return use.writer.reshape(x, ()) if x.shape == (1,) * x.rank else NotImplemented
+
+
+@exports("DYNAMIC_QUANTIZE_LINEAR")
+def dynamically_quantized(use: Use) -> Any:
+    w, x, op = use.writer, use.input_tensor, use.operator
+    if x.dtype != np.float32 or op.output_tensor.dtype != np.uint8:
+        return NotImplemented
+    results = [(np.uint8, x.shape), (np.float32, ()), (np.uint8, ())]
+    made = w.several("DynamicQuantizeLinear", x, results=results)
+    tensors = (op.output_tensor, op.output_scale_tensor, op.output_zero_point_tensor)
+    return [w.reshape(v, t.sizes) for v, t in zip(made, tensors, strict=True)]
+
+
+@exports("MATRIX_MULTIPLY_INTEGER")
+def product(use: Use) -> Any:
+    zeros = [_number(use, z) for z in (use.a_zero_point_tensor, use.b_zero_point_tensor)]
+    is_simple = use.a_tensor.dtype == np.uint8 and not any(z is NotImplemented for z in zeros)
+    if not is_simple or use.output_tensor.dtype != np.int32:
+        return NotImplemented
+    shape = use.output_tensor.sizes
+    inputs = (use.a_tensor, use.b_tensor, *zeros)
+    return use.writer("MatMulInteger", *inputs, dtype=np.int32, shape=shape)
+
+
+@exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
+def quantized_product(use: Use) -> Any:
+    sides = [
+        (use.a_tensor, use.a_scale_tensor, use.a_zero_point_tensor),
+        (use.b_tensor, use.b_scale_tensor, use.b_zero_point_tensor),
+    ]
+    inputs = []
+    for x, scale, zero in sides:
+        inputs += [x, _number(use, scale), _zero(use, x.dtype, zero)]
+    dtype = use.output_tensor.dtype
+    inputs += [
+        _number(use, use.output_scale_tensor),
+        _zero(use, dtype, use.output_zero_point_tensor),
+    ]
+    is_simple = use.a_tensor.dtype == np.uint8 == dtype
+    if not is_simple or any(x is NotImplemented for x in inputs):
+        return NotImplemented
+    return use.writer("QLinearMatMul", *inputs, dtype=dtype, shape=use.output_tensor.sizes)
+
+
+def _zero(use: Use, dtype: np.dtype, x: Value | None) -> Any:
+    """Return a zero point, 0 where it is left out."""
+    return use.writer.constant(0, dtype) if x is None else _number(use, x)
+
+
+@exports("ELEMENT_WISE_DEQUANTIZE_LINEAR")
+def dequantized(use: Use) -> Any:
+    w, x = use.writer, use.input_tensor
+    scale, zero = _number(use, use.scale_tensor), _number(use, use.zero_point_tensor)
+    if scale is NotImplemented or zero is NotImplemented or x.dtype not in _BYTES:
+        return NotImplemented
+    if use.output_tensor.dtype != np.float32:
+        return NotImplemented
+    return w("DequantizeLinear", x, scale, zero, dtype=np.float32, shape=x.shape)
+
+
+@exports("CONVOLUTION_INTEGER")
+def convolution(use: Use) -> Any:
+    w, x = use.writer, use.input_tensor
+    zeros = [_number(use, z) for z in (use.input_zero_point_tensor, use.filter_zero_point_tensor)]
+    is_simple = x.dtype == np.uint8 and use.filter_tensor.dtype == np.uint8
+    if not is_simple or any(z is NotImplemented for z in zeros):
+        return NotImplemented
+    return w(
+        "ConvInteger",
+        x,
+        use.filter_tensor,
+        *zeros,
+        dtype=np.int32,
+        shape=use.output_tensor.sizes,
+        kernel_shape=list(use.filter_tensor.shape[2:]),
+        strides=list(use.strides),
+        dilations=list(use.dilations),
+        pads=[*use.start_padding, *use.end_padding],
+        group=int(use.group_count),
+    )

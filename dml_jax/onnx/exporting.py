@@ -1,0 +1,207 @@
+"""Graphs, operators and functions as ONNX models.
+
+Each operator has one record, `@exports("REDUCE")` in `dml_jax.onnx.exporters`. What a record does
+not say (an attribute, or an operator without a record) is written as the program that JAX traces of
+the operator: `dml_jax.onnx.programs`.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from jax import dtypes
+
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
+from dml_jax.graph.bfloat16 import computed
+from dml_jax.graph.parts import reinterpreted
+from dml_jax.onnx import exporters, primitives
+from dml_jax.onnx.network import Network
+from dml_jax.onnx.programs import write_closed, write_function
+from dml_jax.onnx.uses import EXPORTERS, Exporter, Use
+from dml_jax.onnx.writer import Value, Writer, unwritten
+from dml_jax.operator import Operator
+
+
+@functools.cache
+def _loaded() -> None:
+    """Import the modules that register exporters and what writes primitives."""
+    for package in (primitives, exporters):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def exporter_of(name: str) -> Exporter | None:
+    """Return what writes an operator, by its name without DML_OPERATOR_; None for its program."""
+    _loaded()
+    return EXPORTERS.get(name)
+
+
+def export(what: Any, *shapes: Any) -> onnx.ModelProto:
+    """Return a graph, an operator, a network or a function of arrays as an ONNX model.
+
+    Args:
+        what: what is written. Constants of a graph, weights of a network and arrays that a function
+            is closed over are initializers.
+        shapes: of a function the arguments: trees of arrays, or of what has a `shape` and a
+            `dtype`, as `jax.ShapeDtypeStruct`. Each leaf is an input, named by its path.
+
+    The inputs and outputs of a graph and of a network have their names, and `output` or
+    `output_0`, ... stand for those of a function. A function may be a gradient (`jax.grad`), or be
+    batched (`jax.vmap`).
+
+    Raises `DmlError` for a step that has no nodes of ONNX.
+    """
+    _loaded()
+    if isinstance(what, Network):
+        return _network(what)
+    if isinstance(what, Graph):
+        return _graph(what)
+    if isinstance(what, Operator):
+        return _operator(what)
+    return _function(what, shapes)
+
+
+def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.ModelProto:
+    shapes = jax.tree.map(_shape_of, tuple(arguments))
+    closed, results = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    w = Writer()
+    leaves, _ = jax.tree_util.tree_flatten_with_path(shapes)
+    one = len(shapes) == 1
+    names = [_name("input", path[1:] if one else path) for path, _ in leaves]
+    names = [w.name(name) for name in names]
+    inputs = [Value(n, x.dtype, x.shape) for n, (_, x) in zip(names, leaves, strict=True)]
+    made = write_closed(w, closed, inputs)
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(results)[0]]
+    wanted = [_name("output", path) for path in paths]
+    outputs = [w.name(f"output_{name}" if name in names else name) for name in wanted]
+    return w.model(inputs, dict(zip(outputs, made, strict=True)), names)
+
+
+def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
+    """Return the shape and type of an argument. Raises `DmlError` for keys of random numbers."""
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    if jnp.issubdtype(dtype, dtypes.extended):
+        raise unwritten(f"the type {dtype}")
+    return jax.ShapeDtypeStruct(np.shape(x), dtypes.canonicalize_dtype(dtype))
+
+
+def _name(prefix: str, path: Sequence[Any]) -> str:
+    """Return the name of a leaf by its path: that of a dictionary's key, or input_0."""
+    parts = [str(getattr(p, "key", getattr(p, "idx", getattr(p, "name", "")))) for p in path]
+    text = "_".join(parts)
+    return text if text and not text[0].isdigit() else "_".join([prefix, *parts])
+
+
+def _operator(operator: Operator) -> onnx.ModelProto:
+    w = Writer()
+    points = [(w.name(path), tensor) for path, _, tensor in operator.tensors(output=False)]
+    inputs = [Value(name, tensor.dtype, tensor.sizes) for name, tensor in points]
+    made = write_operator(w, operator, inputs)
+    outputs = [w.name(path) for path, _, _ in operator.tensors(output=True)]
+    return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
+
+
+def _graph(graph: Graph) -> onnx.ModelProto:
+    w = Writer()
+    inputs = [
+        Value(w.name(name), edge.dtype, edge.sizes)
+        for name, edge in zip(graph.input_names or (), graph.inputs, strict=True)
+    ]
+    outputs = [w.name(name) for name in graph.output_names or ()]
+    made = write_graph(w, graph, inputs)
+    return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
+
+
+def _network(network: Network) -> onnx.ModelProto:
+    """Write the graph of a network between arrays as ONNX has them."""
+    w, graph = Writer(), network.graph
+    names = {name: w.name(name) for name in network.outputs}
+    given = {n: Value(w.name(n), k.array_dtype, k.shape or ()) for n, k in network.inputs.items()}
+    values = []
+    for name, edge in zip(graph.input_names or (), graph.inputs, strict=True):
+        x = given.get(name) or w.constant(np.asarray(network.weights[name]), name=name)
+        values.append(w.reshape(w.cast(x, edge.dtype), edge.sizes))
+    made = write_graph(w, graph, values)
+    kinds = network.output_types.items()
+    outputs = {
+        names[name]: w.reshape(w.cast(x, kind.array_dtype), kind.shape or ())
+        for (name, kind), x in zip(kinds, made, strict=True)
+    }
+    return w.model([*given.values()], outputs, [*given])
+
+
+def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+    """Write the nodes of a graph; return its outputs."""
+    values: dict[Any, Value] = {(-1, k): x for k, x in enumerate(inputs)}
+    for index, node, sources in graph.plan:
+        read = [values[source] for source in sources]
+        for place, x in enumerate(read):
+            if (index, place) in graph.views:
+                read[place] = _viewed(w, x, graph.views[index, place])
+        if isinstance(node, ConstantNode):
+            made = [w.constant(node.array, name=node.name or "")]
+        elif isinstance(node, OperatorNode):
+            made = write_operator(w, node.operator, read)
+        else:
+            made = write_function(w, _in_order(node), *read)
+        values |= {(index, place): x for place, x in enumerate(made)}
+    results = [values[source] for source in graph.results]
+    for index, view in graph.output_views.items():
+        results[index] = _viewed(w, results[index], view)
+    return results
+
+
+def _in_order(node: FunctionNode) -> Callable[..., Any]:
+    return lambda *arrays: computed(node, arrays)
+
+
+def _viewed(w: Writer, x: Value, view: Any) -> Value:
+    (made,) = write_function(w, lambda array: reinterpreted(array, *view), x)
+    return made
+
+
+def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> list[Value]:
+    """Write an operator; return the outputs that are described."""
+    exporter = exporter_of(operator.short_name)
+    is_scaled = getattr(operator, "scale_bias", None) is not None
+    if exporter is not None and not (is_scaled and inputs[0].dtype.kind in "iu"):
+        made = exporter(Use(w, operator, _by_field(operator, inputs)))
+        if made is not NotImplemented:
+            outputs = list(made) if isinstance(made, (list, tuple)) else [made]
+            return _activated(w, operator, outputs)
+    return write_function(w, lambda *xs: list(operator.evaluate(*xs)), *inputs)
+
+
+def _by_field(operator: Operator, inputs: Sequence[Value]) -> dict[str, Any]:
+    given, found = iter(inputs), dict[str, Any]()
+    for f in operator.fields:
+        if f.tensor and not f.tensor.output:
+            value = getattr(operator, f.name)
+            if value is None:
+                found[f.name] = None
+            elif f.is_array:
+                found[f.name] = [next(given) for _ in value]
+            else:
+                found[f.name] = next(given)
+    return found
+
+
+def _activated(w: Writer, operator: Operator, outputs: list[Value]) -> list[Value]:
+    """Return the outputs after the fused activation of the operator, if it has one."""
+    fused = getattr(operator, "fused_activation", None)
+    if fused is None:
+        return outputs
+    name = fused.operator.short_name
+    exporter = exporter_of(name)
+    use = Use(w, SimpleNamespace(short_name=name, **fused.attributes), {"input_tensor": outputs[0]})
+    made = NotImplemented if exporter is None else exporter(use)
+    if made is NotImplemented:
+        (made,) = write_function(w, fused, outputs[0])
+    return [made, *outputs[1:]]

@@ -1,0 +1,47 @@
+"""What the kept programs of a network follow from: its file, and the options of `load_onnx`."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dml_jax.memory.programs import Programs
+from dml_jax.onnx.model import Model
+from dml_jax.onnx.options import NetworkOptions
+
+
+def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | None:
+    """Return the programs of a network; None where none are kept.
+
+    Args:
+        model: what `load_onnx` was given.
+        read: the model in it.
+        options: the options of `load_onnx`.
+
+    A network with rewrites of the caller keeps none: no digest tells what these do.
+    """
+    rewrites = options.rewrites or ()
+    parts = (getattr(rewrite, "replacement", rewrite) for rewrite in rewrites)
+    places = (getattr(part, "__module__", "") for part in parts)
+    is_own = all(place.startswith("dml_jax.rewrite.") for place in places)
+    if options.cache is None or not is_own:
+        return None
+    digest = hashlib.sha256()
+    if isinstance(model, (str, Path)):
+        with Path(model).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+    elif isinstance(model, (bytes, bytearray, memoryview)):
+        digest.update(model)
+    else:
+        digest.update(model.SerializeToString(deterministic=True))
+    for name, value in sorted(options.constants.items()):
+        array = np.asarray(value)
+        digest.update(repr((name, array.dtype, array.shape)).encode() + array.tobytes())
+    others = replace(
+        options, constants={}, cache=None, rewrites=options.rewrites and [r.name for r in rewrites]
+    )
+    stamps = [(str(f), found.st_size, found.st_mtime_ns) for f in read.files if (found := f.stat())]
+    digest.update(repr((others, options.rewrites is None, stamps)).encode())
+    return Programs(options.cache, digest.hexdigest())

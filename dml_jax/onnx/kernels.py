@@ -1,0 +1,65 @@
+"""Which of XLA's kernels compute a network on a CPU: options of the compiler, by a rule.
+
+XLA's CPU has products and convolutions of YNNPACK, and those of Eigen. The rule is made of
+`benchmarks/kernels.py`, which times both over shapes. It needs no measurement at load.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from dml_jax.enums import MatrixTransform
+from dml_jax.graph import Graph
+
+YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
+"""The option that lists what YNNPACK computes: products (DOT), convolutions, both or nothing."""
+
+PRODUCTS, CONVOLUTIONS = (
+    f"LIBRARY_FUSION_TYPE_INDIVIDUAL_{name}" for name in ("DOT", "CONVOLUTION")
+)
+_INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
+_EVEN = 80  # channels of a convolution at which both are equally fast
+_IGNORED = 16  # channels up to which YNNPACK leaves a convolution to Eigen
+
+
+def platform() -> str:
+    """Return the platform of the default device."""
+    device: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
+
+
+def by_rule(graph: Graph) -> Mapping[str, Any]:
+    """Return XLA's options for the program of a graph on a CPU, by its shapes and types.
+
+    Eigen multiplies where no product is one of integers, and each weight stands as {K, N}. It
+    convolves where arrays have their channels last, and most of the work is of many channels.
+    """
+    kinds = []
+    if any(map(_needs_ynnpack, graph.operators)):
+        kinds.append(PRODUCTS)
+    laid_out = [node.operator for node in graph.functions if node.operator is not None]
+    if sum(map(_gain, laid_out)) <= 0:
+        kinds.append(CONVOLUTIONS)
+    return {} if len(kinds) == 2 else {YNNPACK: ",".join(kinds)}
+
+
+def _needs_ynnpack(operator: Any) -> bool:
+    """Return whether Eigen's product is many times slower."""
+    if operator.short_name == "GEMM":
+        return operator.trans_b == MatrixTransform.TRANSPOSE and operator.a_tensor.sizes[-2] > 1
+    return operator.short_name.startswith(_INTEGER) or "QUANTIZED" in operator.short_name
+
+
+def _gain(operator: Any) -> float:
+    """Return by how much Eigen is faster at a convolution, in units of its work."""
+    if operator.short_name != "CONVOLUTION" or operator.group_count > 1:
+        return 0
+    w, y = operator.filter_tensor.sizes, operator.output_tensor.sizes
+    channels, places = min(w[:2]), math.prod(w[2:])
+    if channels <= _IGNORED or places == 1:
+        return 0
+    return math.prod(w) * math.prod(y[2:]) * y[0] * math.log2(channels / _EVEN)

@@ -1,0 +1,103 @@
+"""Programs within programs: calls, branches and loops."""
+
+from typing import Any
+
+import numpy as np
+
+from dml_jax.onnx.programs import Equation, write_closed, write_program, writes
+from dml_jax.onnx.writer import Value, Writer, unwritten
+
+
+@writes(
+    *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "custom_jvp_call"),
+    *("custom_vjp_call", "custom_vjp_call_jaxpr", "remat", "remat2", "checkpoint", "run_state"),
+)
+def called(eqn: Equation) -> list[Value]:
+    p = eqn.params
+    program = next(p[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in p)
+    if hasattr(program, "consts"):
+        return write_closed(eqn.writer, program, eqn.inputs)
+    return write_program(eqn.writer, program, (), eqn.inputs)
+
+
+@writes("platform_index")
+def of_every_platform(eqn: Equation) -> Value:
+    """Choose what JAX exports for any platform."""
+    platforms = list(eqn.params["platforms"])
+    place = platforms.index(None) if None in platforms else 0
+    return eqn.writer.constant(np.int32(place))
+
+
+@writes("cond")
+def branches(eqn: Equation) -> list[Value]:
+    w, (index, *operands), programs = eqn.writer, eqn.inputs, eqn.params["branches"]
+    if index.array is not None:
+        place = min(max(int(index.array), 0), len(programs) - 1)
+        return write_closed(w, programs[place], operands)
+    return _chosen(w, index, programs, operands, eqn.types)
+
+
+def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -> list[Value]:
+    if len(programs) == 1:
+        return write_closed(w, programs[0], operands)
+    is_last = (
+        index
+        if index.dtype == bool
+        else w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
+    )
+    first, last = w.branch(), w.branch()
+    made = {
+        "then_branch": last.graph("last", [], write_closed(last, programs[-1], operands)),
+        "else_branch": first.graph(
+            "first", [], _chosen(first, index, programs[:-1], operands, types)
+        ),
+    }
+    return w.several("If", is_last, results=types, **made)
+
+
+@writes("scan")
+def scanned(eqn: Equation) -> list[Value]:
+    w, p = eqn.writer, eqn.params
+    if "num_consts" in p:
+        held, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
+    else:  # since JAX 0.11
+        held, carried, _ = (len(list(part)) for part in p["ft_in"].update(eqn.inputs).unpack())
+        carried += held
+    constants, carry, rows = eqn.inputs[:held], eqn.inputs[held:carried], eqn.inputs[carried:]
+    inner = w.branch()
+    states = [Value(w.name(), x.dtype, x.shape) for x in carry]
+    parts = [Value(w.name(), x.dtype, x.shape[1:]) for x in rows]
+    outputs = write_closed(inner, p["jaxpr"], [*constants, *states, *parts])
+    if not rows:
+        rows = [w.indices(range(p["length"]))]
+        parts = [Value(w.name(), np.int64, ())]
+    body = inner.graph("step", [*states, *parts], outputs)
+    back, stacked = int(p["reverse"]), len(outputs) - len(carry)
+    return w.several(
+        "Scan",
+        *carry,
+        *rows,
+        results=eqn.types,
+        body=body,
+        num_scan_inputs=len(rows),
+        scan_input_directions=[back] * len(rows),
+        scan_output_directions=[back] * stacked or None,
+    )
+
+
+@writes("while")
+def looped(eqn: Equation) -> list[Value]:
+    w, p = eqn.writer, eqn.params
+    of_cond, of_body = p["cond_nconsts"], p["body_nconsts"]
+    for_cond, for_body = eqn.inputs[:of_cond], eqn.inputs[of_cond : of_cond + of_body]
+    carry = eqn.inputs[of_cond + of_body :]
+    (begins,) = write_closed(w, p["cond_jaxpr"], [*for_cond, *carry])
+    if begins.shape:
+        raise unwritten("a loop that ends for each element by itself")
+    inner = w.branch()
+    turn, goes_on = Value(w.name(), np.int64, ()), Value(w.name(), np.bool_, ())
+    states = [Value(w.name(), x.dtype, x.shape) for x in carry]
+    made = write_closed(inner, p["body_jaxpr"], [*for_body, *states])
+    (again,) = write_closed(inner, p["cond_jaxpr"], [*for_cond, *made])
+    body = inner.graph("turn", [turn, goes_on, *states], [again, *made])
+    return w.several("Loop", None, begins, *carry, results=eqn.types, body=body)

@@ -1,0 +1,174 @@
+"""Gathers and scatters: by the places of elements in the array as one row."""
+
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.onnx.programs import Equation, writes
+from dml_jax.onnx.writer import Value, Writer
+
+_REDUCTIONS = {
+    "scatter": None,
+    "scatter-add": "add",
+    "scatter-mul": "mul",
+    "scatter-max": "max",
+    "scatter-min": "min",
+}
+
+
+def _steps(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def _starts(
+    w: Writer, indices: Value, named: Sequence[int], batched: Sequence[tuple[int, int]]
+) -> dict[int, Value]:
+    """Return where each window begins by dimension of the operand, in the shape of the batch.
+
+    Args:
+        w: adds nodes.
+        indices: {batch..., the number of dimensions that are named}.
+        named: the dimensions of the operand that the indices are of.
+        batched: the dimensions of the operand, and of the batch, that go together.
+    """
+    shape = indices.shape[:-1]
+    indices = w.cast(indices, np.int64)
+    found = {}
+    for k, axis in enumerate(named):
+        starts, stops = [0] * indices.rank, list(indices.shape)
+        starts[-1], stops[-1] = k, k + 1
+        found[axis] = w.reshape(w.slice(indices, starts, stops), shape)
+    for axis, place in batched:
+        sizes = [n if k == place else 1 for k, n in enumerate(shape)]
+        found[axis] = w.indices(np.arange(shape[place]).reshape(sizes))
+    return found
+
+
+def _inside(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> Value | None:
+    """Return where windows lie inside of the operand."""
+    result: Value | None = None
+    for axis, start in starts.items():
+        is_low = w.compare("GreaterOrEqual", start, w.indices(0))
+        is_high = w.compare("LessOrEqual", start, w.indices(most[axis]))
+        both = w("And", is_low, is_high)
+        result = both if result is None else w("And", result, both)
+    return result
+
+
+@writes("gather")
+def gathered(eqn: Equation) -> Value:
+    w, (x, indices), p = eqn.writer, eqn.inputs, eqn.params
+    numbers, sizes = p["dimension_numbers"], p["slice_sizes"]
+    batched = list(
+        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    )
+    starts = _starts(w, indices, numbers.start_index_map, batched)
+    most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
+    inside = _inside(w, starts, most) if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
+    low = w.indices(0)
+    starts = {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
+    batch = indices.shape[:-1]
+    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    kept = [a for a in range(x.rank) if a not in gone]
+    is_by_rows = all(sizes[a] == (1 if a in starts else x.shape[a]) for a in range(x.rank))
+    first = [a for a in range(x.rank) if a in starts] if is_by_rows else [*range(x.rank)]
+    rest = [a for a in kept if a not in first]
+    moved = w.transpose(x, [*first, *rest])
+    steps = dict(zip(first, _steps([x.shape[a] for a in first]), strict=True))
+    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
+    for a, start in starts.items():
+        place = w("Add", place, w("Mul", start, w.indices(steps[a])))
+    place = w.expand(place, batch)
+    window = [] if is_by_rows else [sizes[a] for a in kept]
+    if not is_by_rows:
+        grid = sum(
+            (
+                np.arange(sizes[a]).reshape([-1 if j == k else 1 for j in range(len(kept))])
+                * steps[a]
+                for k, a in enumerate(kept)
+            ),
+            np.zeros([1] * len(kept), np.int64),
+        )
+        grid = np.broadcast_to(grid, window)
+        place = w("Add", w.reshape(place, [*batch, *[1] * len(kept)]), w.constant(grid, np.int64))
+    rows = [x.shape[a] for a in rest]
+    table = w.reshape(moved, [math.prod(x.shape[a] for a in first), *rows])
+    made = w("Gather", table, place, shape=[*place.shape, *rows], axis=0)
+    made = w.reshape(made, [*batch, *(sizes[a] for a in kept)])
+    if inside is not None:
+        fill = p["fill_value"]
+        if fill is None:
+            is_float = x.dtype.kind == "f" or x.dtype == jnp.bfloat16
+            fill = (
+                np.nan
+                if is_float
+                else np.iinfo(x.dtype).max
+                if x.dtype.kind == "u"
+                else (False if x.dtype == bool else np.iinfo(x.dtype).min)
+            )
+        inside = w.reshape(w.expand(inside, batch), [*batch, *[1] * len(kept)])
+        from dml_jax.onnx.primitives.elements import chosen
+
+        made = chosen(w, inside, made, w.like(fill, x))
+    order, of_batch, of_window = [], iter(range(len(batch))), iter(range(len(batch), made.rank))
+    for k in range(made.rank):
+        order.append(next(of_window if k in numbers.offset_dims else of_batch))
+    return w.transpose(made, order)
+
+
+@writes(*_REDUCTIONS)
+def scattered(eqn: Equation) -> Value:
+    """Write each element of the updates to its place in a row; those outside go to its end."""
+    w, (x, indices, updates), p = eqn.writer, eqn.inputs, eqn.params
+    numbers = p["dimension_numbers"]
+    batched = list(
+        zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    )
+    starts = _starts(w, indices, numbers.scatter_dims_to_operand_dims, batched)
+    gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    kept = [a for a in range(x.rank) if a not in gone]
+    window = [updates.shape[k] for k in numbers.update_window_dims]
+    sizes = {**dict.fromkeys(range(x.rank), 1), **dict(zip(kept, window, strict=True))}
+    most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
+    inside = _inside(w, starts, most)
+    batch, count, steps = indices.shape[:-1], math.prod(x.shape), _steps(x.shape)
+    if p["mode"] == lax.GatherScatterMode.CLIP:
+        inside = None
+        low = w.indices(0)
+        starts = {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
+    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
+    for a, start in starts.items():
+        place = w("Add", place, w("Mul", start, w.indices(steps[a])))
+    place = w.reshape(w.expand(place, batch), [*batch, *[1] * len(kept)])
+    grid = sum(
+        (
+            np.arange(sizes[a]).reshape([-1 if j == k else 1 for j in range(len(kept))]) * steps[a]
+            for k, a in enumerate(kept)
+        ),
+        np.zeros([1] * len(kept), np.int64),
+    )
+    place = w("Add", place, w.constant(np.broadcast_to(grid, window), np.int64))
+    if inside is not None:
+        inside = w.reshape(w.expand(inside, batch), [*batch, *[1] * len(kept)])
+        place = w.where(inside, place, w.indices(count))
+    of_batch = [k for k in range(updates.rank) if k not in numbers.update_window_dims]
+    moved = w.transpose(updates, [*of_batch, *numbers.update_window_dims])
+    total = math.prod(updates.shape)
+    row = (
+        w.pad(w.reshape(x, [count]), [0], [1])
+        if x.dtype != bool
+        else w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, bool))], 0)
+    )
+    made = w(
+        "ScatterElements",
+        row,
+        w.reshape(place, [total]),
+        w.reshape(moved, [total]),
+        shape=[count + 1],
+        axis=0,
+        reduction=_REDUCTIONS[eqn.name],
+    )
+    return w.reshape(w.slice(made, [0], [count]), x.shape)

@@ -1,0 +1,184 @@
+"""Primitives that reduce along dimensions, or accumulate along one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.onnx.primitives.shapes import reverse, with_zeros_between
+from dml_jax.onnx.programs import Equation, writes
+from dml_jax.onnx.writer import Value, Writer, unwritten
+
+_REDUCED = {
+    "reduce_sum": "ReduceSum",
+    "reduce_prod": "ReduceProd",
+    "reduce_max": "ReduceMax",
+    "reduce_min": "ReduceMin",
+}
+
+
+@writes(*_REDUCED)
+def reduced(eqn: Equation) -> Value:
+    w, x = eqn.writer, eqn[0]
+    wrap = _signed_order(w, x) if eqn.name in ("reduce_max", "reduce_min") else None
+    if wrap is not None:
+        return _unsigned(w, w.reduce(_REDUCED[eqn.name], wrap, eqn.params["axes"]))
+    return w.reduce(_REDUCED[eqn.name], x, eqn.params["axes"])
+
+
+_TOP = np.int64(-(2**63))
+
+
+def _signed_order(w: Writer, x: Value) -> Value | None:
+    """Return INT64 in the order of UINT64; None for another type."""
+    if x.dtype != np.uint64:
+        return None
+    return w("BitwiseXor", w.cast(x, np.int64), w.constant(_TOP))
+
+
+def _unsigned(w: Writer, x: Value) -> Value:
+    return w.cast(w("BitwiseXor", x, w.constant(_TOP)), np.uint64)
+
+
+@writes("reduce_and", "reduce_or", "reduce_xor")
+def of_truths(eqn: Equation) -> Value:
+    w, x, axes = eqn.writer, eqn[0], eqn.params["axes"]
+    if x.dtype != bool:
+        raise unwritten(f"the primitive '{eqn.name}' of {x.dtype.name}")
+    wide = w.cast(x, np.int32)
+    if eqn.name == "reduce_xor":
+        total = w.reduce("ReduceSum", wide, axes)
+        return w.cast(w("BitwiseAnd", total, w.like(1, total)), bool)
+    op_type = "ReduceMin" if eqn.name == "reduce_and" else "ReduceMax"
+    return w.cast(w.reduce(op_type, wide, axes), bool)
+
+
+@writes("argmax", "argmin")
+def place_of_extreme(eqn: Equation) -> Value:
+    w, (axis,) = eqn.writer, eqn.params["axes"]
+    op_type = "ArgMax" if eqn.name == "argmax" else "ArgMin"
+    x = _signed_order(w, eqn[0]) or eqn[0]
+    made = w(op_type, x, dtype=np.int64, shape=eqn.shape, axis=axis, keepdims=0)
+    return w.cast(made, eqn.dtype)
+
+
+_Pair = Callable[[Writer, Value, Value], Value]
+
+
+def _logarithm_of_sum(w: Writer, a: Value, b: Value) -> Value:
+    most = w("Max", a, b)
+    least = w("Min", a, b)
+    rest = w("Log", w("Add", w("Exp", w("Sub", least, most)), w.like(1, a)))
+    return w.where(
+        w.compare("Equal", least, most), w("Add", most, w.like(np.log(2), a)), w("Add", most, rest)
+    )
+
+
+_COMBINED: dict[str, tuple[_Pair, Callable[[np.dtype], Any]]] = {
+    "sum": (lambda w, a, b: w("Add", a, b), lambda dtype: 0),
+    "prod": (lambda w, a, b: w("Mul", a, b), lambda dtype: 1),
+    "max": (lambda w, a, b: w("Max", a, b), lambda dtype: _ends(dtype)[0]),
+    "min": (lambda w, a, b: w("Min", a, b), lambda dtype: _ends(dtype)[1]),
+    "logsumexp": (_logarithm_of_sum, lambda dtype: _ends(dtype)[0]),
+}
+
+
+def _ends(dtype: np.dtype) -> tuple[Any, Any]:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    if dtype.kind == "b":
+        return False, True
+    return -np.inf, np.inf
+
+
+@writes("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def accumulated(eqn: Equation) -> Value:
+    w, x, axis = eqn.writer, eqn[0], eqn.params["axis"]
+    if eqn.name == "cumsum":
+        return w("CumSum", x, w.indices(axis), reverse=int(eqn.params["reverse"]), shape=x.shape)
+    combine, neutral = _COMBINED[eqn.name[3:]]
+    x = reverse(w, x, (axis,)) if eqn.params["reverse"] else x
+    step = 1
+    while step < x.shape[axis]:
+        before, after = [0] * x.rank, [0] * x.rank
+        before[axis], after[axis] = step, -step
+        x = combine(w, x, w.pad(x, before, after, neutral(x.dtype)))
+        step *= 2
+    return reverse(w, x, (axis,)) if eqn.params["reverse"] else x
+
+
+@writes("reduce_window_sum", "reduce_window_max", "reduce_window_min")
+def in_windows(eqn: Equation) -> Value:
+    """Combine the elements of each window, a dimension after the other."""
+    p = eqn.params
+    combine, neutral = _COMBINED[eqn.name.rpartition("_")[2]]
+    w, x = eqn.writer, eqn[0]
+    fill = w.like(neutral(x.dtype), x)
+    x = with_zeros_between(w, x, tuple(d - 1 for d in p["base_dilation"]), fill)
+    low, high = zip(*p["padding"], strict=True) if x.rank else ((), ())
+    x = w.pad(x, low, high, fill)
+    rows = zip(p["window_dimensions"], p["window_strides"], p["window_dilation"], strict=True)
+    for axis, (size, stride, dilation) in enumerate(rows):
+        parts = strided(w, x, axis, size, stride, dilation)
+        x = parts[0]
+        for part in parts[1:]:
+            x = combine(w, x, part)
+    return x
+
+
+def strided(
+    w: Writer, x: Value, axis: int, size: int, stride: int, dilation: int
+) -> Sequence[Value]:
+    """Return the first element of each window along a dimension, the second of each, and so on."""
+    count = (x.shape[axis] - (size - 1) * dilation - 1) // stride + 1
+    made, steps = [], [1] * x.rank
+    steps[axis] = stride
+    for k in range(size):
+        starts, stops = [0] * x.rank, list(x.shape)
+        starts[axis] = k * dilation
+        stops[axis] = k * dilation + (count - 1) * stride + 1
+        made.append(w.slice(x, starts, stops, steps))
+    return made
+
+
+@writes("sort")
+def sorted_along(eqn: Equation) -> list[Value]:
+    """Sort by each key from the last to the first; equal elements stay in their order."""
+    w, axis = eqn.writer, eqn.params["dimension"]
+    values = list(eqn.inputs)
+    for key in range(eqn.params["num_keys"] - 1, -1, -1):
+        x = values[key]
+        ordered = _signed_order(w, x) or (w.cast(x, np.int32) if x.dtype == bool else x)
+        if x.dtype == jnp.bfloat16:
+            ordered = w.cast(x, np.float32)
+        count = x.shape[axis]
+        _, places = w.several(
+            "TopK",
+            ordered,
+            w.indices([count]),
+            results=[(None, x.shape), (np.int64, x.shape)],
+            axis=axis,
+            largest=0,
+        )
+        values = [
+            w("GatherElements", value, places, shape=value.shape, axis=axis) for value in values
+        ]
+    return values
+
+
+@writes("top_k")
+def largest(eqn: Equation) -> list[Value]:
+    w, x = eqn.writer, eqn[0]
+    axis = eqn.params.get("axis", x.rank - 1) % x.rank
+    shape = eqn.types[0][1]
+    ordered = _signed_order(w, x) or x
+    _, places = w.several(
+        "TopK",
+        ordered,
+        w.indices([eqn.params["k"]]),
+        results=[(None, shape), (np.int64, shape)],
+        axis=axis,
+    )
+    values = w("GatherElements", x, places, shape=shape, axis=axis)
+    return [values, w.cast(places, eqn.types[1][0])]

@@ -1,0 +1,161 @@
+"""Primitives that move elements."""
+
+import math
+
+import numpy as np
+
+from dml_jax.onnx.programs import Equation, writes
+from dml_jax.onnx.writer import Value, Writer
+
+_END = -(2**62)  # before the first element, where a slice goes backwards
+
+
+@writes("reshape", "squeeze", "expand_dims")
+def reshaped(eqn: Equation) -> Value:
+    return eqn.writer.reshape(eqn[0], eqn.shape)
+
+
+@writes("broadcast_in_dim")
+def broadcast(eqn: Equation) -> Value:
+    x, places = eqn[0], eqn.params["broadcast_dimensions"]
+    sizes = [1] * len(eqn.shape)
+    for n, place in zip(x.shape, places, strict=True):
+        sizes[place] = n
+    return eqn.writer.expand(eqn.writer.reshape(x, sizes), eqn.shape)
+
+
+@writes("transpose")
+def transposed(eqn: Equation) -> Value:
+    return eqn.writer.transpose(eqn[0], eqn.params["permutation"])
+
+
+@writes("slice")
+def sliced(eqn: Equation) -> Value:
+    steps = eqn.params["strides"] or ()
+    return eqn.writer.slice(eqn[0], eqn.params["start_indices"], eqn.params["limit_indices"], steps)
+
+
+@writes("rev")
+def reversed_along(eqn: Equation) -> Value:
+    return reverse(eqn.writer, eqn[0], eqn.params["dimensions"])
+
+
+def reverse(w: Writer, x: Value, axes: tuple[int, ...]) -> Value:
+    """Return `x` with the elements along some dimensions from the last to the first."""
+    axes = tuple(a for a in axes if x.shape[a] > 1)
+    if not axes:
+        return x
+    ends = ([-1] * len(axes), [_END] * len(axes), axes, [-1] * len(axes))
+    return w("Slice", x, *map(w.indices, ends), shape=x.shape)
+
+
+@writes("pad")
+def padded(eqn: Equation) -> Value:
+    w, (x, value) = eqn.writer, eqn.inputs
+    low, high, inside = zip(*eqn.params["padding_config"], strict=True) if x.rank else ((), (), ())
+    return w.pad(with_zeros_between(w, x, inside, value), low, high, value)
+
+
+def with_zeros_between(w: Writer, x: Value, inside: tuple[int, ...], value: Value) -> Value:
+    """Return `x` with `inside` times a value between its elements, by dimension."""
+    if not any(inside):
+        return x
+    for axis, count in enumerate(inside):
+        if count and x.shape[axis] > 1:
+            shape = list(x.shape)
+            n = shape[axis]
+            split = w.reshape(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+            after = [0] * split.rank
+            after[axis + 1] = count
+            spread = w.pad(split, [0] * split.rank, after, value)
+            shape[axis] = n * (1 + count)
+            whole = w.reshape(spread, shape)
+            shape[axis] -= count
+            x = w.slice(whole, [0] * x.rank, shape)
+    return x
+
+
+@writes("concatenate")
+def concatenated(eqn: Equation) -> Value:
+    return eqn.writer.concatenate(eqn.inputs, eqn.params["dimension"])
+
+
+@writes("split")
+def parts(eqn: Equation) -> list[Value]:
+    w, x, axis, begin, made = eqn.writer, eqn[0], eqn.params["axis"], 0, []
+    for size in eqn.params["sizes"]:
+        starts, stops = [0] * x.rank, list(x.shape)
+        starts[axis], stops[axis] = begin, begin + size
+        made.append(w.slice(x, starts, stops))
+        begin += size
+    return made
+
+
+@writes("stack")
+def stacked(eqn: Equation) -> Value:
+    w, axis = eqn.writer, eqn.params["axis"]
+    shape = list(eqn.shape)
+    shape[axis] = 1
+    return w.concatenate([w.reshape(x, shape) for x in eqn.inputs], axis)
+
+
+@writes("unstack")
+def unstacked(eqn: Equation) -> list[Value]:
+    w, x, axis, made = eqn.writer, eqn[0], eqn.params["axis"], []
+    for k in range(x.shape[axis]):
+        starts, stops = [0] * x.rank, list(x.shape)
+        starts[axis], stops[axis] = k, k + 1
+        made.append(w.reshape(w.slice(x, starts, stops), eqn.shape))
+    return made
+
+
+@writes("iota")
+def counted(eqn: Equation) -> Value:
+    w, axis = eqn.writer, eqn.params["dimension"]
+    shape = [1] * len(eqn.shape)
+    shape[axis] = eqn.shape[axis]
+    return w.expand(w.constant(np.arange(shape[axis]).astype(eqn.dtype).reshape(shape)), eqn.shape)
+
+
+@writes("empty2", "empty")
+def zeros(eqn: Equation) -> Value:
+    return eqn.writer.expand(
+        eqn.writer.constant(np.zeros([1] * len(eqn.shape), eqn.dtype)), eqn.shape
+    )
+
+
+@writes("dynamic_slice")
+def window(eqn: Equation) -> Value:
+    w, (x, *places) = eqn.writer, eqn.inputs
+    sizes = eqn.params["slice_sizes"]
+    if not x.rank:
+        return x
+    starts = _starts(w, x, sizes, places)
+    stops = w("Add", starts, w.indices(sizes))
+    return w("Slice", x, starts, stops, w.indices(range(x.rank)), shape=sizes)
+
+
+def _starts(w: Writer, x: Value, sizes: tuple[int, ...], places: list[Value]) -> Value:
+    """Return where a window begins, inside of `x`."""
+    ends = w.indices([n - size for n, size in zip(x.shape, sizes, strict=True)])
+    given = w.concatenate([w.reshape(w.cast(p, np.int64), (1,)) for p in places], 0)
+    return w("Min", w("Max", given, w.indices(0)), ends)
+
+
+@writes("dynamic_update_slice")
+def updated(eqn: Equation) -> Value:
+    w, (x, update, *places) = eqn.writer, eqn.inputs
+    if not x.rank:
+        return update
+    starts = _starts(w, x, update.shape, places)
+    steps = np.array([math.prod(x.shape[k + 1 :]) for k in range(x.rank)], np.int64)
+    grid = sum(
+        np.arange(n).reshape([-1 if k == j else 1 for j in range(x.rank)]) * steps[k]
+        for k, n in enumerate(update.shape)
+    )
+    origin = w.reduce("ReduceSum", w("Mul", starts, w.indices(steps)), [0])
+    flat = w("Add", w.indices(np.broadcast_to(np.asarray(grid), update.shape).reshape(-1)), origin)
+    count = math.prod(x.shape)
+    values = w.reshape(update, (flat.shape[0],))
+    made = w("ScatterElements", w.reshape(x, (count,)), flat, values, shape=(count,), axis=0)
+    return w.reshape(made, x.shape)

@@ -1,0 +1,356 @@
+"""Writes a model again, with other values of initializers."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError
+from onnx import TensorProto, checker, helper, numpy_helper
+
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.files import as_path, beside
+from dml_jax.onnx.external import Folder, is_external, tensors_of
+from dml_jax.onnx.model import parsed
+from dml_jax.onnx.tensors import dense
+
+_PAGE = 4096  # bytes: where tensors begin in a file, so that systems can map them
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "raw_data")
+_NARROW = {np.dtype(np.float16): 6, np.dtype(jnp.bfloat16): 13}
+"""The types in which FLOAT may be stored, and the opset whose Cast reads them."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a network was read from.
+
+    Attributes:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        stamp: the size of the file and the time of its last change.
+    """
+
+    model: Any
+    stamp: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> "Origin":
+        """Return the origin that is `model`."""
+        if not isinstance(model, (str, Path)):
+            return cls(model)
+        path = Path(model).absolute()
+        return cls(path, _stamp(path))
+
+    def read(self) -> tuple[onnx.ModelProto, Folder]:
+        """Return the model, which may be changed, and the folder of its external data.
+
+        Raises `DmlError` where the file is not as it was.
+        """
+        if self.stamp is not None and _stamp(self.model) != self.stamp:
+            rule, value = "be as it was when it was loaded", Unquoted("another file")
+            raise DmlError([Fault("", f"the file '{self.model}'", rule, value)])
+        proto, folder = parsed(self.model)
+        if proto is self.model:
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self.model)
+        return proto, folder
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    if not path.exists():
+        return None
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A tensor of a model that has a name.
+
+    Attributes:
+        tensor: its elements; those in its pattern, where it is sparse.
+        sparse: the sparse tensor; None for a dense one.
+    """
+
+    tensor: TensorProto
+    sparse: onnx.SparseTensorProto | None = None
+
+    def array(self, folder: Folder) -> np.ndarray:
+        """Return the elements."""
+        return (
+            folder.array(self.tensor) if self.sparse is None else dense(self.sparse, folder.array)
+        )
+
+    def set(self, array: np.ndarray, folder: Folder) -> None:
+        """Give the tensor other elements. A sparse one keeps its pattern where that holds them."""
+        if self.sparse is None:
+            return _set(self.tensor, array)
+        indices = folder.array(self.sparse.indices)
+        places = indices.reshape(len(indices), -1)
+        if places.shape[1] == 1:
+            places = np.stack(np.unravel_index(places[:, 0], array.shape), 1)
+        outside = array.copy()
+        outside[tuple(places.T)] = 0
+        if outside.any():
+            places = np.argwhere(array)
+            _set(self.sparse.indices, places.astype(np.int64))
+        return _set(self.tensor, array[tuple(places.T)])
+
+
+def save(
+    origin: Origin,
+    path: Any,
+    weights: Mapping[str, Any],
+    dtype: Any = None,
+    known: Mapping[str, Any] = {},
+) -> list[str]:
+    """Write a model again, with new values of initializers; return the names of those that differ.
+
+    Args:
+        origin: what is written again. It is not changed.
+        path: the file to write. External data goes to the file `PATH.data`.
+        weights: the new values, by name.
+        dtype: the type in which FLOAT initializers are stored: float16 or bfloat16.
+        known: the values that names which the model lacks may have.
+
+    Raises `DmlError` with each value that does not fit, and where a file cannot be written.
+    """
+    target = as_path(path, "path")
+    proto, folder = origin.read()
+    _check_apart(origin, proto, folder, target)
+    places: dict[str, list[_Place]] = {}
+    for name, place in _places(proto):
+        places.setdefault(name, []).append(place)
+    expect, changes = Expect(""), dict[str, np.ndarray]()
+    for name, value in weights.items():
+        array = _change(expect, name, np.asarray(value), places, folder, known.get(name))
+        if array is not None:
+            changes[name] = array
+    expect.check()
+    for name, array in changes.items():
+        for place in places[name]:
+            place.set(array, folder)
+    if dtype is not None:
+        _narrow(proto, folder, np.dtype(dtype))
+    _write(origin, proto, folder, target)
+    return [*changes]
+
+
+def _change(
+    expect: Expect,
+    name: str,
+    value: np.ndarray,
+    places: Mapping[str, list[_Place]],
+    folder: Folder,
+    known: Any,
+) -> np.ndarray | None:
+    """Return the new elements of the tensors of a name; None where they stay, or do not fit."""
+    found = places.get(name, ())
+    # Tensors of several graphs may have one name: `load_onnx` numbers those that differ.
+    same_name = found or places.get(re.sub(r" \(\d+\)$", "", name), ())
+    if not same_name:
+        is_kept = known is not None and _is_same(np.asarray(known), value)
+        rule = f"name an initializer of the model{nearest(name, places)}"
+        expect(is_kept, "weights", rule, name)
+        return None
+    array = _fitting(expect, name, value, same_name[0])
+    if array is None:
+        return None
+    olds = [place.array(folder) for place in same_name]
+    is_one = bool(found) and all(_is_same(old, olds[0]) for old in olds)
+    is_old = any(_is_same(old, array) for old in olds)
+    rule = "keep its value, since tensors of this name in several graphs of the model differ"
+    expect(is_one or is_old, f"the weight '{name}'", rule, Unquoted("another one"))
+    return None if is_old else array
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether arrays have the same bits."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+
+
+def _fitting(expect: Expect, name: str, value: np.ndarray, place: _Place) -> np.ndarray | None:
+    """Return a value in the type that the model has it in; None where it does not fit."""
+    tensor, where = place.tensor, f"the weight '{name}'"
+    shape = tuple(tensor.dims if place.sparse is None else place.sparse.dims)
+    kind = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    shown = TensorProto.DataType.Name(tensor.data_type)
+    rule = f"have the shape {list(shape)} of the model"
+    if not expect(value.shape == shape, where, rule, Unquoted(list(value.shape))):
+        return None
+    rule = f"be of numbers, in a type that {shown} holds"
+    if not expect(value.dtype.kind in "biufV" and not value.dtype.names, where, rule, value.dtype):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            array = value.astype(kind)
+            is_exact = (array.astype(value.dtype) == value) | (value != value)
+    except (TypeError, ValueError):
+        expect(False, where, rule, Unquoted(value.dtype))
+        return None
+    rule = f"hold numbers that {shown} holds (round them: .astype('{kind.name}'))"
+    is_held = expect(bool(np.all(is_exact)), where, rule, Unquoted(value.dtype))
+    return array if is_held else None
+
+
+def _set(tensor: TensorProto, array: np.ndarray) -> None:
+    """Give a tensor other elements. It keeps its name, its notes, and whether it is external."""
+    made = numpy_helper.from_array(array)
+    for field in _FIELDS:
+        tensor.ClearField(field)
+    tensor.dims[:], tensor.data_type, tensor.raw_data = made.dims, made.data_type, made.raw_data
+
+
+def _places(proto: onnx.ModelProto) -> Iterator[tuple[str, _Place]]:
+    """Yield the initializers and the constants of a model, by name."""
+    yield from _of_graph(proto.graph)
+    for function in proto.functions:
+        yield from _of_nodes(function.node, is_function=True)
+
+
+def _of_graph(graph: onnx.GraphProto) -> Iterator[tuple[str, _Place]]:
+    for tensor in graph.initializer:
+        yield tensor.name, _Place(tensor)
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name, _Place(sparse.values, sparse)
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(
+    nodes: Iterable[onnx.NodeProto], is_function: bool = False
+) -> Iterator[tuple[str, _Place]]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and not is_function and node.output:
+                if attribute.HasField("t"):
+                    yield node.output[0], _Place(attribute.t)
+                elif attribute.HasField("sparse_tensor"):
+                    sparse = attribute.sparse_tensor
+                    yield node.output[0], _Place(sparse.values, sparse)
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _of_graph(graph)
+
+
+def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: np.dtype) -> None:
+    """Store the FLOAT initializers of the graph in another type, and let nodes cast them."""
+    expect, graph, casts = Expect(""), proto.graph, list[onnx.NodeProto]()
+    rule = "be float16 or bfloat16, or None"
+    expect(dtype in _NARROW, "dtype", rule, Unquoted(dtype))
+    expect.check()
+    first = _NARROW[dtype]
+    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    rule = f"be {first} or above, where Cast takes {dtype.name}"
+    expect(opset >= first, "the opset of the model", rule, opset)
+    inputs = {value.name for value in graph.input}
+    taken = {name for node in graph.node for name in (*node.input, *node.output)} | inputs
+    for tensor in graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT or not tensor.dims or tensor.name in inputs:
+            continue
+        old, name = folder.array(tensor), tensor.name
+        with np.errstate(over="ignore"):
+            array = old.astype(dtype)
+        rule = f"hold numbers that {dtype.name} does not turn into infinities"
+        is_held = np.isfinite(array) | ~np.isfinite(old)
+        expect(bool(is_held.all()), f"the weight '{name}'", rule, float(np.abs(old).max(initial=0)))
+        tensor.name = f"{name}.{dtype.name}"
+        while tensor.name in taken:
+            tensor.name += "'"
+        _set(tensor, array)
+        casts.append(helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT))
+    expect.check()
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _check_apart(origin: Origin, proto: onnx.ModelProto, folder: Folder, target: Path) -> None:
+    """Raise `DmlError` where files that are written are some that are read."""
+    read = [folder.apparent / _location(t) for t in tensors_of(proto) if is_external(t)]
+    read += [origin.model] if isinstance(origin.model, Path) else []
+    for path in {target, _data_of(target)} if len(read) > 1 else {target}:
+        for other in dict.fromkeys(read):
+            if path.exists() and other.exists() and path.samefile(other):
+                rule = f"be another file than '{other}', which was read"
+                raise DmlError([Fault("", "the file to write", rule, str(path))])
+
+
+def _data_of(model: Path) -> Path:
+    return model.with_name(f"{model.name}.data")
+
+
+def _location(tensor: TensorProto) -> str:
+    return next((e.value for e in tensor.external_data if e.key == "location"), "")
+
+
+def _write(origin: Origin, proto: onnx.ModelProto, folder: Folder, target: Path) -> None:
+    """Write a model and its external data, both beside their places, then rename them."""
+    external = [tensor for tensor in tensors_of(proto) if is_external(tensor)]
+    with beside(target, "the file") as (real, partial):
+        if not external:
+            _write_proto(proto, partial)
+            _check(origin, partial)
+        else:
+            with beside(_data_of(real), "the file") as (real_data, partial_data):
+                with partial_data.open("xb") as file:
+                    for tensor in external:
+                        _write_data(tensor, folder, file)
+                _relocate(external, partial_data.name)
+                _write_proto(proto, partial)
+                _check(origin, partial)
+                _relocate(external, real_data.name)
+                _write_proto(proto, partial)
+                partial_data.replace(real_data)
+        partial.replace(real)
+
+
+def _write_data(tensor: TensorProto, folder: Folder, file: IO[bytes]) -> None:
+    """Write the elements of an external tensor; let the tensor say where they are."""
+    if not tensor.HasField("raw_data"):
+        _set(tensor, folder.array(tensor, "the tensor"))
+    data = tensor.raw_data
+    file.write(bytes(-file.tell() % _PAGE))
+    del tensor.external_data[:]
+    entries = {"location": "", "offset": str(file.tell()), "length": str(len(data))}
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    file.write(data)
+    tensor.ClearField("raw_data")
+
+
+def _relocate(external: Iterable[TensorProto], name: str) -> None:
+    for tensor in external:
+        tensor.external_data[0].value = name
+
+
+def _write_proto(proto: onnx.ModelProto, path: Path) -> None:
+    try:
+        path.write_bytes(proto.SerializeToString())
+    except (EncodeError, ValueError):
+        rule = "take less than 2 GiB besides its external data"
+        value = Unquoted(f"{proto.ByteSize()} bytes")
+        raise DmlError([Fault("", "the model", rule, value)]) from None
+
+
+def _check(origin: Origin, path: Path) -> None:
+    """Raise `DmlError` where ONNX's checker refuses a file that was made of a valid model."""
+    text = _refusal(str(path))
+    if not text:
+        return
+    is_path = isinstance(origin.model, Path)
+    source = str(origin.model) if is_path else parsed(origin.model)[0].SerializeToString()
+    if not _refusal(source):
+        raise DmlError([Fault("", "the model", "be valid by ONNX's checker", Unquoted(text))])
+
+
+def _refusal(model: str | bytes) -> str:
+    """Return what ONNX's checker has to say against a model; nothing for a valid one."""
+    try:
+        checker.check_model(model)
+    except Exception as error:  # it has no common class of errors
+        return str(error).partition("\n")[0] or type(error).__name__
+    return ""

@@ -1,0 +1,110 @@
+"""ONNX Runtime's Python module, whose programs run here as they are.
+
+`import dml_jax.onnxruntime as ort` in a program, or run an unmodified one with
+`python -m dml_jax.onnxruntime PROGRAM.py` or `-m MODULE`, for which `import onnxruntime` finds this
+package. Classes, functions, argument names and defaults are those of ONNX Runtime 1.24. The package
+onnxruntime need not be installed; its parts `quantization`, `tools` and `transformers` come from it
+where it is.
+
+Choices:
+
+- A run of new sizes compiles a program for these. A session keeps 32 of them, or as many as the
+  session config entry `session.dml_jax_programs` says.
+- A run takes a number for an input too, where ONNX Runtime wants an array.
+- Random nodes draw the same numbers in each run.
+- Custom libraries, sparse tensors, files in the format .ort and `optimized_model_filepath` are
+  refused.
+"""
+
+from typing import NoReturn
+
+from dml_jax.errors import missing_extra, nearest
+
+try:
+    import onnx as _onnx
+except ModuleNotFoundError:
+    raise ImportError(str(missing_extra("onnx", "read ONNX models", "onnx"))) from None
+del _onnx
+
+from dml_jax.onnxruntime import capi
+from dml_jax.onnxruntime.binding import IOBinding
+from dml_jax.onnxruntime.enumerations import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+    OrtSparseFormat,
+)
+from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
+from dml_jax.onnxruntime.module import (
+    copy_tensors,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_build_info,
+    get_version_string,
+    has_collective_ops,
+    preload_dlls,
+    print_debug_info,
+    set_default_logger_callback,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
+    set_seed,
+)
+from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
+from dml_jax.onnxruntime.session import InferenceSession
+from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
+from dml_jax.onnxruntime.version import VERSION as __version__  # noqa: N811
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtAllocatorType",
+    "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtMemType",
+    "OrtMemoryInfoDeviceType",
+    "OrtSparseFormat",
+    "OrtValue",
+    "RunOptions",
+    "SessionIOBinding",
+    "SessionOptions",
+    "SparseTensor",
+    "__version__",
+    "capi",
+    "copy_tensors",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_version_string",
+    "has_collective_ops",
+    "preload_dlls",
+    "print_debug_info",
+    "set_default_logger_callback",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+]
+
+SessionIOBinding = IOBinding
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise `AttributeError`, which names the nearest name."""
+    text = f"module 'onnxruntime' of dml_jax has no attribute {name!r}"
+    raise AttributeError(text + nearest(name, __all__))

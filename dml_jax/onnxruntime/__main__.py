@@ -1,0 +1,8 @@
+"""Run a program: `python -m dml_jax.onnxruntime [PROGRAM.py | -m MODULE] [ARGUMENTS]`."""
+
+import sys
+
+from dml_jax.onnxruntime.programs import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,9 @@
+"""ONNX Runtime's sessions and values, at the place where programs look for them."""
+
+from dml_jax.onnxruntime.binding import IOBinding
+from dml_jax.onnxruntime.session import InferenceSession
+from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
+
+Session = InferenceSession
+
+__all__ = ["IOBinding", "InferenceSession", "OrtDevice", "OrtValue", "Session", "SparseTensor"]

@@ -1,0 +1,81 @@
+"""ONNX Runtime's exceptions and enumerations, at the place where programs look for them."""
+
+from dml_jax.onnxruntime.enumerations import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtMemType,
+)
+from dml_jax.onnxruntime.errors import (
+    DeviceReset,
+    EngineError,
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    ModelLoadCanceled,
+    ModelLoaded,
+    ModelRequiresCompilation,
+    NoModel,
+    NoSuchFile,
+    NotFound,
+    NotImplemented,
+    RuntimeException,
+)
+from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
+from dml_jax.onnxruntime.module import (
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_build_info,
+    get_version_string,
+    has_collective_ops,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
+from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
+from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
+
+__all__ = [
+    "DeviceReset",
+    "EPFail",
+    "EngineError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "Fail",
+    "GraphOptimizationLevel",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "ModelLoadCanceled",
+    "ModelLoaded",
+    "ModelMetadata",
+    "ModelRequiresCompilation",
+    "NoModel",
+    "NoSuchFile",
+    "NodeArg",
+    "NotFound",
+    "NotImplemented",
+    "OrtAllocatorType",
+    "OrtDevice",
+    "OrtMemType",
+    "OrtValue",
+    "RunOptions",
+    "RuntimeException",
+    "SessionOptions",
+    "SparseTensor",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_version_string",
+    "has_collective_ops",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
+]

@@ -1,0 +1,96 @@
+"""The exceptions of ONNX Runtime, with sentences of this package.
+
+A message names what was expected, what was given, and the cure. ONNX Runtime raises some mistakes
+as `ValueError`, `TypeError` and `RuntimeError` of Python; so does this package.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from dml_jax.errors import DmlError, Fault, Sentence
+
+
+class OnnxRuntimeError(Exception):
+    """The base of ONNX Runtime's exceptions here; ONNX Runtime itself has no common base.
+
+    Attributes:
+        faults: each broken rule; empty where the error is one sentence.
+    """
+
+    def __init__(self, message: "str | DmlError"):
+        self.faults: tuple[Fault, ...] = message.faults if isinstance(message, DmlError) else ()
+        super().__init__(str(message))
+
+
+class Fail(OnnxRuntimeError):
+    """A model cannot be loaded, or a node cannot be computed."""
+
+
+class InvalidArgument(OnnxRuntimeError):
+    """A name, a type, a rank or a size is not what the model asks for."""
+
+
+class NoSuchFile(OnnxRuntimeError):
+    """The file of a model does not exist."""
+
+
+class NoModel(OnnxRuntimeError):
+    """A session has no model."""
+
+
+class EngineError(OnnxRuntimeError):
+    """The engine failed; never raised here."""
+
+
+class RuntimeException(OnnxRuntimeError):
+    """A node failed while it ran."""
+
+
+class InvalidProtobuf(OnnxRuntimeError):
+    """The bytes are no ONNX model."""
+
+
+class ModelLoaded(OnnxRuntimeError):
+    """A model was loaded before; never raised here."""
+
+
+class NotImplemented(OnnxRuntimeError):  # noqa: A001
+    """ONNX Runtime has it, and this package does not."""
+
+
+class InvalidGraph(OnnxRuntimeError):
+    """The graph of a model breaks ONNX's rules."""
+
+
+class EPFail(OnnxRuntimeError):
+    """A provider failed."""
+
+
+class ModelLoadCanceled(OnnxRuntimeError):
+    """Loading was canceled; never raised here."""
+
+
+class ModelRequiresCompilation(OnnxRuntimeError):
+    """A model has to be compiled first; never raised here."""
+
+
+class NotFound(OnnxRuntimeError):
+    """Something with that name is not there."""
+
+
+class DeviceReset(OnnxRuntimeError):
+    """A device was reset; never raised here."""
+
+
+def sentence(text: str) -> DmlError:
+    """Return the `ValueError` that says one sentence."""
+    return DmlError([Fault("", "", Sentence(text), "")])
+
+
+@contextlib.contextmanager
+def raised_as(kind: type[OnnxRuntimeError]) -> Iterator[None]:
+    """Raise each `DmlError` of the body of the `with` statement as another exception."""
+    try:
+        yield
+    except DmlError as error:
+        raise kind(error) from None

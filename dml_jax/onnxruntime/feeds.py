@@ -1,0 +1,165 @@
+"""Checks what a run is given, with the exceptions of ONNX Runtime."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from dml_jax.errors import nearest
+from dml_jax.onnxruntime.errors import Fail, InvalidArgument, sentence
+from dml_jax.onnxruntime.metadata import NodeArg, tensor_text
+from dml_jax.onnxruntime.values import OrtValue
+
+_ELEMENTS = {tensor_text(k): k for k in TensorProto.DataType.values() if k}
+
+
+def checked(
+    feeds: Mapping[str, Any], inputs: Mapping[str, NodeArg], defaults: Mapping[str, NodeArg]
+) -> dict[str, Any]:
+    """Return the values of a run by name, as arrays of the types of the inputs.
+
+    Args:
+        feeds: what the run is given.
+        inputs: the inputs that have to be given.
+        defaults: the inputs that may be given.
+
+    Raises `ValueError` where an input is missing, `InvalidArgument` for a name, a type, a rank or a
+    size that the model does not have, and `RuntimeError` for what is no array.
+    """
+    missing = [name for name in inputs if name not in feeds]
+    if missing:
+        text = f"expected the inputs {_listed(inputs)} to be given, got {_listed(feeds)}: "
+        raise sentence(f"{text}add {_listed(missing)}")
+    found = {}
+    for name, value in feeds.items():
+        kind = inputs.get(name) or defaults.get(name)
+        if kind is None:
+            hint = nearest(name, [*inputs, *defaults])
+            text = f"expected the name of an input ({_listed(inputs)}), got {name!r}{hint}"
+            raise InvalidArgument(text)
+        found[name] = _value(value, kind)
+    return found
+
+
+def asked(names: Any, known: Sequence[str]) -> Sequence[str]:
+    """Return the outputs that a run asks for: all of them for None or none.
+
+    Raises `InvalidArgument` for a name that the model does not have.
+    """
+    if names is None or len(names) == 0:
+        return known
+    if isinstance(names, str):
+        raise TypeError(f"expected output_names to be a list of names, got {names!r}: [{names!r}]")
+    for name in names:
+        if name not in known:
+            text = f"expected the name of an output ({_listed(known)}), got {name!r}"
+            raise InvalidArgument(f"{text}{nearest(name, known)}")
+    return names
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _value(value: Any, kind: NodeArg) -> Any:
+    """Return a value as the input takes it."""
+    if isinstance(value, OrtValue):
+        value = value.held
+    if kind.type.startswith("optional(") and value is None:
+        return None
+    if value is None:
+        raise Fail(f"expected the input {kind.name!r} to be {shown(kind)}, got None")
+    if not kind.type.startswith(("tensor(", "optional(tensor(")):
+        return _sequence(value, kind)
+    text = kind.type.removeprefix("optional(").rstrip(")") + ")"
+    element = _ELEMENTS[text]
+    if element == TensorProto.STRING:
+        array = _strings(value, kind)
+    else:
+        array = _numbers(value, kind, np.dtype(helper.tensor_dtype_to_np_dtype(element)))
+    _check_shape(array.shape, kind)
+    return array
+
+
+def _sequence(value: Any, kind: NodeArg) -> Any:
+    if isinstance(value, list):
+        return [v if hasattr(v, "dtype") or isinstance(v, dict) else np.asarray(v) for v in value]
+    if isinstance(value, dict) and kind.type.startswith("map("):
+        return value
+    raise RuntimeError(
+        f"expected the input {kind.name!r} to be {kind.type} (a list of arrays), got "
+        f"{type(value).__name__}"
+    )
+
+
+def _strings(value: Any, kind: NodeArg) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    if array.dtype.kind not in "OU":
+        text = f"expected the input {kind.name!r} to be {kind.type}, got "
+        raise InvalidArgument(f"{text}{_text_of(array.dtype)}")
+    return array.astype(object)
+
+
+def _numbers(value: Any, kind: NodeArg, dtype: np.dtype) -> Any:
+    if not hasattr(value, "dtype"):
+        if isinstance(value, str) or not isinstance(value, (list, tuple, bool, int, float)):
+            if not hasattr(value, "__array__") and not hasattr(value, "__dlpack__"):
+                text = f"expected the input {kind.name!r} to be an array ({shown(kind)}), got "
+                raise RuntimeError(f"{text}{type(value).__name__}")
+            value = np.asarray(value)
+        else:
+            return _of_list(value, kind, dtype)
+    if not isinstance(value, np.ndarray) and not hasattr(value, "addressable_shards"):
+        value = np.asarray(value)
+    if value.dtype != dtype:
+        if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") == dtype:
+            return value.astype(dtype)
+        cure = f"{kind.name}.astype(numpy.{dtype.name})"
+        text = f"expected the input {kind.name!r} to be {kind.type}, got {_text_of(value.dtype)}"
+        raise InvalidArgument(f"{text}: pass {cure}")
+    return value
+
+
+def _of_list(value: Any, kind: NodeArg, dtype: np.dtype) -> np.ndarray:
+    """Return the array of a list or a number; no number of it may change."""
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind not in "biuf":
+            raise ValueError("they are no numbers")
+        with np.errstate(all="ignore"):
+            array = given.astype(dtype)
+        if dtype.kind in "biu" and given.size and not np.array_equal(array, given):
+            raise ValueError(f"{dtype.name} cannot hold them")
+    except ValueError as error:
+        text = f"expected the list of the input {kind.name!r} to make {shown(kind)}: {error}"
+        raise InvalidArgument(text) from None
+    return array
+
+
+def _text_of(dtype: Any) -> str:
+    if np.dtype(dtype).kind in "OU":
+        return "tensor(string)"
+    try:
+        return tensor_text(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    except (KeyError, ValueError):
+        return f"elements of {np.dtype(dtype).name}"
+
+
+def shown(kind: NodeArg) -> str:
+    """Return the type and sizes of an input for a message: `tensor(float) [batch, 3]`."""
+    sizes = ", ".join("?" if size is None else str(size) for size in kind.shape)
+    return f"{kind.type} [{sizes}]"
+
+
+def _check_shape(shape: Sequence[int], kind: NodeArg) -> None:
+    if kind.is_any_rank:
+        return
+    text = f"expected the input {kind.name!r} to be {shown(kind)}, got the sizes {list(shape)}"
+    if len(shape) != len(kind.shape):
+        raise InvalidArgument(f"{text}: it has {len(kind.shape)} dimensions, not {len(shape)}")
+    for k, (size, wanted) in enumerate(zip(shape, kind.shape, strict=True)):
+        if isinstance(wanted, int) and wanted >= 0 and size != wanted:
+            raise InvalidArgument(f"{text}: dimension {k} has size {wanted}, not {size}")

@@ -1,0 +1,112 @@
+"""What a session says of its model: `NodeArg` and `ModelMetadata`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+
+from dml_jax.onnx.model import is_fixed
+
+_NAMES = {"FLOAT": "float", "DOUBLE": "double", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or an output of a model.
+
+    Attributes:
+        name: its name.
+        shape: its sizes: a number, the name of a free dimension, or None for one without a name.
+        type: its type in ONNX Runtime's spelling, `tensor(float)`.
+        is_any_rank: whether the model says nothing of its sizes.
+    """
+
+    name: str
+    shape: list[int | str | None]
+    type: str
+    is_any_rank: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, value: onnx.ValueInfoProto, names: Mapping[str, int], denoted: Mapping[str, int]
+    ) -> "NodeArg":
+        """Return the argument of a value of a graph, with the sizes of overridden dimensions."""
+        kind = value.type
+        dims = kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ()
+        shape: list[int | str | None] = []
+        for d in dims:
+            if is_fixed(d):
+                shape.append(d.dim_value)
+            elif d.dim_param in names:
+                shape.append(names[d.dim_param])
+            elif d.denotation in denoted:
+                shape.append(denoted[d.denotation])
+            else:
+                shape.append(d.dim_param or None)
+        is_ranked = kind.HasField("tensor_type") and kind.tensor_type.HasField("shape")
+        return cls(value.name, shape, type_text(kind), not is_ranked)
+
+    @classmethod
+    def of_initializer(cls, tensor: onnx.TensorProto) -> "NodeArg":
+        """Return the argument of an input that has a default."""
+        return cls(tensor.name, list(tensor.dims), tensor_text(tensor.data_type))
+
+
+def tensor_text(element: int) -> str:
+    """Return the type of a tensor as ONNX Runtime spells it: `tensor(float)`."""
+    name = onnx.TensorProto.DataType.Name(element)
+    return f"tensor({_NAMES.get(name, name.lower())})"
+
+
+def type_text(kind: onnx.TypeProto) -> str:
+    """Return a type as ONNX Runtime spells it: `seq(map(int64,tensor(float)))`."""
+    what = kind.WhichOneof("value")
+    if what == "tensor_type":
+        return tensor_text(kind.tensor_type.elem_type)
+    if what == "sparse_tensor_type":
+        return f"sparse_{tensor_text(kind.sparse_tensor_type.elem_type)}"
+    if what == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    if what == "optional_type":
+        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if what == "map_type":
+        key = tensor_text(kind.map_type.key_type)[len("tensor(") : -1]
+        return f"map({key},{type_text(kind.map_type.value_type)})"
+    return ""
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a file says of its model.
+
+    Attributes:
+        custom_metadata_map: texts by name, which its maker added.
+        description: the text of the model.
+        domain: its domain.
+        graph_description: the text of its graph.
+        graph_name: the name of its graph.
+        producer_name: what wrote the file.
+        version: the version of the model.
+    """
+
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+    domain: str = ""
+    graph_description: str = ""
+    graph_name: str = ""
+    producer_name: str = ""
+    version: int = 0
+
+    @classmethod
+    def of(cls, proto: Any) -> "ModelMetadata":
+        """Return the metadata of an onnx.ModelProto."""
+        return cls(
+            {entry.key: entry.value for entry in proto.metadata_props},
+            proto.doc_string,
+            proto.domain,
+            proto.graph.doc_string,
+            proto.graph.name,
+            proto.producer_name,
+            proto.model_version,
+        )

@@ -1,0 +1,111 @@
+"""The functions of ONNX Runtime's module: versions, logging, telemetry, seeds."""
+
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dml_jax.errors import with_article
+from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.onnxruntime.version import VERSION
+
+
+def get_version_string() -> str:
+    """Return the version of ONNX Runtime whose API this is."""
+    return VERSION
+
+
+def get_build_info() -> str:
+    """Return what computes: dml_jax."""
+    return "dml_jax on XLA"
+
+
+def has_collective_ops() -> bool:
+    """Return False: no operators compute over several processes."""
+    return False
+
+
+def _level(name: str, value: Any, last: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"expected {name} to be an int, got {with_article(type(value))}")
+    if not 0 <= value <= last:
+        raise RuntimeError(f"expected {name} to be in [0, {last}], got {value}")
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Do nothing: sessions log nothing. `severity` is 0 (verbose) to 4 (fatal)."""
+    _level("severity", severity, 4)
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Do nothing: sessions log nothing. `verbosity` is a number."""
+    _level("verbosity", verbosity, 2**31 - 1)
+
+
+def set_default_logger_callback(callback: Any, severity: int = 2) -> None:
+    """Do nothing: sessions log nothing.
+
+    Args:
+        callback: never called.
+        severity: 0 (verbose) to 4 (fatal).
+    """
+    _level("severity", severity, 4)
+
+
+def set_seed(seed: int) -> None:
+    """Do nothing: random nodes draw the same numbers in each run. `seed` is a number."""
+    _level("seed", seed, 2**63 - 1)
+
+
+def disable_telemetry_events() -> None:
+    """Do nothing: nothing is ever sent."""
+
+
+def enable_telemetry_events() -> None:
+    """Do nothing: nothing is ever sent."""
+
+
+def set_global_thread_pool_sizes(
+    intra_op_num_threads: int = 0, inter_op_num_threads: int = 0
+) -> None:
+    """Do nothing: XLA takes the threads of the machine.
+
+    Args:
+        intra_op_num_threads: threads within a node.
+        inter_op_num_threads: threads for nodes side by side.
+    """
+
+
+def preload_dlls(
+    cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: Any = None
+) -> None:
+    """Do nothing: JAX loads the libraries of CUDA.
+
+    Args:
+        cuda: CUDA's libraries.
+        cudnn: those of cuDNN.
+        msvc: those of Visual C++.
+        directory: where they are.
+    """
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copy the elements of values into others of the same types and shapes.
+
+    Args:
+        src: what is copied.
+        dst: what is written.
+        stream: not taken: copies are done when the function returns.
+    """
+    for source, target in zip(src, dst, strict=True):
+        target.update_inplace(np.asarray(source.numpy()))
+
+
+def print_debug_info() -> None:
+    """Print the versions of what computes."""
+    from importlib import metadata
+
+    lines = [f"onnxruntime API {VERSION}, by dml_jax", f"Python {platform.python_version()}"]
+    lines += [f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy", "onnx")]
+    print("\n".join(lines))

@@ -1,0 +1,196 @@
+"""`SessionOptions` and `RunOptions`: fields with ONNX Runtime's names, types and defaults."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dml_jax.errors import nearest, with_article
+from dml_jax.onnxruntime import errors
+from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from dml_jax.onnxruntime.errors import sentence
+
+PROGRAMS_ENTRY = "session.dml_jax_programs"
+"""The session config entry that says how many programs a session keeps."""
+
+
+class _Fields:
+    """An object with the fields of `_defaults` alone, each of the type of its default."""
+
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _entries: dict[str, str]
+
+    def __init__(self) -> None:
+        for name, value in self._defaults.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_entries", {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self).__name__
+        if name not in self._defaults:
+            text = f"{kind!r} object has no attribute {name!r}{nearest(name, self._defaults)}"
+            raise AttributeError(text)
+        wanted = type(self._defaults[name])
+        if wanted is int and not isinstance(value, bool):
+            try:
+                value = operator.index(value)
+            except TypeError:
+                wanted = int
+        if not isinstance(value, wanted):
+            given = shown(value)
+            raise TypeError(f"expected {kind}.{name} to be {with_article(wanted)}, got {given}")
+        object.__setattr__(self, name, value)
+
+    def _add(self, key: Any, value: Any) -> None:
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"expected a config entry to be two texts, got {key!r}: {value!r}")
+        self._entries[key] = value
+
+    def _get(self, key: str) -> str:
+        if key not in self._entries:
+            text = f"expected {type(self).__name__} to have a config entry {key!r}"
+            raise RuntimeError(f"{text}{nearest(key, self._entries)}")
+        return self._entries[key]
+
+
+def shown(value: Any) -> str:
+    """Return how a message shows a value."""
+    return f"{value!r} ({with_article(type(value))})"
+
+
+class SessionOptions(_Fields):
+    """The options of a session.
+
+    Those of threads, memory, optimization and order are for ONNX Runtime; XLA decides these things
+    by itself. `optimized_model_filepath` and `register_custom_ops_library` are refused.
+    """
+
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    enable_profiling: bool
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    graph_optimization_level: GraphOptimizationLevel
+    inter_op_num_threads: int
+    intra_op_num_threads: int
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    optimized_model_filepath: str
+    profile_file_prefix: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+
+    _defaults = {
+        "enable_cpu_mem_arena": True,
+        "enable_mem_pattern": True,
+        "enable_mem_reuse": True,
+        "enable_profiling": False,
+        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+        "execution_order": ExecutionOrder.DEFAULT,
+        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "inter_op_num_threads": 0,
+        "intra_op_num_threads": 0,
+        "log_severity_level": -1,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "optimized_model_filepath": "",
+        "profile_file_prefix": "onnxruntime_profile_",
+        "use_deterministic_compute": False,
+        "use_per_session_threads": True,
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        set_ = object.__setattr__
+        set_(self, "sizes_by_name", dict[str, int]())
+        set_(self, "sizes_by_denotation", dict[str, int]())
+        set_(self, "initializers", dict[str, Any]())
+        set_(self, "providers", list[Any]())
+
+    sizes_by_name: dict[str, int]
+    sizes_by_denotation: dict[str, int]
+    initializers: dict[str, Any]
+    providers: list[Any]
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Give the free dimensions of that name a size."""
+        self.sizes_by_name[name] = operator.index(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Give the free dimensions of that denotation a size."""
+        self.sizes_by_denotation[denotation] = operator.index(size)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Add an entry; `session.dml_jax_programs` is the number of programs that are kept."""
+        self._add(key, value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Return an entry. Raises `RuntimeError` where there is none."""
+        return self._get(key)
+
+    def add_initializer(self, name: str, ortvalue: Any) -> None:
+        """Put a value in place of the initializer of that name."""
+        self.initializers[name] = ortvalue
+
+    def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
+        """Put values in place of the initializers of these names, also of external ones."""
+        self.initializers.update(zip(names, ortvalues, strict=True))
+
+    def add_provider(self, name: str, options: dict[str, str]) -> None:
+        """Add a provider after those that were added before."""
+        self.providers.append((name, dict(options)))
+
+    def has_providers(self) -> bool:
+        """Return whether a provider was added."""
+        return bool(self.providers)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raise `NotImplemented`: custom libraries are code for ONNX Runtime."""
+        text = f"custom operators cannot come from the library '{path}', whose code is for ONNX "
+        text += "Runtime (write the operator as a function of the model: onnx.FunctionProto)"
+        raise errors.NotImplemented(text)
+
+    def entry(self, key: str, default: str) -> str:
+        """Return a config entry, or `default` where there is none."""
+        return self._entries.get(key, default)
+
+    @property
+    def program_count(self) -> int:
+        """Return how many programs a session keeps. Raises `ValueError` where that is no number."""
+        text = self._entries.get(PROGRAMS_ENTRY, "32")
+        if not text.isdecimal() or int(text) < 1:
+            raise sentence(f"expected {PROGRAMS_ENTRY} to be a number of at least 1, got {text!r}")
+        return int(text)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays that stand in place of initializers, by name."""
+        return {name: np.asarray(value.numpy()) for name, value in self.initializers.items()}
+
+
+class RunOptions(_Fields):
+    """The options of a run. `terminate` makes it fail before it begins."""
+
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    only_execute_path_to_fetches: bool
+    terminate: bool
+
+    _defaults = {
+        "log_severity_level": -1,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "only_execute_path_to_fetches": False,
+        "terminate": False,
+    }
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Add an entry, which nothing here reads."""
+        self._add(key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Return an entry. Raises `RuntimeError` where there is none."""
+        return self._get(key)

@@ -1,0 +1,79 @@
+"""Run programs that import `onnxruntime`."""
+
+import importlib
+import importlib.machinery
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dml_jax import running
+from dml_jax.onnxruntime.errors import OnnxRuntimeError
+from dml_jax.onnxruntime.version import VERSION
+
+_OWN = "dml_jax.onnxruntime"
+_CAPI = (
+    *("_pybind_state", "onnxruntime_inference_collection", "onnxruntime_pybind11_state"),
+    "onnxruntime_validation",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run a program or a module; it finds this package as `onnxruntime`."""
+    running.run(_OWN, arguments, install, _is_usage, has_modules=True)
+
+
+def _is_usage(error: BaseException) -> bool:
+    return isinstance(error, OnnxRuntimeError)
+
+
+def install() -> None:
+    """Let `import onnxruntime` find this package, in all modules from here on."""
+    for name in ("", ".capi", *(f".capi.{part}" for part in _CAPI)):
+        sys.modules[f"onnxruntime{name}"] = importlib.import_module(_OWN + name)
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(metadata.DistributionFinder):
+    """Finds what is in the package onnxruntime beside its runtime, and the version of this one."""
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
+        """Return where a module of onnxruntime is: in the package that is installed."""
+        package, _, rest = fullname.partition(".")
+        if package != "onnxruntime" or not rest:
+            return None
+        folder = _installed()
+        if folder is not None:
+            where = [str(folder.joinpath(*rest.split(".")[:-1]))]
+            found = importlib.machinery.PathFinder.find_spec(fullname, where)
+            if found is not None:
+                return found
+        text = f"{fullname} comes from the package onnxruntime (pip install onnxruntime)"
+        raise ModuleNotFoundError(text, name=fullname)
+
+    def find_distributions(self, context: Any = None) -> Iterable[metadata.Distribution]:
+        """Yield this package as the distribution onnxruntime."""
+        name = getattr(context, "name", None)
+        if name is None or name.lower() == "onnxruntime":
+            yield _Distribution()
+
+
+class _Distribution(metadata.Distribution):
+    """The distribution that programs find as onnxruntime."""
+
+    def read_text(self, filename: str) -> str | None:
+        """Return the metadata; there are no other files."""
+        text = f"Metadata-Version: 2.1\nName: onnxruntime\nVersion: {VERSION}\n"
+        return text if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        """Return where a file of this package is."""
+        return Path(__file__).parent / path
+
+
+def _installed() -> Path | None:
+    """Return the folder of the package onnxruntime; None where it is not installed."""
+    found = importlib.machinery.PathFinder.find_spec("onnxruntime", sys.path)
+    return None if found is None or found.origin is None else Path(found.origin).parent

@@ -1,0 +1,338 @@
+"""`InferenceSession`: a model that runs as ONNX Runtime's sessions do."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from dml_jax.errors import DmlError, Fault, with_article
+from dml_jax.onnx.external import Folder
+from dml_jax.onnx.stages import Source, undefined, unknown_nodes
+from dml_jax.onnxruntime import errors, indices
+from dml_jax.onnxruntime.binding import IOBinding
+from dml_jax.onnxruntime.errors import raised_as
+from dml_jax.onnxruntime.feeds import asked, checked
+from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
+from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.profiling import Profile
+from dml_jax.onnxruntime.providers import chosen
+from dml_jax.onnxruntime.sizes import Programs
+from dml_jax.onnxruntime.values import OrtValue
+
+_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+
+
+class InferenceSession:
+    """A model in ONNX's format, which runs of arrays of any sizes compute.
+
+    The first run of each set of sizes compiles a program for these, which later runs use.
+    INT64, UINT64 and DOUBLE are computed in their own types, whatever `jax_enable_x64` says. Random
+    numbers follow from the names of nodes: each run draws the same ones.
+
+    Args:
+        path_or_bytes: the path of a file, or its bytes.
+        sess_options: `SessionOptions`.
+        providers: names, or pairs of a name and options; by default the first that is there.
+        provider_options: the options of each provider.
+        kwargs: further arguments of ONNX Runtime, which change nothing here.
+
+    Raises `NoSuchFile`, `InvalidProtobuf`, `InvalidGraph` and `Fail` for models that cannot be
+    read, and `NotImplemented` for what ONNX Runtime has and this package has not.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: "str | bytes | os.PathLike[str]",
+        sess_options: SessionOptions | None = None,
+        providers: "Sequence[str | tuple[str, dict[Any, Any]]] | None" = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        **kwargs: Any,
+    ):
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            text = f"expected sess_options to be SessionOptions, got {sess_options!r}"
+            raise TypeError(text)
+        self._options = options = sess_options or SessionOptions()
+        if options.optimized_model_filepath:
+            text = "optimized_model_filepath asks for the graph that ONNX Runtime rewrites, and "
+            raise errors.NotImplemented(text + "XLA writes no ONNX (leave it empty)")
+        if providers is None and options.providers:
+            providers = options.providers
+        self._providers = chosen(providers, provider_options)
+        prefix, provider = options.profile_file_prefix, self._providers.names[0]
+        self._profile = Profile(prefix, provider) if options.enable_profiling else None
+        self._source = _source(path_or_bytes, options)
+        graph = self._source.proto.graph
+        names, denoted = options.sizes_by_name, options.sizes_by_denotation
+        defaults = {t.name: t for t in graph.initializer}
+        self._inputs = [
+            NodeArg.of(v, names, denoted) for v in graph.input if v.name not in defaults
+        ]
+        is_replaceable = self._source.proto.ir_version >= 4
+        self._overridable = [
+            NodeArg.of_initializer(defaults[v.name])
+            for v in graph.input
+            if v.name in defaults and is_replaceable
+        ]
+        self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source.proto)]
+        self.input_names = [arg.name for arg in (*self._inputs, *self._overridable)]
+        self.output_names = [arg.name for arg in self._outputs]
+        self._known_inputs = {arg.name: arg for arg in self._inputs}
+        self._known_defaults = {arg.name: arg for arg in self._overridable}
+        self._rows = indices.rows_of(self._source)
+        self._make_programs()
+        if self._profile is not None:
+            is_path = not isinstance(path_or_bytes, bytes)
+            self._profile.add("Session", f"model_loading_{'uri' if is_path else 'array'}", 0)
+            self._profile.add("Session", "session_initialization", 0)
+
+    def _make_programs(self) -> None:
+        self._device = self._providers.device
+        self._programs = Programs(
+            self._source,
+            self._source.nodes,
+            [*self._known_inputs],
+            self.output_names,
+            self._options.program_count,
+            self._device,
+        )
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Return the outputs: arrays of NumPy of their own, lists for sequences.
+
+        Args:
+            output_names: the outputs that are asked for; None for all.
+            input_feed: an array, a list or a number for each input, by name.
+            run_options: `RunOptions`.
+
+        Raises `ValueError` where an input is missing, `InvalidArgument` where a name, a type, a
+        rank or a size is not the model's, and `Fail` where a node cannot be computed.
+        """
+        return [_owned(x) for x in self.values_of(output_names, input_feed, run_options)]
+
+    def values_of(self, names: Any, feeds: Mapping[str, Any], options: Any = None) -> list[Any]:
+        """Return the outputs as they were computed: arrays of JAX or NumPy, and lists."""
+        if options is not None:
+            if not isinstance(options, RunOptions):
+                raise TypeError(f"expected run_options to be RunOptions, got {options!r}")
+            if options.terminate:
+                raise errors.Fail("the run ends, as RunOptions.terminate says")
+        names = asked(names, self.output_names)
+        if not isinstance(feeds, Mapping):
+            kind = with_article(type(feeds))
+            text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
+            raise AttributeError(text)  # as ONNX Runtime does
+        if self._profile is None and self._programs.knows(feeds):
+            indices.check(feeds, self._rows)
+            values = self._programs.run(dict(feeds))
+        else:
+            given = checked(feeds, self._known_inputs, self._known_defaults)
+            indices.check(given, self._rows)
+            with raised_as(errors.Fail):
+                if self._profile is None:
+                    values = self._programs.run(given)
+                else:
+                    values = self._profile.run(self._source, given, self._device)
+        initializers = self._source.initializers
+        return [values[name] if name in values else initializers[name][0] for name in names]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], Any],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Run in another thread, which then calls `callback(outputs, user_data, error)`.
+
+        Args:
+            output_names: the outputs that are asked for; None for all.
+            input_feed: an array, a list or a number for each input, by name.
+            callback: takes the outputs, `user_data`, and the text of an error, "" for none.
+            user_data: anything.
+            run_options: `RunOptions`.
+        """
+        missing = [name for name in self._known_inputs if name not in input_feed]
+        if missing:
+            checked(input_feed, self._known_inputs, self._known_defaults)
+
+        def work() -> None:
+            results, text = list[Any](), ""
+            try:
+                results = self.run(output_names, input_feed, run_options)
+            except Exception as error:  # the callback is told
+                text = str(error)
+            callback(results, user_data, text)
+
+        threading.Thread(target=work).start()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Return the outputs as `OrtValue`s, of inputs that are such.
+
+        Args:
+            output_names: the outputs that are asked for; None for all.
+            input_dict_ort_values: an `OrtValue` for each input, by name.
+            run_options: `RunOptions`.
+        """
+        return [OrtValue(x) for x in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self) -> IOBinding:
+        """Return a new `IOBinding` of the session."""
+        return IOBinding(self)
+
+    def run_with_iobinding(
+        self, iobinding: IOBinding, run_options: RunOptions | None = None
+    ) -> None:
+        """Run with the inputs and outputs of an `IOBinding`.
+
+        Raises `RuntimeError` for all mistakes, as ONNX Runtime does.
+        """
+        iobinding.run(run_options)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs that have to be given."""
+        return [*self._inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs."""
+        return [*self._outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the inputs that may be given, and have defaults."""
+        return [*self._overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the file says of its model."""
+        return ModelMetadata.of(self._source.proto)
+
+    def get_session_options(self) -> SessionOptions:
+        """Return the options of the session."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Return the providers of the session; the first one computes."""
+        return [*self._providers.names]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of each provider, by its name."""
+        return {name: dict(options) for name, options in self._providers.options.items()}
+
+    def set_providers(
+        self,
+        providers: "Sequence[str | tuple[str, dict[Any, Any]]] | None" = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+    ) -> None:
+        """Compute with other providers from here on; programs are compiled again.
+
+        Args:
+            providers: names, or pairs of a name and options; by default the first that is there.
+            provider_options: the options of each provider.
+        """
+        self._providers = chosen(providers, provider_options)
+        self._source.store.clear()
+        self._make_programs()
+
+    def enable_fallback(self) -> None:
+        """Do nothing: what a provider lacks, the CPU computes, or an error says so."""
+
+    def disable_fallback(self) -> None:
+        """Do nothing: see `enable_fallback`."""
+
+    def end_profiling(self) -> str:
+        """Write the profile; return the name of its file, "" where none was asked for."""
+        profile, self._profile = self._profile, None
+        return "" if profile is None else profile.save()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when profiling began, in nanoseconds; 0 where it did not."""
+        return 0 if self._profile is None else self._profile.start_time_ns
+
+
+def _owned(value: Any) -> Any:
+    """Return a result as an array of NumPy that nothing else holds."""
+    if isinstance(value, list):
+        return [_owned(x) for x in value]
+    if not hasattr(value, "dtype"):
+        return value
+    array = np.array(value)
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _source(model: Any, options: SessionOptions) -> Source:
+    """Return the model. Raises the exceptions of ONNX Runtime where it cannot be read."""
+    if not isinstance(model, (str, bytes, os.PathLike)):
+        text = f"expected the path of a model or its bytes, got {type(model).__name__}"
+        cure = " (onnx_model.SerializeToString() gives the bytes)"
+        raise TypeError(text + cure * isinstance(model, onnx.ModelProto))
+    folder = None
+    if isinstance(model, bytes):
+        data, where = model, "the bytes"
+        folder = Folder(*[Path(options.entry(_FOLDER_ENTRY, "."))] * 2)
+    else:
+        path = Path(os.fspath(model))
+        where, folder = f"the file '{path}'", Folder.of(path)
+        if not path.exists():
+            raise errors.NoSuchFile(f"expected {where} to exist")
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise errors.InvalidProtobuf(
+                f"expected {where} to be a model, got {error.strerror}"
+            ) from None
+    if data[4:8] == b"ORTM":
+        text = f"expected {where} to be an .onnx model, got ONNX Runtime's own format .ort (give "
+        raise errors.NotImplemented(text + "the .onnx file that it was made of)")
+    if not data:
+        raise errors.InvalidArgument(f"expected {where} to hold a graph, got nothing")
+    with raised_as(errors.InvalidProtobuf):
+        source = Source.parsed(data, folder)
+    if not source.proto.HasField("graph"):
+        raise errors.InvalidArgument(f"expected {where} to hold a graph, got none")
+    with raised_as(errors.Fail):
+        if source.proto.ir_version > onnx.IR_VERSION:
+            rule = f"be at most {onnx.IR_VERSION}"
+            raise DmlError(
+                [Fault("", "the IR version of the model", rule, source.proto.ir_version)]
+            )
+        source.read(options.arrays())
+    with raised_as(errors.InvalidArgument):
+        faults = undefined(source)
+        if faults:
+            raise DmlError(faults)
+    with raised_as(errors.InvalidGraph):
+        faults = unknown_nodes(source)
+        if faults:
+            raise DmlError(faults)
+    return source
+
+
+def _typed_outputs(proto: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+    """Return the outputs; those without a type or sizes as ONNX infers them."""
+    outputs = proto.graph.output
+    if all(
+        v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape") for v in outputs
+    ):
+        return outputs
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto).graph.output
+    except Exception:  # a run says what is in the way
+        return outputs
+    for value in inferred:
+        for d in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if d.dim_param.startswith("unk__"):  # a name that inference made
+                d.ClearField("dim_param")
+    return inferred

@@ -1,0 +1,445 @@
+"""Convolutions read arrays with their channels last, {N, spatial..., C}: the layout NHWC.
+
+Each value of the graph has up to two faces: arrays {N, C, spatial...}, as the graph has them, and
+arrays {N, spatial..., C}. A face is made where a node asks for it: convolutions, and the poolings
+behind them, ask for the last channels; operators that map or move elements follow the face that is
+there. A copy between both is a node ELEMENT_WISE_IDENTITY, so that filters are turned once, when
+weights are prepared. A copy that the graph has itself (as networks of TensorFlow have) is a face.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError
+from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
+from dml_jax.graph.parts import AnyNode, laid_out
+
+_MOVING = frozenset(
+    (
+        *("JOIN", "SPLIT", "SLICE", "SLICE1", "PADDING", "PADDING1", "REDUCE"),
+        *("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "MEAN_VARIANCE_NORMALIZATION1"),
+        *("ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"),
+    )
+)
+"""Operators of any order of dimensions, which `axis`, `axes` and lists of all dimensions name."""
+
+_POOLING = frozenset(
+    f"{kind}_POOLING{version}" for kind in ("AVERAGE", "MAX") for version in ("", "1", "2")
+)
+_FEW_CHANNELS = 15  # up to so many, a product of the elements of all windows is faster
+_FEW_PLACES = 25  # of a window of one channel, up to which it is not
+_FEW_OUTPUTS = 32  # of a product, up to which a CPU rather computes rows of them
+_LONG_ROW = 64  # elements
+_FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
+
+
+@dataclass
+class _Value:
+    """A tensor of the old graph, and its faces in the new one.
+
+    Attributes:
+        desc: the tensor as the old graph has it.
+        is_fixed: whether it follows from constants and weights alone.
+        first: the face {N, C, spatial...}.
+        last: the face {N, spatial..., C}.
+        array: the elements of a constant.
+    """
+
+    desc: Any
+    is_fixed: bool
+    first: Expression | None = None
+    last: Expression | None = None
+    array: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class ChannelsLast:
+    """Lays the arrays of convolutions out with their channels last, where copies are few.
+
+    It counts convolutions. Each one that stays would copy its input and its output, so that the
+    rewrite gains where it needs less copies than these.
+
+    Attributes:
+        always: whether it does so with any number of copies.
+        name: how reports name it.
+    """
+
+    always: bool = False
+    name: str = "channels last"
+
+    def once(self, graph: Graph) -> tuple[Graph, int]:
+        """Return the graph in which convolutions have channels last, and their number."""
+        operators = [node.operator for node in graph.nodes if isinstance(node, OperatorNode)]
+        if not any(_gains(operator) and not _is_product(operator) for operator in operators):
+            return graph, 0
+        walk = _Walk(graph)
+        made = walk.build()
+        return (made, walk.count) if self.always or walk.copied < walk.saved else (graph, 0)
+
+
+CHANNELS_LAST = ChannelsLast()
+
+
+def _gains(operator: Any) -> bool:
+    """Return whether a CPU is faster at a convolution with channels last, at least not slower."""
+    if operator.short_name != "CONVOLUTION" or operator.direction.suffix != "FORWARD":
+        return False
+    x, w, y = operator.input_tensor, operator.filter_tensor, operator.output_tensor
+    is_plain = x.is_packed and y.is_packed and len(x.sizes) in (3, 4)
+    if not is_plain or x.data_type.suffix not in _FLOATS or _has_axes(operator):
+        return False
+    channels, places = w.sizes[1], math.prod(w.sizes[2:])
+    if operator.group_count > 1:
+        return channels == 1 or operator.group_count <= 16
+    return (
+        _is_product(operator)
+        or channels > _FEW_CHANNELS
+        or (channels == 1 and places <= _FEW_PLACES)
+    )
+
+
+def _is_product(operator: Any) -> bool:
+    """Return whether a convolution is a product of matrices."""
+    return math.prod(operator.filter_tensor.sizes[2:]) == operator.group_count == 1
+
+
+def _has_long_rows(operator: Any) -> bool:
+    """Return whether a CPU is as fast along rows of elements as along channels, each by itself."""
+    x, steps = operator.input_tensor, operator.strides
+    return operator.group_count > 1 and x.sizes[-1] > _LONG_ROW and steps[-1] == 1
+
+
+def _has_axes(operator: Any) -> bool:
+    activation = getattr(operator, "fused_activation", None)
+    return activation is not None and "axes" in activation.attributes
+
+
+def _turned(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what belongs to dimensions, with that of the channels last."""
+    return sizes[0], *sizes[2:], sizes[1]
+
+
+def _strides(tensor: TensorDesc) -> Sequence[int]:
+    return tensor.packed_strides if tensor.strides is None else tensor.strides
+
+
+def _is_repeated(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    return any(n > 1 and step == 0 for n, step in zip(sizes, strides, strict=True))
+
+
+def _is_row_major(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    packed = TensorDesc("UINT8", sizes).packed_strides
+    return all(n == 1 or a == b for n, a, b in zip(sizes, strides, packed, strict=True))
+
+
+def _moved(sizes: Sequence[int], strides: Sequence[int], whole: TensorDesc) -> list[int] | None:
+    """Return the strides by which a view of {N, C, spatial...} reads {N, spatial..., C}.
+
+    None where a dimension of the view runs over several of the tensor `whole`.
+    """
+    channels, plane = whole.sizes[1], math.prod(whole.sizes[2:])
+    found = []
+    for n, step in zip(sizes, strides, strict=True):
+        if n == 1 or step == 0:
+            found.append(0)
+        elif n * step <= plane:
+            found.append(step * channels)
+        elif step % plane == 0 and n * (step // plane) <= channels:
+            found.append(step // plane)
+        elif step % (plane * channels) == 0:
+            found.append(step)
+        else:
+            return None
+    return found
+
+
+class _Walk:
+    """A graph that is built again, with two faces for each value.
+
+    Attributes:
+        count: the convolutions that have channels last.
+        copied: the bytes of values that are copied between faces.
+        saved: the bytes of arrays of convolutions, which would be copied.
+    """
+
+    def __init__(self, graph: Graph):
+        self._graph, self._builder = graph, GraphBuilder()
+        self._values: dict[tuple[int, int], _Value] = {}
+        self.count = self.copied = self.saved = 0
+        for index, (name, edge) in enumerate(
+            zip(graph.input_names or (), graph.inputs, strict=True)
+        ):
+            is_fixed = isinstance(edge, TensorDesc) and TensorFlags.OWNED_BY_DML in edge.flags
+            first = self._builder.input_tensor(name, edge)
+            self._values[-1, index] = _Value(edge, is_fixed, first)
+        for index, node, _ in graph.plan:
+            self._add(index, node)
+
+    def build(self) -> Graph:
+        """Return the new graph."""
+        outputs = {}
+        for index, name in enumerate(self._graph.output_names or ()):
+            source = self._first(self._values[self._graph.ends[index]]).source
+            output = Expression(self._graph.outputs[index], self._builder, source)
+            outputs[name] = dml.identity(output) if source[0] < 0 else output
+        return self._builder.build(outputs, only_read=True)
+
+    def _add(self, index: int, node: AnyNode) -> None:
+        slots = node.slots(output=False)
+        given = [
+            (self._values[source], slot, slots[slot][1])
+            for slot, source in sorted(self._graph.reads[index].items())
+        ]
+        is_fixed = all(value.is_fixed for value, _, _ in given)
+        is_fixed = is_fixed and not isinstance(node, FunctionNode)
+        values = {
+            slot: _Value(tensor, is_fixed)
+            for slot, (_, tensor) in enumerate(node.slots(output=True))
+            if tensor is not None
+        }
+        for slot, value in values.items():
+            self._values[index, slot] = value
+        made = None
+        if isinstance(node, ConstantNode):
+            values[0].array = node.array
+        elif isinstance(node, OperatorNode) and not is_fixed:
+            if self._is_seen(node.operator, given, values[min(values)]):
+                return
+            made = self._of_last(node, given, [*values.values()])
+        if made is None:
+            reads = {slot: self._read(v, tensor, False).source for v, slot, tensor in given}
+            views = [self._read(v, tensor, False).desc for v, _, tensor in given]
+            node = _reading(node, views)
+            for expression in self._builder.add(node, reads):
+                values[expression.source[1]].first = expression
+        else:
+            for value, expression in zip(values.values(), made, strict=True):
+                value.last = expression
+
+    # Faces
+
+    def _copied(self, value: _Value, view: Expression) -> Expression:
+        if not value.is_fixed:
+            self.copied += 2 * value.desc.total_tensor_size_in_bytes
+        return dml.identity(view)
+
+    def _first(self, value: _Value) -> Expression:
+        """Return the face {N, C, spatial...}, copied where it is not there."""
+        if value.first is None:
+            assert value.last is not None
+            sizes, strides = value.desc.sizes, value.desc.packed_strides
+            moved = _moved(sizes, strides, value.desc)
+            value.first = self._copied(value, value.last.reinterpret(sizes, moved))
+        return value.first
+
+    def _last(self, value: _Value) -> Expression:
+        """Return the face {N, spatial..., C}, copied where it is not there."""
+        if value.last is None and value.array is not None:
+            axes = _turned(range(value.array.ndim))
+            value.last = self._builder.constant(np.ascontiguousarray(value.array.transpose(axes)))
+        elif value.last is None:
+            assert value.first is not None
+            sizes, strides = _turned(value.desc.sizes), _turned(value.desc.packed_strides)
+            value.last = self._copied(value, value.first.reinterpret(sizes, strides))
+        return value.last
+
+    def _read(self, value: _Value, tensor: Any, is_last: bool) -> Expression:
+        """Return what reads a value as `tensor`, or as `tensor` with the channels last."""
+        whole = value.desc
+        is_whole = isinstance(whole, TensorDesc) and whole.is_packed and len(whole.sizes) > 2
+        if not is_whole or whole.data_type != getattr(tensor, "data_type", None):
+            read = Expression(tensor, self._builder, self._first(value).source)
+            if not is_last:
+                return read
+            return read.reinterpret(_turned(tensor.sizes), _turned(_strides(tensor)))
+        free = self._free(value, tensor, is_last)
+        if free is None:
+            _ = self._last(value) if is_last else self._first(value)
+            free = self._free(value, tensor, is_last)
+        if free is None:  # a view across dimensions, or of dimensions in another order
+            sizes, strides = _turned(tensor.sizes), _turned(_strides(tensor))
+            free = self._copied(value, self._first(value).reinterpret(sizes, strides))
+        return free
+
+    def _free(self, value: _Value, tensor: TensorDesc, is_last: bool) -> Expression | None:
+        """Return what reads a value without a copy; None where its face is not there."""
+        sizes, strides = tensor.sizes, _strides(tensor)
+        if is_last:
+            sizes, strides = _turned(sizes), _turned(strides)
+        is_repeated = _is_repeated(sizes, strides)
+        if value.last is not None:
+            moved = _moved(sizes, strides, value.desc)
+            if moved is not None:
+                is_packed = _is_row_major(sizes, moved)
+                if is_packed or is_repeated or (is_last and value.first is None):
+                    return value.last.reinterpret(sizes, None if is_packed else moved)
+        if value.first is not None:
+            if not is_last:
+                return Expression(tensor, self._builder, value.first.source)
+            is_packed = _is_row_major(sizes, strides)
+            if is_packed or is_repeated:
+                return value.first.reinterpret(sizes, None if is_packed else strides)
+        return None
+
+    def _is_seen(self, operator: Any, given: Sequence[Any], made: _Value) -> bool:
+        """Let the faces of a copy be views of what it reads; return whether one is."""
+        if operator.short_name != "ELEMENT_WISE_IDENTITY" or operator.scale_bias is not None:
+            return False
+        ((value, _, tensor),) = given
+        written = made.desc
+        if value.is_fixed or not written.is_packed or len(tensor.sizes) not in (3, 4):
+            return False
+        if value.desc.total_tensor_size_in_bytes != written.total_tensor_size_in_bytes:
+            return False
+        if value.desc.data_type != tensor.data_type or len(value.desc.sizes) < 3:
+            return False
+        first, last = (self._free(value, tensor, is_last) for is_last in (False, True))
+        made.first = first if first is not None and first.desc.is_packed else None
+        made.last = last if last is not None and last.desc.is_packed else None
+        return made.first is not None or made.last is not None
+
+    # Nodes
+
+    def _of_last(
+        self, node: OperatorNode, given: Sequence[Any], values: Sequence[_Value]
+    ) -> list[Expression] | None:
+        """Return the outputs of a node with channels last; None where it stays as it is."""
+        operator = node.operator
+        outputs = [value.desc for value in values]
+        rank = len(outputs[0].sizes)
+        if rank not in (3, 4) or not all(t.is_packed and len(t.sizes) == rank for t in outputs):
+            return None
+        if operator.short_name == "CONVOLUTION":
+            is_free = _is_product(operator) and operator.filter_tensor.sizes[0] <= _FEW_OUTPUTS
+            if not _gains(operator) or (is_free and not self._follows(given[:1])):
+                return None
+            return self._convolution(node, given, outputs)
+        if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
+            return None
+        if operator.short_name in _POOLING:
+            return self._pooling(node, given, outputs) if len(outputs) == 1 else None
+        if operator.by_element or operator.short_name in _MOVING:
+            return self._permuted(node, given)
+        return None
+
+    def _follows(self, given: Sequence[Any]) -> bool:
+        """Return whether as much of what a node reads has its channels last as not."""
+        votes, has_last = 0, False
+        most = max(math.prod(tensor.sizes) for _, _, tensor in given)
+        for value, _, tensor in given:
+            is_repeated = _is_repeated(tensor.sizes, _strides(tensor))
+            if not value.is_fixed and not is_repeated and 4 * math.prod(tensor.sizes) >= most:
+                size = math.prod(tensor.sizes)
+                is_first, is_last = (self._free_of(value, tensor, x) for x in (False, True))
+                votes += size * (is_last - is_first)
+                has_last |= is_last and not is_first
+        return has_last and votes >= 0
+
+    def _free_of(self, value: _Value, tensor: Any, is_last: bool) -> bool:
+        if not isinstance(value.desc, TensorDesc) or not value.desc.is_packed:
+            return not is_last
+        if value.desc.data_type != tensor.data_type or len(value.desc.sizes) < 3:
+            return not is_last
+        found = self._free(value, tensor, is_last)
+        return found is not None and (found.desc.is_packed or value.first is not None)
+
+    def _convolution(
+        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
+    ) -> list[Expression] | None:
+        (x, _, x_tensor), (w, _, w_tensor), *bias = given
+        if not w.is_fixed or not w_tensor.is_packed:
+            return None
+        filters = self._read(w, w_tensor, False)
+        turn = (*range(2, len(w_tensor.sizes)), 1, 0)
+        sizes, strides = w_tensor.sizes, w_tensor.packed_strides
+        filters = dml.identity(
+            filters.reinterpret([sizes[d] for d in turn], [strides[d] for d in turn])
+        )
+        read = [self._read(x, x_tensor, True), filters]
+        read += [self._read(value, tensor, True) for value, _, tensor in bias]
+        self.count += 1
+        if not _is_product(node.operator) and not _has_long_rows(node.operator):
+            sizes = (t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
+            self.saved += 2 * sum(sizes)
+        return self._laid_out(node, read, outputs)
+
+    def _pooling(
+        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
+    ) -> list[Expression]:
+        return self._laid_out(node, [self._read(v, t, True) for v, _, t in given], outputs)
+
+    def _laid_out(
+        self, node: OperatorNode, read: Sequence[Expression], outputs: Sequence[TensorDesc]
+    ) -> list[Expression]:
+        written = [TensorDesc(t.data_type, _turned(t.sizes)) for t in outputs]
+        inputs = [expression.desc for expression in read]
+        made = laid_out(node.operator, "NHWC", inputs, written, node.name)
+        return self._builder.function(made, read)
+
+    def _permuted(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:
+        """Return the outputs of an operator of dimensions in the other order."""
+        operator: Any = node.operator
+        if _has_axes(operator) or _gives_indices(operator):
+            return None
+        read = [self._read(value, tensor, True) for value, _, tensor in given]
+        try:
+            made = _of_turned(operator, read)
+        except DmlError:
+            return None
+        slots = [slot for _, slot, _ in given]
+        sources = {slot: e.source for slot, e in zip(slots, read, strict=True)}
+        return self._builder.add(OperatorNode(made, node.name), sources)
+
+
+def _reading(node: AnyNode, tensors: Sequence[TensorDesc]) -> AnyNode:
+    """Return a node that reads other views of the same tensors."""
+    if not isinstance(node, OperatorNode):
+        return node
+    own = [tensor for _, _, tensor in node.operator.tensors(output=False)]
+    if all(a is b or a == b for a, b in zip(own, tensors, strict=True)):
+        return node
+    return OperatorNode(_with_inputs(node.operator, tensors), node.name)
+
+
+def _with_inputs(operator: Any, tensors: Sequence[TensorDesc], **changes: Any) -> Any:
+    """Return an operator that reads other tensors, with other fields changed too."""
+    left = iter(tensors)
+    for f in operator.fields:
+        value = getattr(operator, f.name)
+        if f.tensor and not f.tensor.output and value is not None:
+            changes[f.name] = [next(left) for _ in value] if f.is_array else next(left)
+    return operator.replace(**changes)
+
+
+def _gives_indices(operator: Any) -> bool:
+    """Return whether results count elements over several axes, whose order matters then."""
+    is_index = operator.short_name == "REDUCE" and operator.function.suffix in ("ARGMAX", "ARGMIN")
+    return is_index and len(operator.axes) > 1
+
+
+def _of_turned(operator: Any, read: Sequence[Expression]) -> Any:
+    """Return an operator of tensors whose dimensions are turned, as those that are read."""
+    changes: dict[str, Any] = {}
+    for f in operator.fields:
+        value = getattr(operator, f.name)
+        if value is None:
+            continue
+        if f.tensor and f.tensor.output:
+            tensors = value if f.is_array else [value]
+            turned = [TensorDesc(t.data_type, _turned(t.sizes)) for t in tensors]
+            changes[f.name] = turned if f.is_array else turned[0]
+        elif f.name in ("axis", "axes"):
+            rank = len(operator.outputs[0].sizes)
+            places = {d: place for place, d in enumerate(_turned(range(rank)))}
+            axes = [places[d] for d in (value if f.name == "axes" else [value])]
+            changes[f.name] = axes if f.name == "axes" else axes[0]
+        elif f.count == "DimensionCount":
+            changes[f.name] = _turned(value)
+    return _with_inputs(operator, [expression.desc for expression in read], **changes)

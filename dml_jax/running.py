@@ -1,0 +1,99 @@
+"""Runs Python programs as `python` does, within a package that serves one of their imports."""
+
+import os
+import runpy
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+
+def run(
+    package: str,
+    arguments: Sequence[str],
+    install: Callable[[], None],
+    is_usage: Callable[[BaseException], bool],
+    has_modules: bool = False,
+) -> None:
+    """Run a program as `python PROGRAM.py ARGUMENTS` does.
+
+    Args:
+        package: the package that runs it, `dml_jax.pydirectml`.
+        arguments: the program and its arguments; `-m MODULE ARGUMENTS` for a module.
+        install: makes the import find the package; called before the program.
+        is_usage: whether an error is about the arguments of the program's calls: its traceback then
+            leaves out the lines of this package.
+        has_modules: whether `-m` is taken.
+    """
+    which = "[PROGRAM.py | -m MODULE]" if has_modules else "PROGRAM.py"
+    if not arguments or arguments[0] in ("-h", "--help") or [*arguments] == ["-m"]:
+        text = f"Usage: python -m {package} {which} [ARGUMENTS]"
+        is_asked = bool(arguments) and arguments[0] != "-m"
+        (sys.stdout if is_asked else sys.stderr).write(f"{text}\n")
+        sys.exit(0 if is_asked else 2)
+    try:
+        if has_modules and arguments[0] == "-m":
+            _run_module(arguments[1:], install)
+        else:
+            _run_file(package, arguments, install)
+    except KeyboardInterrupt as error:
+        _show(error, is_usage)
+        sys.exit(130)  # 128 + SIGINT, as shells expect
+    except Exception as error:
+        _show(error, is_usage)
+        sys.exit(1)
+
+
+def _run_file(package: str, arguments: Sequence[str], install: Callable[[], None]) -> None:
+    path = Path(arguments[0])
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        sys.stderr.write(f"{package}: can't open file '{path}': {error.strerror}\n")
+        sys.exit(2)
+    program = types.ModuleType("__main__")
+    program.__file__ = str(path)
+    install()
+    sys.modules["__main__"] = program
+    sys.argv = list(arguments)
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.realpath(path.parent)
+    exec(compile(source, str(path), "exec"), program.__dict__)
+
+
+def _run_module(arguments: Sequence[str], install: Callable[[], None]) -> None:
+    install()
+    sys.argv = list(arguments)  # runpy puts the file in place of the name
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path.cwd())
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+def _show(error: BaseException, is_usage: Callable[[BaseException], bool]) -> None:
+    """Print the traceback of a program without the lines that run it.
+
+    The program's own `sys.excepthook` has its say.
+    """
+    part: BaseException | None = error
+    while part is not None:
+        part.__traceback__ = _trimmed(part.__traceback__, is_usage(part))
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _trimmed(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
+    """Return a traceback without the first steps in this package, or without all of them."""
+    listed = []
+    while steps is not None:
+        if not _is_own(steps) or (listed and not is_usage):
+            listed.append(steps)
+        steps = steps.tb_next
+    made = None
+    for step in reversed(listed):
+        made = types.TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return made
+
+
+def _is_own(step: types.TracebackType) -> bool:
+    name = step.tb_frame.f_code.co_filename
+    return name.startswith((str(Path(__file__).parent), "<frozen runpy>"))

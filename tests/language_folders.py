@@ -1,0 +1,188 @@
+"""Small folders of language models with random weights, in the form of ONNX Runtime GenAI."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+MICROSOFT = "com.microsoft"
+TEXTS = ["the quick brown fox jumps over the lazy dog", "user: hello, how are you?", "é 東京 🙂"]
+TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant> {% endif %}"
+)
+VOCABULARY, WIDTH, HEADS, GROUPS, SIZE, CONTEXT = 320, 32, 2, 1, 16, 512
+END = 2
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer of bytes and of what occurs in `TEXTS`, and a template."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<pad>", "<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=special,
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    made.train_from_iterator(TEXTS * 4, trainer)
+    made.save(str(folder / "tokenizer.json"))
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def _quantized(matrix: np.ndarray, block: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix [columns, rows] as 4-bit numbers around 8, and their scales."""
+    blocks = matrix.reshape(matrix.shape[0], -1, block)
+    scale = np.abs(blocks).max(-1) / 7
+    whole = np.clip(np.round(blocks / scale[..., None]) + 8, 0, 15).astype(np.uint8)
+    return whole[..., ::2] | whole[..., 1::2] << 4, scale
+
+
+def write_folder(
+    folder: Path, kind: Any = np.float32, bits: int = 0, layers: int = 2, **attention: Any
+) -> Path:
+    """Write a folder of a decoder with grouped attention; return it.
+
+    Args:
+        folder: the folder.
+        kind: the type of the floats.
+        bits: 4 for products of quantized weights; 0 for products of floats.
+        layers: the number of layers.
+        attention: further attributes of GroupQueryAttention.
+    """
+    draw = np.random.default_rng(0)
+    nodes, weights = list[Any](), dict[str, np.ndarray]()
+
+    def weight(name: str, *sizes: int, scale: float = 0.3) -> str:
+        weights[name] = (draw.standard_normal(sizes) * scale).astype(kind)
+        return name
+
+    def add(op_type: str, inputs: str, outputs: str, **attributes: Any) -> str:
+        given = ["" if name == "-" else name for name in inputs.split()]
+        nodes.append(helper.make_node(op_type, given, outputs.split(), **attributes))
+        return outputs.split()[0]
+
+    def product(x: str, name: str, rows: int, columns: int) -> str:
+        matrix = draw.standard_normal((columns, rows)) / rows**0.5
+        if not bits:
+            weights[name] = matrix.T.astype(kind)
+            return add("MatMul", f"{x} {name}", f"{name}.out")
+        weights[name], scale = _quantized(matrix)
+        weights[f"{name}.scale"] = scale.astype(kind)
+        given = {"K": rows, "N": columns, "bits": 4, "block_size": 16, "domain": MICROSOFT}
+        return add("MatMulNBits", f"{x} {name} {name}.scale", f"{name}.out", **given)
+
+    angles = np.arange(CONTEXT)[:, None] / 100 ** (np.arange(SIZE // 2) / (SIZE // 2))
+    weights |= {"cos": np.cos(angles).astype(kind), "sin": np.sin(angles).astype(kind)}
+    weights |= {"one": np.array([1], np.int64), "place": np.array(1, np.int64)}
+    add("ReduceSum", "attention_mask one", "sums", keepdims=0)
+    add("Sub", "sums one", "ends")
+    add("Cast", "ends", "lengths", to=TensorProto.INT32)
+    add("Shape", "attention_mask", "sizes")
+    add("Gather", "sizes place", "size", axis=0)
+    add("Cast", "size", "total", to=TensorProto.INT32)
+    norm = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+    x = add("Gather", f"{weight('embedding', VOCABULARY, WIDTH, scale=1)} input_ids", "embedded")
+    for k in range(layers):
+        weights[f"norm{k}"] = np.ones(WIDTH, kind)
+        read = add("SimplifiedLayerNormalization", f"{x} norm{k}", f"normed{k}", **norm)
+        packed = product(read, f"qkv{k}", WIDTH, (HEADS + 2 * GROUPS) * SIZE)
+        past = f"past_key_values.{k}.key past_key_values.{k}.value"
+        add(
+            "GroupQueryAttention",
+            f"{packed} - - {past} lengths total cos sin",
+            f"attended{k} present.{k}.key present.{k}.value",
+            domain=MICROSOFT,
+            num_heads=HEADS,
+            kv_num_heads=GROUPS,
+            do_rotary=1,
+            **attention,
+        )
+        made = product(f"attended{k}", f"out{k}", WIDTH, WIDTH)
+        x = add("Add", f"{x} {made}", f"sum{k}")
+        gate, up = (product(x, f"{name}{k}", WIDTH, 64) for name in ("gate", "up"))
+        add("Sigmoid", gate, f"sigmoid{k}")
+        add("Mul", f"{gate} sigmoid{k}", f"silu{k}")
+        add("Mul", f"silu{k} {up}", f"wide{k}")
+        x = add("Add", f"{x} {product(f'wide{k}', f'down{k}', 64, WIDTH)}", f"layer{k}")
+    weights["norm"] = np.ones(WIDTH, kind)
+    x = add("SimplifiedLayerNormalization", f"{x} norm", "normed", **norm)
+    product(x, "head", WIDTH, VOCABULARY)
+    nodes[-1].output[0] = "logits"
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    value = helper.make_tensor_value_info
+    tokens = [value("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"])]
+    tokens.append(value("attention_mask", TensorProto.INT64, ["batch_size", "total_length"]))
+    names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
+    caches = {
+        side: [
+            value(f"{side}.{n}", element, ["batch_size", GROUPS, f"{side}_length", SIZE])
+            for n in names
+        ]
+        for side in ("past_key_values", "present")
+    }
+    outputs = [value("logits", element, ["batch_size", "sequence_length", VOCABULARY])]
+    graph = helper.make_graph(
+        nodes,
+        "decoder",
+        tokens + caches["past_key_values"],
+        outputs + caches["present"],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
+    folder.mkdir(parents=True, exist_ok=True)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data")
+    decoder = {"filename": "model.onnx", "head_size": SIZE, "num_hidden_layers": layers}
+    decoder |= {"num_attention_heads": HEADS, "num_key_value_heads": GROUPS}
+    config = {
+        "model": {
+            "type": "llama",
+            "bos_token_id": 1,
+            "eos_token_id": END,
+            "pad_token_id": 0,
+            "vocab_size": VOCABULARY,
+            "context_length": CONTEXT,
+            "decoder": decoder,
+        },
+        "search": {"max_length": CONTEXT, "do_sample": False, "top_k": 50, "top_p": 1.0},
+    }
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    write_tokenizer(folder)
+    return folder
+
+
+class Reference:
+    """The same model in ONNX Runtime, step by step, with keys and values that grow."""
+
+    def __init__(self, folder: Path, layers: int = 2):
+        import onnxruntime
+
+        path = str(folder / "model.onnx")
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        self._names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
+        kind = self._session.get_inputs()[2].type
+        self._kind = np.float16 if "float16" in kind else np.float32
+
+    def logits(self, tokens: list[int]) -> np.ndarray:
+        """Return the logits after tokens, [length, vocabulary]."""
+        empty = np.zeros((1, GROUPS, 0, SIZE), self._kind)
+        feeds = {f"past_key_values.{n}": empty for n in self._names}
+        feeds |= {"input_ids": np.array([tokens], np.int64)}
+        feeds |= {"attention_mask": np.ones((1, len(tokens)), np.int64)}
+        (logits,) = self._session.run(["logits"], feeds)
+        return np.asarray(logits)[0].astype(np.float64)
+
+    def greedy(self, tokens: list[int], count: int) -> list[int]:
+        """Return the most likely tokens, one after the other."""
+        made = list(tokens)
+        for _ in range(count):
+            made.append(int(self.logits(made)[-1].argmax()))
+        return made

@@ -1,0 +1,326 @@
+"""Language models: `dml_jax.genai` beside ONNX Runtime, and what its API promises."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+from click.testing import CliRunner
+from language_folders import CONTEXT, END, VOCABULARY, Reference, write_folder
+
+import dml_jax.genai as og
+from dml_jax.cli import cli
+from dml_jax.genai.search import picked, repeating
+
+PROMPT = [5, 77, 130, 201, 9]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("models") / "float")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> og.Model:
+    return og.Model(str(folder))
+
+
+def generator(model: og.Model, **options: Any) -> og.Generator:
+    params = og.GeneratorParams(model)
+    params.set_search_options(**{"max_length": 40, **options})
+    return og.Generator(model, params)
+
+
+def generated(made: og.Generator, tokens: Any, count: int = CONTEXT) -> list[int]:
+    made.append_tokens(np.asarray(tokens, np.int32))
+    while not made.is_done() and count > 0:
+        made.generate_next_token()
+        count -= 1
+    return made.get_sequence(0).tolist()
+
+
+FORMS: dict[str, tuple[dict[str, Any], float]] = {
+    "FLOAT32": ({}, 1e-4),
+    "int4 of FLOAT16": ({"kind": np.float16, "bits": 4}, 0.03),
+    "a window and a cap": ({"local_window_size": 3, "softcap": 2.0}, 1e-4),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tokens_are_those_of_onnx_runtime(form: str, tmp_path: Path):
+    """At each step the logits agree, and so does the most likely token, unless two are as near."""
+    options, tolerance = FORMS[form]
+    write_folder(tmp_path, **options)
+    made = generator(og.Model(str(tmp_path)))
+    made.append_tokens(PROMPT)
+    tokens, reference = list(PROMPT), Reference(tmp_path)
+    for _ in range(12):
+        wanted, logits = reference.logits(tokens)[-1], made.get_logits()[0, 0]
+        np.testing.assert_allclose(logits, wanted, atol=tolerance * np.abs(wanted).max(), rtol=0)
+        made.generate_next_token()
+        tokens.append(int(made.get_next_tokens()[0]))
+        assert wanted[tokens[-1]] >= wanted.max() - 2 * tolerance * np.abs(wanted).max()
+
+
+def test_sequences_go_on_after_more_tokens_and_from_an_earlier_one(folder: Path, model: og.Model):
+    reference, made = Reference(folder), generator(model)
+    first = generated(made, PROMPT, 3)
+    assert first == reference.greedy(PROMPT, 3)
+    made.append_tokens(np.array([33, 44]))
+    made.generate_next_token()
+    assert made.get_sequence(0).tolist() == reference.greedy([*first, 33, 44], 1)
+    made.rewind_to(4)
+    assert made.token_count() == 4
+    made.generate_next_token()
+    assert made.get_sequence(0).tolist() == reference.greedy(first[:4], 1)
+    made.rewind_to(0)
+    assert generated(made, PROMPT, 2) == first[:-1]
+
+
+def test_three_programs_serve_every_length(folder: Path):
+    model = og.Model(str(folder))
+    random = np.random.default_rng(0)
+    reference, count = Reference(folder), 0
+    for length in (300, 20, 1, 41, 299):
+        made, tokens = generator(model, max_length=400), random.integers(3, VOCABULARY, length)
+        made.append_tokens(tokens)
+        wanted = reference.logits(tokens.tolist())[-1]
+        np.testing.assert_allclose(made.get_logits()[0, 0], wanted, atol=2e-4, rtol=0)
+        made.generate_next_token()
+        made.generate_next_token()
+        if length == 300:
+            count = model.step._cache_size()
+    assert count == model.step._cache_size() == 3
+
+
+def test_prompts_of_a_batch_are_those_alone(model: og.Model):
+    prompts = [PROMPT, [8], [250, 4, 11]]
+    alone = [generated(generator(model), prompt, 6)[len(prompt) :] for prompt in prompts]
+    filled = np.array([p + [0] * (len(PROMPT) - len(p)) for p in prompts], np.int32)
+    made = generator(model, batch_size=3)
+    made.append_tokens(og.Tensor(filled))
+    for _ in range(6):
+        made.generate_next_token()
+    rows = [made.get_sequence(k).tolist() for k in range(3)]
+    assert [row[len(PROMPT) :] for row in rows] == alone
+
+
+def test_a_sequence_ends_by_itself(folder: Path, model: og.Model):
+    tokens = generated(generator(model), PROMPT, 4)
+    end = tokens[len(PROMPT) + 1]
+    config = og.Config(folder)
+    config.overlay(json.dumps({"model": {"eos_token_id": [END, end]}}))
+    made = generator(og.Model(config))
+    assert generated(made, PROMPT) == tokens[: len(PROMPT) + 2]
+    assert made.is_done()
+    made = generator(og.Model(config), min_length=12)
+    assert end not in generated(made, PROMPT, 12 - len(PROMPT))[len(PROMPT) :]
+
+
+def test_decode_is_pure(model: og.Model):
+    decoder = model.decoder
+    tokens = jnp.array([PROMPT], np.int32)
+    rows, weights = 64, dict(decoder.weights)
+    whole, after = jax.jit(decoder.decode)(weights, decoder.cache(1, rows), tokens)
+    assert int(after["length"][0]) == len(PROMPT)
+
+    def step(cache: Any, token: Any) -> Any:
+        logits, cache = decoder.decode(weights, cache, token.reshape(1, 1))
+        return cache, logits[0, 0]
+
+    _, rowwise = jax.jit(lambda cache: jax.lax.scan(step, cache, tokens[0]))(decoder.cache(1, rows))
+    np.testing.assert_allclose(rowwise, whole[0], atol=1e-4)
+
+    def logits_of(tokens: Any) -> Any:
+        return decoder.decode(weights, decoder.cache(1, rows), tokens)[0]
+
+    two = jax.vmap(logits_of)(jnp.stack([tokens, tokens[:, ::-1]]))
+    np.testing.assert_allclose(two[0], whole, atol=1e-4)
+
+
+def test_decode_has_gradients(model: og.Model):
+    decoder = model.decoder
+    tokens = jnp.array([PROMPT], np.int32)
+    weights = dict(decoder.weights)
+
+    def loss(x: Any) -> Any:
+        logits, _ = decoder.decode({**weights, "qkv1": x}, decoder.cache(1, 64), tokens)
+        return -jax.nn.log_softmax(logits[0, :-1])[jnp.arange(4), tokens[0, 1:]].sum()
+
+    x = weights["qkv1"]
+    slope = np.asarray(jax.jit(jax.grad(loss))(x))
+    place = np.unravel_index(np.abs(slope).argmax(), slope.shape)
+    step = jnp.zeros_like(x).at[place].set(1e-2)
+    wanted = (float(loss(x + step)) - float(loss(x - step))) / 2e-2
+    assert slope[place] == pytest.approx(wanted, rel=2e-2)
+
+
+DRAWS: list[tuple[dict[str, Any], list[float]]] = [  # options, logits after them
+    ({}, [2, 1, 0, -1]),
+    ({"temperature": 0.5}, [4, 2, 0, -2]),
+    ({"top_k": 2}, [2, 1, -np.inf, -np.inf]),
+    ({"top_p": 0.7}, [2, 1, -np.inf, -np.inf]),
+    ({"top_k": 3, "top_p": 0.6, "temperature": 2.0}, [1, 0.5, -np.inf, -np.inf]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(DRAWS)))
+def test_draws_have_the_distribution_of_the_options(case: int):
+    """The chi-squared statistic of 4,096 draws is below its 0.9999 quantile of 3 degrees, 21.1."""
+    options, scaled = DRAWS[case]
+    given = {"penalty": 1.0, "temperature": 1.0, "top_p": 1.0, "draws": True, "top_k": 0}
+    logits = jnp.tile(jnp.array([[2.0, 1.0, 0.0, -1.0]]), (4096, 1))
+    tokens = picked(logits, None, None, jax.random.key(1), **{**given, **options})
+    chances = np.exp(np.array(scaled)) / np.exp(np.array(scaled)).sum()
+    counts, wanted = np.bincount(np.asarray(tokens), minlength=4), 4096 * chances
+    assert counts[wanted == 0].sum() == 0
+    is_there = wanted > 0
+    assert ((counts - wanted)[is_there] ** 2 / wanted[is_there]).sum() < 21.1
+
+
+def test_a_seed_gives_the_same_tokens(model: og.Model):
+    options: dict[str, Any] = {"do_sample": True, "top_k": 20, "temperature": 2.0}
+    first, second, other = (
+        generated(generator(model, random_seed=seed, **options), PROMPT, 12) for seed in (3, 3, 4)
+    )
+    assert first == second != other
+
+
+def test_penalties():
+    logits = jnp.array([[3.0, 2.9, -1.0]])
+    given = {"temperature": 1.0, "top_p": 1.0, "draws": False, "top_k": 0}
+    key = jax.random.key(0)
+    seen = jnp.array([[True, False, False]])
+    assert int(picked(logits, seen, None, key, penalty=1.0, **given)[0]) == 0
+    assert int(picked(logits, seen, None, key, penalty=1.1, **given)[0]) == 1
+    banned = repeating(np.array([[1, 2, 0, 1]]), 2, 3)
+    np.testing.assert_array_equal(banned, [[False, False, True]])
+
+
+def test_text_becomes_tokens_and_back(model: og.Model):
+    tokenizer = og.Tokenizer(model)
+    text = "the lazy fox: é 東京 ñ日!"
+    tokens = tokenizer.encode(text)
+    assert tokens.dtype == np.int32
+    assert tokenizer.decode(tokens) == text
+    stream = tokenizer.create_stream()
+    pieces = [stream.decode(token) for token in tokens]
+    assert "".join(pieces) == text
+    assert "" in pieces and not any("\ufffd" in piece for piece in pieces)
+    batch = tokenizer.encode_batch([text, "the"])
+    assert batch.shape() == [2, len(tokens)]
+    assert tokenizer.decode_batch(batch) == [text, "the"]
+    assert tokenizer.decode([1, *tokens, END]) == text
+
+
+def test_a_conversation_is_filled_in(model: og.Model):
+    tokenizer = og.Tokenizer(model)
+    messages = json.dumps([{"role": "user", "content": "hi"}])
+    assert tokenizer.apply_chat_template(messages) == "<user> hi\n<assistant> "
+    plain = tokenizer.apply_chat_template(messages, add_generation_prompt=False, tools="")
+    assert plain == "<user> hi\n"
+    other = tokenizer.apply_chat_template(messages, template_str="{{ messages[0].content }}!")
+    assert other == "hi!"
+
+
+def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
+    params, tokenizer = og.GeneratorParams(model), og.Tokenizer(model)
+    made = generator(model, max_length=8)
+    options = params.set_search_options
+    yield "'num_beams' to be 1 (it is not carried out), got 4", lambda: options(num_beams=4)
+    yield "be an option of the search (did you mean 'top_k'?)", lambda: options(topk=4)
+    yield "in [1, 512], the model's context_length", lambda: options(max_length=CONTEXT + 1)
+    yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3)
+    yield "no guidance", lambda: params.set_guidance("regex", "a*")
+    yield "no images", lambda: og.Images.open("picture.png")
+    yield "no audio", lambda: og.Audios.open("sound.wav")
+    yield "no Engine", lambda: og.Engine(model)
+    yield "no Adapters", lambda: og.Adapters(model)
+    yield "expected the tokens to be one or more", lambda: made.append_tokens([])
+    yield "be at most 8, so that sequences have at most", lambda: made.append_tokens([5] * 9)
+    yield f"the tokens to be in [0, {VOCABULARY - 1}]", lambda: made.append_tokens([VOCABULARY])
+    yield "be called after append_tokens", made.generate_next_token
+    yield "the index to be in [0, 0], got 1", lambda: made.get_sequence(1)
+    yield "the messages to be JSON", lambda: tokenizer.apply_chat_template("hi")
+    yield "genai_config.json' to be a file that can be read", lambda: og.Model(folder / "none")
+    config = og.Config(folder)
+    config.overlay('{"model": {"decoder": {"outputs": {"logits": "logit"}}}}')
+    yield "be a tensor of 'model.onnx' (did you mean 'logits'?)", lambda: og.Model(config)
+    small = og.Config(folder)
+    small.overlay('{"model": {"vocab_size": 100}}')
+    yield "have at most 100 tokens, as the model has", lambda: og.Tokenizer(small)
+
+
+def test_what_is_wrong_is_said_in_a_line(folder: Path, model: og.Model):
+    for said, call in refusals(folder, model):
+        with pytest.raises(og.GenAIError) as caught:
+            call()
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert isinstance(caught.value, RuntimeError)
+
+
+def test_the_command_prints_what_the_model_says(folder: Path, model: og.Model):
+    tokenizer = og.Tokenizer(model)
+    text = "the quick fox"
+    tokens = tokenizer.encode(text)
+    count = len(tokens) + 6
+    wanted = generated(generator(model, max_length=count), tokens)[len(tokens) :]
+    words = ["generate", str(folder), "--prompt", text, "--max_length", str(count)]
+    result = CliRunner().invoke(cli, [*words, "--json", "--stats"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["text"] == tokenizer.decode([t for t in wanted if t != END])
+    assert found["tokens"] == 6
+    result = CliRunner().invoke(cli, ["generate", str(folder), "--prompt", " "])
+    assert (result.exit_code, result.stderr) == (1, "expected the prompt to have words, got ' '\n")
+    result = CliRunner().invoke(cli, ["generate", str(folder), "-p", "a " * 600])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("expected the prompt to have less than 512 tokens")
+
+
+def test_a_conversation_goes_on(tmp_path: Path):
+    """Answers end at many tokens here; a message that does not fit is refused."""
+    config = write_folder(tmp_path) / "genai_config.json"
+    value = json.loads(config.read_text())
+    value["model"]["eos_token_id"] = [*range(2, 200)]
+    config.write_text(json.dumps(value))
+    words = ["generate", str(tmp_path), "--chat", "--max_length", "90", "--json"]
+    result = CliRunner().invoke(cli, words, input=f"hello\n\nhow are you\n{'a ' * 90}\n")
+    *answers, last = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [[*answer] for answer in answers] == [["text"], ["text"]]
+    assert "expected the prompt to have less than" in last["faults"][0]["message"]
+
+
+def test_programs_find_the_module_as_onnxruntime_genai(folder: Path, tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nimport onnxruntime_genai as og\nfrom beside import LENGTH\n"
+        "model = og.Model(sys.argv[1])\nprint(model.type, LENGTH)\nog.Engine(model)\n"
+    )
+    (tmp_path / "beside.py").write_text("LENGTH = 3\n")
+    command = [sys.executable, "-m", "dml_jax.genai", str(program), str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.stdout == "llama 3\n"
+    assert result.stderr.startswith("dml_jax.genai has no Engine")
+    assert result.returncode == 1
+
+
+def test_weights_of_four_bits_may_stay_so(tmp_path: Path):
+    write_folder(tmp_path, bits=4)
+    kept, unpacked = og.Model(tmp_path, keeps_int4=True), og.Model(tmp_path)
+    tokens = [generated(generator(model), PROMPT, 6) for model in (kept, unpacked)]
+    assert tokens[0] == tokens[1]
+    made = [int(model.report().split()[-2]) for model in (kept, unpacked)]
+    weights = sum(w.nbytes for w in kept.decoder.weights.values())
+    assert made[0] == 0 and made[1] > weights

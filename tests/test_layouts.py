@@ -1,0 +1,339 @@
+"""Programs of networks: channels last, prepared weights, XLA's kernels, and tuning."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx_models import model_of, node  # noqa: E402
+from test_rewrite import compared  # noqa: E402
+
+import dml_jax  # noqa: E402
+from dml_jax import DmlError, load_onnx  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
+from dml_jax.onnx.kernels import CONVOLUTIONS, YNNPACK  # noqa: E402
+
+LAST, MATRICES, RECURRENCES = "channels last", "matrices turned", "recurrences turned"
+RANDOM = np.random.default_rng(5)
+
+
+def weight(*shape: int) -> np.ndarray:
+    return (RANDOM.normal(size=shape) / np.sqrt(np.prod(shape[1:]) + 1)).astype(np.float32)
+
+
+def network_of(
+    nodes: list[Any], shape: tuple[int, ...], outputs: str = "y", **weights: np.ndarray
+) -> Any:
+    return model_of(nodes, {"x": (np.float32, shape)}, outputs.split(), weights)
+
+
+def chain(shape: tuple[int, ...] = (1, 16, 6, 6)) -> Any:
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1, 1, 1]),
+        node("Relu", "h", "i"),
+        node("Conv", "i b c", "j", pads=[1, 1, 1, 1]),
+        node("Relu", "j", "y"),
+    ]
+    return network_of(nodes, shape, a=weight(32, 16, 3, 3), b=weight(16, 32, 3, 3), c=weight(16))
+
+
+def of_tensorflow() -> Any:
+    nodes = [
+        node("Transpose", "x", "t", perm=[0, 3, 1, 2]),
+        node("Conv", "t a", "h", pads=[1, 1, 1, 1]),
+        node("Relu", "h", "i"),
+        node("Transpose", "i", "y", perm=[0, 2, 3, 1]),
+    ]
+    return network_of(nodes, (1, 6, 6, 16), a=weight(32, 16, 3, 3))
+
+
+def mixed() -> Any:
+    """Return a network whose values have readers of all kinds."""
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1, 1, 1], dilations=[1, 1]),
+        node("PRelu", "h slope", "i"),
+        node("Conv", "i d", "j", group=16, pads=[2, 0, 0, 2], strides=[2, 1]),
+        node("Conv", "j g", "k", group=2, pads=[1, 1, 1, 1]),
+        node("MaxPool", "k", "m", kernel_shape=[2, 2], pads=[1, 0, 0, 1]),
+        node("AveragePool", "k", "n", kernel_shape=[2, 2], strides=[1, 1], pads=[0, 1, 1, 0]),
+        node("Concat", "m n", "o", axis=1),
+        node("Add", "o whole", "o2"),
+        node("GlobalAveragePool", "o2", "s"),
+        node("Conv", "s e", "s2"),
+        node("Sigmoid", "s2", "s3"),
+        node("Mul", "o2 s3", "p"),
+        node("Slice", "p starts ends axes", "q"),
+        node("Softmax", "q", "r", axis=1),
+        node("ReduceMean", "r axes", "t", keepdims=1),
+        node("Resize", "p - scales", "u", mode="linear"),
+        node("Conv", "u f", "v", pads=[1, 1, 1, 1]),
+        node("Reshape", "v flat", "w"),
+        node("MatMul", "w matrix", "y"),
+    ]
+    return network_of(
+        nodes,
+        (2, 16, 8, 6),
+        "y t",
+        a=weight(16, 16, 3, 3),
+        slope=weight(16, 1, 1),
+        d=weight(16, 1, 3, 3),
+        g=weight(32, 8, 3, 3),
+        whole=weight(1, 64, 4, 6),
+        e=weight(64, 64, 1, 1),
+        f=weight(16, 64, 3, 3),
+        starts=np.array([8, 1]),
+        ends=np.array([40, 3]),
+        axes=np.array([1, 2]),
+        scales=np.array([1, 1, 2, 1.5], np.float32),
+        flat=np.array([2, -1]),
+        matrix=weight(16 * 8 * 9, 3),
+    )
+
+
+def of_one_dimension() -> Any:
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1]),
+        node("Tanh", "h", "i"),
+        node("Conv", "i b", "j", strides=[2]),
+        node("MaxPool", "j", "k", kernel_shape=[2]),
+        node("Transpose", "k", "y", perm=[0, 2, 1]),
+    ]
+    return network_of(nodes, (2, 16, 12), a=weight(32, 16, 3), b=weight(16, 32, 3))
+
+
+def products() -> Any:
+    nodes = [
+        node("Gemm", "x a c", "h", transB=1),
+        node("Relu", "h", "i"),
+        node("Gemm", "i b", "y", transB=1, alpha=0.5),
+    ]
+    return network_of(nodes, (3, 8), a=weight(12, 8), b=weight(5, 12), c=weight(12))
+
+
+def recurrent(op_type: str, gates: int, direction: str, **attributes: Any) -> Any:
+    directions, units = 1 + (direction == "bidirectional"), 4
+    names = ("output", "last", "cell")[: 2 + (op_type == "LSTM")]
+    given = {"hidden_size": units, "direction": direction, **attributes}
+    return network_of(
+        [node(op_type, "x w r b", " ".join(names), **given)],
+        (5, 2, 3),
+        " ".join(names),
+        w=weight(directions, gates * units, 3),
+        r=weight(directions, gates * units, units),
+        b=weight(directions, 2 * gates * units),
+    )
+
+
+CASES = {
+    "chain": (chain, {LAST: 2}),
+    "of TensorFlow": (of_tensorflow, {LAST: 1}),
+    "mixed": (mixed, {LAST: 5}),
+    "one dimension": (of_one_dimension, {LAST: 2}),
+    "one channel": (
+        lambda: network_of([node("Conv", "x a", "y")], (1, 1, 9, 7), a=weight(4, 1, 3, 3)),
+        {LAST: 1},
+    ),
+    "products": (products, {MATRICES: 2}),
+    "RNN": (lambda: recurrent("RNN", 1, "bidirectional"), {RECURRENCES: 1}),
+    "LSTM": (lambda: recurrent("LSTM", 4, "reverse"), {RECURRENCES: 1}),
+    "GRU": (lambda: recurrent("GRU", 3, "bidirectional"), {RECURRENCES: 1}),
+    "GRU, linear": (
+        lambda: recurrent("GRU", 3, "forward", linear_before_reset=1),
+        {RECURRENCES: 1},
+    ),
+}
+
+
+def test_programs_give_the_values_and_gradients_of_the_file() -> None:
+    counts = compared({n: make() for n, (make, _) in CASES.items()}, {}, layout="channels_last")
+    names = (LAST, MATRICES, RECURRENCES)
+    found = {
+        name: {key: made[key] for key in names if made.get(key)} for name, made in counts.items()
+    }
+    assert found == {name: wanted for name, (_, wanted) in CASES.items()}
+
+
+def transposes(network: Any, x: np.ndarray) -> int:
+    """Return the number of transpositions of a call's program."""
+
+    def call(held: Any, x: Any) -> Any:
+        return network.compute(x, *held)
+
+    return jax.jit(call).lower(network.constants, x).as_text().count("stablehlo.transpose")
+
+
+@pytest.mark.parametrize(
+    ("make", "layout", "count"),
+    [
+        pytest.param(chain, "channels_last", 2, id="at both ends"),
+        pytest.param(of_tensorflow, "channels_last", 0, id="those of the file cancel"),
+        pytest.param(of_tensorflow, "file", 2, id="those of the file"),
+        pytest.param(products, None, 0, id="weights are prepared"),
+    ],
+)
+def test_copies_stand_at_the_borders(make: Any, layout: Any, count: int) -> None:
+    network = load_onnx(make(), layout=layout)
+    assert transposes(network, np.ones(network.inputs["x"].shape, np.float32)) == count
+
+
+def test_a_network_with_more_copies_than_convolutions_need_stays() -> None:
+    nodes = [node("Conv", "x a", "h", pads=[1, 1, 1, 1])]
+    names = ["h"]
+    for step in range(3):  # each reads elements across channels and places
+        nodes += [
+            node("Reshape", f"{names[-1]} flat", f"f{step}"),
+            node("Softmax", f"f{step}", f"g{step}", axis=1),
+            node("Reshape", f"g{step} back", f"h{step}"),
+            node("Conv", f"h{step} one", f"i{step}", group=16),
+        ]
+        names.append(f"i{step}")
+    model = network_of(
+        nodes,
+        (1, 16, 4, 100),
+        names[-1],
+        a=weight(16, 16, 3, 3),
+        one=weight(16, 1, 1, 3),
+        flat=np.array([1, -1]),
+        back=np.array([1, 16, 4, -1]),
+    )
+    assert not load_onnx(model).rewrites[LAST]
+
+
+def test_layouts_and_preparation_are_options() -> None:
+    model, x = chain(), RANDOM.normal(size=(1, 16, 6, 6)).astype(np.float32)
+    network = load_onnx(model)
+    assert network.rewrites[LAST] == 2
+    assert "2 arrays prepared of weights, 36864 bytes beside these" in network.report()
+    for options in ({"layout": "file"}, {"prepare": False}):
+        other = load_onnx(model, **options)
+        assert not other.rewrites.get(LAST)
+        assert "prepared" not in other.report()
+        np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
+    with pytest.raises(DmlError, match="expected layout to be 'file' or 'channels_last', or None"):
+        load_onnx(model, layout="NHWC")
+
+
+def test_weights_are_prepared_again_where_others_stand_for_them() -> None:
+    network, x = load_onnx(products()), np.ones((3, 8), np.float32)
+    before = network(x)["y"]
+    network.weights["b"] = 2 * network.weights["b"]
+    np.testing.assert_allclose(network(x)["y"], 2 * before, rtol=1e-5)
+
+
+def test_kernels_follow_shapes_and_types() -> None:
+    def chosen(channels: int, size: int) -> Any:
+        w = weight(channels, channels, 3, 3)
+        nodes = [node("Conv", "x a", "y", pads=[1, 1, 1, 1])]
+        model = network_of(nodes, (1, channels, size, size), a=w)
+        return load_onnx(model, layout="channels_last").compiler_options
+
+    assert chosen(256, 7) == {YNNPACK: ""}
+    assert chosen(32, 56) == {YNNPACK: CONVOLUTIONS}
+    integers = model_of(
+        [node("MatMulInteger", "x w", "y")],
+        {"x": (np.uint8, (4, 8))},
+        ["y"],
+        {"w": np.ones((8, 8), np.int8)},
+    )
+    assert not load_onnx(integers).compiler_options
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a network with options of XLA, and the file that it was loaded from."""
+    monkeypatch.setenv("DML_JAX_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "chain.onnx"
+    path.write_bytes(chain().SerializeToString())
+    network = load_onnx(path)
+    assert not network.is_tuned
+    assert network.compiler_options
+    return network, path
+
+
+def test_a_network_with_options_is_a_part_of_programs(tuned: Any) -> None:
+    network, _ = tuned
+    x = RANDOM.normal(size=(1, 16, 6, 6)).astype(np.float32)
+    y = network(x)["y"]
+
+    def call(x: Any) -> Any:
+        return network(x)["y"]
+
+    def total(x: Any) -> Any:
+        return call(x).sum()
+
+    np.testing.assert_allclose(jax.jit(call)(x), y, atol=1e-5)
+    np.testing.assert_allclose(jax.vmap(call)(jnp.stack([x, x]))[1], y, atol=1e-5)
+    _, ys = jax.lax.scan(lambda c, x: (c, call(x)), 0, jnp.stack([x, x]))
+    np.testing.assert_allclose(ys[1], y, atol=1e-5)
+    _, ys = jax.lax.scan(lambda c, _: (c, call(x)), 0, jnp.zeros(2))  # no tracer among the inputs
+    np.testing.assert_allclose(ys[0], y, atol=1e-5)
+    slope = jax.grad(total)(jnp.asarray(x))
+    wanted = jax.grad(lambda x: network.apply(network.weights, {"x": x})["y"].sum())(x)
+    np.testing.assert_allclose(slope, wanted, atol=1e-4)
+    np.testing.assert_allclose(dml_jax.compile(network)(x), y, atol=1e-5)
+
+
+def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
+    network, _ = tuned
+    x = np.ones((1, 16, 6, 6), np.float32)
+    other = network.with_layout("file", {"xla_no_such_option": True})
+    np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
+    np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
+
+
+def test_tuning_is_kept_for_later_loads(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, path = tuned
+    x = np.ones((1, 16, 6, 6), np.float32)
+    before = network(x)["y"]
+    found = network.tune(seconds=0.01)
+    assert network.is_tuned
+    assert found.winner.ms is not None
+    assert str(found).splitlines()[0].split() == ["layout", "kernels", "ms"]
+    np.testing.assert_allclose(network(x)["y"], before, atol=1e-5)
+    file = found.file
+    assert file is not None
+    assert json.loads(file.read_text())["layout"] == found.winner.layout
+    other = {"layout": "file", "kernels": "Eigen"}
+    file.write_text(json.dumps(other))
+    again = load_onnx(path)
+    assert again.is_tuned
+    assert again.compiler_options == {YNNPACK: ""}
+    assert not again.rewrites.get(LAST)
+    assert "tuned on this machine" in again.report()
+    assert not load_onnx(path, tuned=False).is_tuned
+    assert not load_onnx(path, layout="channels_last").is_tuned
+    for text in ("", "[]", '{"layout": "file", "kernels": "none of these"}'):
+        file.write_text(text)
+        assert not load_onnx(path).is_tuned
+    assert again.untune()
+    assert not again.is_tuned
+    assert not again.untune()
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault(
+    tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, _ = tuned
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DML_JAX_CACHE", str(tmp_path / "file"))
+    found = network.tune(seconds=0.01)
+    assert found.file is None
+    assert str(found).endswith("not kept")
+
+
+def test_the_command_tunes_and_forgets(tuned: Any) -> None:
+    from click.testing import CliRunner
+
+    _, path = tuned
+    runner = CliRunner()
+    done = runner.invoke(cli, ["tune", str(path), "-t", "0.01", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["candidates"][0]["ms"] > 0
+    assert "Forgotten." in runner.invoke(cli, ["tune", str(path), "--forget"]).output
+    assert "nothing to forget" in runner.invoke(cli, ["tune", str(path), "--forget"]).output

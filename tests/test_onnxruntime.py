@@ -1,0 +1,619 @@
+"""Sessions of `dml_jax.onnxruntime` beside those of ONNX Runtime: answers, facts and exceptions."""
+
+import concurrent.futures
+import importlib
+import json
+import threading
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+import onnx
+import onnxruntime as real
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import dml_jax.onnxruntime as own
+from dml_jax.onnx.tensors import has_x64
+from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
+
+real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+real.set_default_logger_severity(4)
+_FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
+_info = helper.make_tensor_value_info
+
+
+def model(nodes, inputs, outputs, initializers=(), opset=17):
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, [*initializers])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    made.ir_version = 8
+    return made
+
+
+def sums():
+    """Return z = x + y, with a default of y, and j = i."""
+    made = model(
+        [
+            helper.make_node("Add", ["x", "y"], ["z"], "add"),
+            helper.make_node("Identity", ["i"], ["j"]),
+        ],
+        [_info("x", _FLOAT, ["N", 3]), _info("y", _FLOAT, [3]), _info("i", _INT64, [None])],
+        [_info("z", _FLOAT, ["N", 3]), _info("j", _INT64, [None])],
+        [numpy_helper.from_array(np.ones(3, np.float32), "y")],
+    )
+    made.metadata_props.add(key="labels", value="a,b")
+    made.producer_name, made.doc_string, made.domain = "maker", "text", "domain"
+    made.graph.doc_string, made.model_version = "graph text", 3
+    return made
+
+
+BYTES = sums().SerializeToString()
+X, PLACES = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([2**40, -1])
+FEEDS = {"x": X, "i": PLACES}
+
+
+def both(data, **arguments):
+    return tuple(m.InferenceSession(data, **arguments) for m in (own, real))
+
+
+def same(sessions, feeds, names=None, atol=1e-6):
+    got, wanted = (session.run(names, feeds) for session in sessions)
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        assert type(a) is type(b)
+        if isinstance(b, np.ndarray):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            if b.dtype == object:
+                assert a.tolist() == b.tolist()
+            else:
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=atol)
+    return got
+
+
+@pytest.fixture(scope="module")
+def sessions():
+    return both(BYTES)
+
+
+class TestFacts:
+    def test_arguments_have_names_shapes_and_types(self, sessions):
+        for method in ("get_inputs", "get_outputs", "get_overridable_initializers"):
+            got, wanted = (
+                [(a.name, a.shape, a.type) for a in getattr(s, method)()] for s in sessions
+            )
+            assert got == wanted
+
+    def test_metadata(self, sessions):
+        fields = ("custom_metadata_map", "description", "domain", "graph_description")
+        fields += ("graph_name", "producer_name", "version")
+        got, wanted = ([getattr(s.get_modelmeta(), f) for f in fields] for s in sessions)
+        assert got == wanted
+
+    @pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
+    def test_options_have_the_same_defaults(self, name):
+        ours, theirs = getattr(own, name)(), getattr(real, name)()
+        for field in ours._defaults:
+            got, wanted = getattr(ours, field), getattr(theirs, field)
+            assert got == (int(wanted) if hasattr(wanted, "value") else wanted)
+
+    @pytest.mark.parametrize(
+        "name", ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder", "OrtMemType"]
+    )
+    def test_enumerations_have_the_same_members(self, name):
+        got, wanted = (
+            {k: int(v) for k, v in getattr(m, name).__members__.items()} for m in (own, real)
+        )
+        assert got == wanted
+
+    def test_every_exception_is_there(self):
+        state = real_state
+        names = [n for n in dir(state) if isinstance(getattr(state, n), type)]
+        for name in names:
+            if issubclass(getattr(state, name), Exception):
+                assert issubclass(getattr(own_state, name), Exception)
+
+    def test_free_dimensions_are_overridden(self):
+        found = []
+        for module in (own, real):
+            options = module.SessionOptions()
+            options.add_free_dimension_override_by_name("N", 2)
+            session = module.InferenceSession(BYTES, options)
+            found.append([a.shape for a in session.get_inputs()])
+        assert found[0] == found[1]
+
+    def test_config_entries(self):
+        options = own.SessionOptions()
+        options.add_session_config_entry("a", "b")
+        assert options.get_session_config_entry("a") == "b"
+        with pytest.raises(RuntimeError, match="to have a config entry 'c'"):
+            options.get_session_config_entry("c")
+        with pytest.raises(TypeError, match="to be two texts"):
+            options.add_session_config_entry("a", 1)
+
+
+class TestRuns:
+    def test_all_outputs_some_and_twice(self, sessions):
+        same(sessions, FEEDS)
+        same(sessions, FEEDS, ["j"])
+        same(sessions, FEEDS, [])
+        same(sessions, FEEDS, ["z", "j", "z"])
+
+    def test_lists_defaults_and_empty_arrays(self, sessions):
+        same(sessions, {"x": [[1, 2, 3]], "i": [1, 2]})
+        same(sessions, {**FEEDS, "y": np.zeros(3, np.float32)})
+        same(sessions, {**FEEDS, "x": np.ones((0, 3), np.float32)})
+        same(sessions, {**FEEDS, "x": np.ones((3, 2), np.float32).T})
+
+    def test_a_number_is_taken_for_a_scalar(self):
+        data = model(
+            [helper.make_node("Neg", ["x"], ["y"])],
+            [_info("x", _INT64, [])],
+            [_info("y", _INT64, [])],
+        ).SerializeToString()
+        assert own.InferenceSession(data).run(None, {"x": 5})[0] == -5
+
+    def test_outputs_are_writable_and_of_their_own(self, sessions):
+        first, _ = sessions[0].run(None, FEEDS)
+        first[:] = 7
+        assert sessions[0].run(None, FEEDS)[0][0, 0] == 1
+        assert X[0, 0] == 0
+
+    def test_64_bits_without_changing_jax(self):
+        data = model(
+            [
+                helper.make_node("Mul", ["a", "a"], ["b"]),
+                helper.make_node("Add", ["u", "u"], ["v"]),
+                helper.make_node("Sqrt", ["d"], ["e"]),
+            ],
+            [
+                _info("a", _INT64, [2]),
+                _info("u", TensorProto.UINT64, [1]),
+                _info("d", TensorProto.DOUBLE, [1]),
+            ],
+            [
+                _info("b", _INT64, [2]),
+                _info("v", TensorProto.UINT64, [1]),
+                _info("e", TensorProto.DOUBLE, [1]),
+            ],
+        ).SerializeToString()
+        feeds = {
+            "a": np.array([3_000_000_000, -5]),
+            "u": np.array([2**62], np.uint64),
+            "d": np.array([2.0]),
+        }
+        before = has_x64()
+        got = same(both(data), feeds, atol=0)
+        assert got[0][0] == 9_000_000_000_000_000_000
+        assert got[2].dtype == np.float64 and got[2][0] == np.sqrt(2.0)
+        assert has_x64() == before
+        assert jax.numpy.asarray(np.arange(3)).dtype == (np.int64 if before else np.int32)
+
+    def test_a_run_that_is_asynchronous(self, sessions):
+        done, found = threading.Event(), []
+
+        def callback(results, data, error):
+            found.extend([results, data, error])
+            done.set()
+
+        sessions[0].run_async(None, FEEDS, callback, "data")
+        assert done.wait(60)
+        assert found[0][1].tolist() == PLACES.tolist() and found[1:] == ["data", ""]
+        done.clear()
+        sessions[0].run_async(None, {**FEEDS, "x": np.ones((2, 4), np.float32)}, callback, 1)
+        assert done.wait(60)
+        assert found[3:5] == [[], 1] and "dimension 1 has size 3, not 4" in found[5]
+
+    def test_strings_stay_on_the_host(self):
+        data = model(
+            [
+                helper.make_node("Equal", ["a", "c"], ["m"]),
+                helper.make_node("Where", ["m", "x", "y"], ["z"]),
+                helper.make_node("Identity", ["a"], ["b"]),
+            ],
+            [_info("a", TensorProto.STRING, [None])]
+            + [_info(n, _FLOAT, [None]) for n in ("x", "y")],
+            [_info("z", _FLOAT, [None]), _info("b", TensorProto.STRING, [None])],
+            [helper.make_tensor("c", TensorProto.STRING, [1], ["b"])],
+            opset=19,
+        ).SerializeToString()
+        feeds = {"a": np.array(["a", "b"]), "x": X[0, :2], "y": X[1, :2]}
+        same(both(data), feeds)
+
+    def test_sequences(self):
+        sequence = helper.make_tensor_sequence_value_info
+        made = model(
+            [helper.make_node("SequenceConstruct", ["a", "b"], ["q"])],
+            [_info("a", _FLOAT, [2]), _info("b", _FLOAT, [None])],
+            [sequence("q", _FLOAT, None)],
+        ).SerializeToString()
+        sessions = both(made)
+        got = same(sessions, {"a": X[0, :2], "b": X[1]})
+        assert [a.tolist() for a in got[0]] == [X[0, :2].tolist(), X[1].tolist()]
+        taken = model(
+            [helper.make_node("SequenceAt", ["q", "i"], ["y"])],
+            [sequence("q", _FLOAT, None), _info("i", _INT64, [])],
+            [_info("y", _FLOAT, None)],
+        ).SerializeToString()
+        same(both(taken), {"q": [X[0, :2], X[1]], "i": np.array(1)})
+
+    def test_bytes_with_external_data(self, tmp_path):
+        made = model(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            [_info("x", _FLOAT, ["N", 3])],
+            [_info("y", _FLOAT, ["N", 300])],
+            [numpy_helper.from_array(np.arange(900, dtype=np.float32).reshape(3, 300), "w")],
+        )
+        onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+        same(both(str(tmp_path / "m.onnx")), {"x": X})
+        for module in (own, real):
+            options = module.SessionOptions()
+            key = "session.model_external_initializers_file_folder_path"
+            options.add_session_config_entry(key, str(tmp_path))
+            data = (tmp_path / "m.onnx").read_bytes()
+            assert module.InferenceSession(data, options).run(None, {"x": X})[0].shape == (2, 300)
+
+    def test_an_initializer_is_replaced(self):
+        found = []
+        for module in (own, real):
+            options = module.SessionOptions()
+            value = module.OrtValue.ortvalue_from_numpy(np.full(3, 5, np.float32))
+            options.add_initializer("y", value)
+            data = sums()
+            del data.graph.input[1]
+            try:
+                session = module.InferenceSession(data.SerializeToString(), options)
+                found.append(session.run(["z"], FEEDS)[0].tolist())
+            except Exception as error:  # of versions that take external ones alone
+                found.append(type(error).__name__)
+        assert found[0] == (X + 5).tolist()
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("feeds", "names", "text"),
+        [
+            ({"x": X}, None, "add 'i'"),
+            ({**FEEDS, "q": X}, None, r"the name of an input \('x', 'i'\), got 'q'"),
+            (FEEDS, ["w"], r"the name of an output \('z', 'j'\), got 'w'"),
+            ({**FEEDS, "x": X[0]}, None, "it has 2 dimensions, not 1"),
+            ({**FEEDS, "x": X[:, :2]}, None, "dimension 1 has size 3, not 2"),
+            ({**FEEDS, "x": X.astype(np.float64)}, None, r"pass x.astype\(numpy.float32\)"),
+            ({**FEEDS, "x": None}, None, "got None"),
+            ({**FEEDS, "x": "abc"}, None, "to be an array"),
+            ({**FEEDS, "x": object()}, None, "got object"),
+            ({**FEEDS, "y": X[:, 0]}, None, "dimension 0 has size 3, not 2"),
+            ([X], None, "to be a dict"),
+        ],
+    )
+    def test_the_exception_has_the_same_class(self, sessions, feeds, names, text):
+        ours, theirs = sessions
+        with pytest.raises(Exception) as wanted:
+            theirs.run(names, feeds)
+        with pytest.raises(Exception, match=text) as got:
+            ours.run(names, feeds)
+        kinds = [k.__name__ for k in type(got.value).__mro__]
+        assert type(wanted.value).__name__ in kinds
+
+    @pytest.mark.parametrize(
+        ("data", "text"),
+        [
+            ("no_such.onnx", "to exist"),
+            (b"this is no model", "to be an ONNX model"),
+            (b"", "hold a graph"),
+            (3, "the path of a model or its bytes"),
+            (sums(), "SerializeToString"),
+        ],
+    )
+    def test_models_that_cannot_be_read(self, data, text):
+        with pytest.raises(Exception) as wanted:
+            real.InferenceSession(data)
+        with pytest.raises(Exception, match=text) as got:
+            own.InferenceSession(data)
+        assert type(got.value).__name__ == type(wanted.value).__name__
+
+    @pytest.mark.parametrize("domain", ["", "my.domain"])
+    def test_unknown_op_types(self, domain):
+        node = helper.make_node("Foo", ["x"], ["y"], domain=domain)
+        data = model([node], [_info("x", _FLOAT, [3])], [_info("y", _FLOAT, [3])])
+        for module, state in ((real, real_state), (own, own_state)):
+            with pytest.raises(state.InvalidGraph):
+                module.InferenceSession(data.SerializeToString())
+
+    def test_a_row_beyond_a_table(self):
+        data = model(
+            [helper.make_node("Gather", ["w", "i"], ["y"])],
+            [_info("i", _INT64, [None])],
+            [_info("y", _FLOAT, [None, 3])],
+            [numpy_helper.from_array(X, "w")],
+        ).SerializeToString()
+        sessions = both(data)
+        same(sessions, {"i": np.array([1, -2])})
+        for session, state in zip(sessions, (own_state, real_state), strict=True):
+            with pytest.raises(state.InvalidArgument):
+                session.run(None, {"i": np.array([1, 2])})
+
+    def test_sizes_that_do_not_go_together(self):
+        data = model(
+            [helper.make_node("Add", ["x", "y"], ["z"])],
+            [_info("x", _FLOAT, ["a"]), _info("y", _FLOAT, ["b"])],
+            [_info("z", _FLOAT, ["c"])],
+        ).SerializeToString()
+        with pytest.raises(own_state.Fail, match="Add"):
+            own.InferenceSession(data).run(None, {"x": X[0], "y": X[0, :2]})
+
+    def test_what_is_refused(self, tmp_path):
+        options = own.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "made.onnx")
+        with pytest.raises(own_state.NotImplemented, match="optimized_model_filepath"):
+            own.InferenceSession(BYTES, options)
+        with pytest.raises(own_state.NotImplemented, match=r"the library 'x\.so'"):
+            options.register_custom_ops_library("x.so")
+        with pytest.raises(own_state.NotImplemented, match="dense"):
+            own.SparseTensor.sparse_coo_from_numpy()
+        with pytest.raises(AttributeError, match="did you mean 'intra_op_num_threads'"):
+            options.intra_op_num_thread = 1
+        with pytest.raises(TypeError, match="to be an int"):
+            setattr(options, "intra_op_num_threads", "a")  # noqa: B010
+
+    def test_a_run_that_is_terminated(self, sessions):
+        options = own.RunOptions()
+        options.terminate = True
+        with pytest.raises(own_state.Fail, match="terminate"):
+            sessions[0].run(None, FEEDS, options)
+
+
+class TestProviders:
+    def test_the_cpu_is_always_there(self):
+        assert "CPUExecutionProvider" in own.get_available_providers()
+        session = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
+        assert session.get_providers() == ["CPUExecutionProvider"]
+
+    def test_what_is_not_there_warns(self):
+        with pytest.warns(UserWarning, match="'FooExecutionProvider' is not there"):
+            session = own.InferenceSession(BYTES, providers=["FooExecutionProvider"])
+        assert session.get_providers() == ["CPUExecutionProvider"]
+
+    @pytest.mark.skipif("gpu" in jax.default_backend(), reason="a GPU is there")
+    def test_cuda_falls_back_to_the_cpu(self):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            session = own.InferenceSession(
+                BYTES,
+                providers=[("CUDAExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"],
+            )
+        assert [w.category for w in seen] == [UserWarning]
+        assert session.get_providers() == ["CPUExecutionProvider"]
+        assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+
+
+@pytest.mark.skipif("gpu" not in jax.default_backend(), reason="no GPU is there")
+class TestGpus:
+    @pytest.mark.parametrize("name", ["CUDAExecutionProvider", "DmlExecutionProvider"])
+    def test_providers_of_a_gpu(self, name):
+        assert name in own.get_available_providers() and own.get_device() == "GPU"
+        session = own.InferenceSession(BYTES, providers=[(name, {"device_id": 0})])
+        assert session.get_providers() == [name, "CPUExecutionProvider"]
+        (result, _) = session.values_of(None, FEEDS)
+        assert {d.platform for d in result.devices()} == {"gpu"}
+        assert session.run(["j"], FEEDS)[0].tolist() == PLACES.tolist()
+        with pytest.raises(own_state.EPFail, match="device_id"):
+            own.InferenceSession(BYTES, providers=[(name, {"device_id": 99})])
+
+    def test_the_cpu_beside_a_gpu(self):
+        session = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
+        (result, _) = session.values_of(None, FEEDS)
+        assert {d.platform for d in result.devices()} == {"cpu"}
+
+    def test_bindings_on_a_gpu(self):
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        value = own.OrtValue.ortvalue_from_numpy(X, "cuda", 0)
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("i", PLACES)
+        binding.bind_output("z", "cuda")
+        session.run_with_iobinding(binding)
+        (result,) = binding.get_outputs()
+        assert result.device_name() == "cuda" and result.numpy().tolist() == (X + 1).tolist()
+
+
+class TestValues:
+    def test_a_value_shares_the_memory_of_an_array(self):
+        for module in (own, real):
+            array = X.copy()
+            value = module.OrtValue.ortvalue_from_numpy(array)
+            assert value.data_ptr() == array.ctypes.data
+            assert (value.shape(), value.data_type()) == ([2, 3], "tensor(float)")
+            assert (value.element_type(), value.tensor_size_in_bytes()) == (1, 24)
+            value.update_inplace(np.zeros((2, 3), np.float32))
+            assert not array.any()
+            with pytest.raises(RuntimeError):
+                value.update_inplace(np.zeros((2, 4), np.float32))
+
+    def test_values_from_shapes_types_and_dlpack(self):
+        for module in (own, real):
+            made = module.OrtValue.ortvalue_from_shape_and_type([2, 3], np.int64)
+            assert made.numpy().dtype == np.int64 and made.shape() == [2, 3]
+            assert module.OrtValue.from_dlpack(X).numpy().tolist() == X.tolist()
+            assert np.from_dlpack(module.OrtValue.ortvalue_from_numpy(X)).tolist() == X.tolist()
+            with pytest.raises(RuntimeError):
+                module.OrtValue.ortvalue_from_numpy(["a"])
+
+    def test_runs_of_values(self, sessions):
+        found = []
+        for module, session in zip((own, real), sessions, strict=True):
+            make = module.OrtValue.ortvalue_from_numpy
+            results = session.run_with_ort_values(None, {"x": make(X), "i": make(PLACES)})
+            found.append([r.numpy().tolist() for r in results])
+        assert found[0] == found[1]
+
+    def test_bindings(self, sessions):
+        for module, session in zip((own, real), sessions, strict=True):
+            binding = session.io_binding()
+            binding.bind_cpu_input("x", X)
+            binding.bind_ortvalue_input("i", module.OrtValue.ortvalue_from_numpy(PLACES))
+            target = np.zeros((2, 3), np.float32)
+            binding.bind_output("z", "cpu", 0, np.float32, [2, 3], target.ctypes.data)
+            binding.bind_output("j")
+            session.run_with_iobinding(binding)
+            assert target.tolist() == (X + 1).tolist()
+            assert binding.copy_outputs_to_cpu()[1].tolist() == PLACES.tolist()
+            assert [v.device_name() for v in binding.get_outputs()] == ["cpu", "cpu"]
+            with pytest.raises(RuntimeError):
+                binding.bind_cpu_input("q", X)
+            binding.bind_cpu_input("x", np.ones((2, 4), np.float32))
+            with pytest.raises(RuntimeError):
+                session.run_with_iobinding(binding)
+            binding.clear_binding_outputs()
+            assert binding.get_outputs() == []
+
+
+class TestSizes:
+    def test_a_program_for_each_size(self, sessions):
+        session = own.InferenceSession(BYTES)
+        for rows in (1, 2, 1, 3, 2):
+            session.run(None, {"x": np.ones((rows, 3), np.float32), "i": PLACES})
+        assert session._programs.count == 3
+
+    def test_the_least_recently_used_goes(self):
+        options = own.SessionOptions()
+        options.add_session_config_entry("session.dml_jax_programs", "2")
+        session = own.InferenceSession(BYTES, options)
+        for rows in (1, 2, 1, 3, 1):
+            x = np.ones((rows, 3), np.float32)
+            assert session.run(["z"], {"x": x, "i": PLACES})[0].shape == x.shape
+        assert session._programs.count == 2
+        options.add_session_config_entry("session.dml_jax_programs", "no")
+        with pytest.raises(ValueError, match="a number of at least 1"):
+            own.InferenceSession(BYTES, options)
+
+    def test_a_shape_that_is_fed(self):
+        data = model(
+            [helper.make_node("Reshape", ["x", "s"], ["y"])],
+            [_info("x", _FLOAT, [None]), _info("s", _INT64, [None])],
+            [_info("y", _FLOAT, None)],
+        ).SerializeToString()
+        sessions = both(data)
+        for shape in ([2, 3], [3, -1], [6], [1, 6, 1]):
+            same(sessions, {"x": X.ravel(), "s": np.array(shape)})
+        with pytest.raises(own_state.Fail):
+            sessions[0].run(None, {"x": X.ravel(), "s": np.array([4, 4])})
+
+    def test_a_branch_that_is_fed(self):
+        def branch(name, op_type):
+            node = helper.make_node(op_type, ["x"], [f"{name}_y"])
+            return helper.make_graph([node], name, [], [_info(f"{name}_y", _FLOAT, None)])
+
+        data = model(
+            [
+                helper.make_node("Equal", ["sr", "rate"], ["is_16k"]),
+                helper.make_node(
+                    "If",
+                    ["is_16k"],
+                    ["y"],
+                    then_branch=branch("then", "Neg"),
+                    else_branch=branch("else", "Transpose"),
+                ),
+            ],
+            [_info("x", _FLOAT, [2, 3]), _info("sr", _INT64, [])],
+            [_info("y", _FLOAT, None)],
+            [numpy_helper.from_array(np.array(16000), "rate")],
+        ).SerializeToString()
+        sessions = both(data)
+        for rate in (16000, 8000):
+            same(sessions, {"x": X, "sr": np.array(rate)})
+
+    def test_sizes_that_data_decide(self):
+        data = model(
+            [
+                helper.make_node("NonZero", ["x"], ["where"]),
+                helper.make_node("Transpose", ["where"], ["places"], perm=[1, 0]),
+                helper.make_node("GatherND", ["x", "places"], ["found"]),
+                helper.make_node("CumSum", ["found", "zero"], ["sums"]),
+                helper.make_node("ReduceMax", ["sums"], ["most"], keepdims=0),
+                helper.make_node("Cast", ["most"], ["count"], to=_INT64),
+                helper.make_node("Range", ["zero", "count", "one"], ["steps"]),
+                helper.make_node("Cast", ["steps"], ["floats"], to=_FLOAT),
+                helper.make_node("MatMul", ["floats", "floats"], ["square"]),
+            ],
+            [_info("x", _FLOAT, [None, 3])],
+            [
+                _info("sums", _FLOAT, None),
+                _info("steps", _INT64, None),
+                _info("square", _FLOAT, []),
+            ],
+            [
+                numpy_helper.from_array(np.array(0), "zero"),
+                numpy_helper.from_array(np.array(1), "one"),
+            ],
+        ).SerializeToString()
+        sessions = both(data)
+        same(sessions, {"x": X})
+        same(sessions, {"x": X[:1]})
+        same(sessions, {"x": X * np.float32(2)})
+
+    def test_a_detector_with_suppression_in_the_middle(self):
+        random = np.random.default_rng(0)
+        data = model(
+            [
+                helper.make_node(
+                    "NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["kept"]
+                ),
+                helper.make_node("Gather", ["kept", "two"], ["index"], axis=1),
+                helper.make_node("Squeeze", ["boxes", "first"], ["flat"]),
+                helper.make_node("Gather", ["flat", "index"], ["chosen"]),
+                helper.make_node("Shape", ["chosen"], ["sizes"]),
+                helper.make_node("ConstantOfShape", ["sizes"], ["zeros"]),
+                helper.make_node("ReduceMean", ["chosen"], ["mean"], axes=[0], keepdims=0),
+            ],
+            [_info("boxes", _FLOAT, [1, 20, 4]), _info("scores", _FLOAT, [1, 1, 20])],
+            [_info(n, _FLOAT, None) for n in ("chosen", "zeros", "mean")],
+            [
+                numpy_helper.from_array(np.array([20]), "most"),
+                numpy_helper.from_array(np.array([0.5], np.float32), "overlap"),
+                numpy_helper.from_array(np.array(2), "two"),
+                numpy_helper.from_array(np.array([0]), "first"),
+            ],
+        ).SerializeToString()
+        corners = random.random((1, 20, 2), np.float32)
+        boxes = np.concatenate([corners, corners + np.float32(0.3)], 2)
+        feeds = {"boxes": boxes, "scores": random.random((1, 1, 20), np.float32)}
+        same(both(data), feeds)
+
+    def test_eight_threads_get_their_own_answers(self):
+        session = own.InferenceSession(BYTES)
+
+        def run(k):
+            rows = k % 3 + 1
+            x = np.full((rows, 3), k, np.float32)
+            z, j = session.run(None, {"x": x, "i": np.array([k])})
+            return z.shape == (rows, 3) and bool((z == k + 1).all()) and j.tolist() == [k]
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(run, range(200)))
+
+
+class TestProfiles:
+    def test_events_name_nodes_as_in_onnx_runtime(self, tmp_path):
+        found = []
+        for module in (own, real):
+            options = module.SessionOptions()
+            options.enable_profiling = True
+            options.profile_file_prefix = str(tmp_path / module.__name__)
+            session = module.InferenceSession(BYTES, options)
+            session.run(None, FEEDS)
+            name = session.end_profiling()
+            with open(name, encoding="utf-8") as file:  # noqa: PTH123
+                events = json.load(file)
+            found.append({e["name"]: e for e in events})
+        ours, theirs = found
+        assert set(theirs) <= set(ours)
+        for name, event in theirs.items():
+            assert set(event) == set(ours[name]) and event["cat"] == ours[name]["cat"]
+            for key in ("op_name", "provider", "input_type_shape", "output_type_shape"):
+                assert event["args"].get(key) == ours[name]["args"].get(key)
+            for key in ("output_size", "node_index"):
+                assert event["args"].get(key) == ours[name]["args"].get(key)
+
+    def test_without_profiling_there_is_no_file(self, sessions):
+        assert sessions[0].end_profiling() == sessions[1].end_profiling() == ""

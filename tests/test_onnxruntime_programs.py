@@ -1,0 +1,132 @@
+"""Programs that `python -m dml_jax.onnxruntime` runs as they are."""
+
+import subprocess
+import sys
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+_INFO = helper.make_tensor_value_info
+
+
+@pytest.fixture
+def folder(tmp_path):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    sides = [_INFO("x", TensorProto.FLOAT, ["N"])], [_INFO("y", TensorProto.FLOAT, ["N"])]
+    made = helper.make_model(helper.make_graph([node], "graph", *sides))
+    made.ir_version = 8
+    onnx.save(made, tmp_path / "relu.onnx")
+    return tmp_path
+
+
+def run(folder, text, *arguments, code=0):
+    if text is not None:
+        (folder / "program.py").write_text(text)
+        arguments = ("program.py", *arguments)
+    command = [sys.executable, "-m", "dml_jax.onnxruntime", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_a_program_finds_this_package(folder):
+    text = """
+import importlib.metadata, importlib.util, sys
+import numpy as np
+import onnxruntime as ort
+from onnxruntime import InferenceSession
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi import _pybind_state
+from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
+
+session = InferenceSession("relu.onnx")
+print(session.run(None, {"x": np.array([-1, 2], np.float32)})[0].tolist())
+try:
+    session.run(None, {"x": np.array([-1, 2])})
+except InvalidArgument as error:
+    print(type(error).__name__)
+print(ort.InferenceSession.__module__, sys.argv[1:], __name__)
+print(importlib.util.find_spec("onnxruntime") is not None)
+print(importlib.metadata.version("onnxruntime") == ort.__version__ == ort.get_version_string())
+print(ort.capi.onnxruntime_pybind11_state.InvalidArgument is InvalidArgument)
+"""
+    lines = run(folder, text, "a", "b").splitlines()
+    assert lines == [
+        "[0.0, 2.0]",
+        "InvalidArgument",
+        "dml_jax.onnxruntime.session ['a', 'b'] __main__",
+        *["True"] * 3,
+    ]
+
+
+def test_a_module(folder):
+    package = folder / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import sys, onnxruntime\nprint(onnxruntime.__name__, sys.argv[1:])\n"
+    )
+    assert run(folder, None, "-m", "package", "x").split() == ["dml_jax.onnxruntime", "['x']"]
+
+
+def test_quantization_comes_from_the_installed_package(folder):
+    text = """
+from onnxruntime.quantization import QuantType, quantize_dynamic
+import onnxruntime.quantization as q
+print("site-packages/onnxruntime/quantization" in q.__file__.replace("\\\\", "/"))
+print(QuantType.QInt8.name)
+"""
+    assert run(folder, text).split() == ["True", "QInt8"]
+
+
+def test_a_part_that_is_not_installed_is_one_sentence(folder):
+    text = """
+import sys
+sys.path[:] = [p for p in sys.path if "site-packages" not in p]
+try:
+    import onnxruntime.quantization
+except ImportError as error:
+    print(error)
+"""
+    line = "onnxruntime.quantization comes from the package onnxruntime (pip install onnxruntime)"
+    assert run(folder, text).strip() == line
+
+
+def test_a_mistake_shows_the_lines_of_the_program_alone(folder):
+    text = """
+import onnxruntime
+session = onnxruntime.InferenceSession("relu.onnx")
+session.run(None, {"y": [1.0], "x": [1.0]})
+"""
+    shown = run(folder, text, code=1)
+    assert shown.count("File ") == 1 and "line 4" in shown
+    assert shown.strip().endswith("expected the name of an input ('x'), got 'y'")
+
+
+def test_usage_and_files_that_are_not_there(folder):
+    assert "Usage" in run(folder, None, code=2)
+    assert "Usage" in run(folder, None, "--help")
+    assert "can't open file 'no.py'" in run(folder, None, "no.py", code=2)
+
+
+def test_memory_is_bounded(folder):
+    """One in ten of 10,000 runs over 200 sizes, with four programs kept."""
+    text = """
+import resource
+import numpy as np
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.add_session_config_entry("session.dml_jax_programs", "4")
+session = onnxruntime.InferenceSession("relu.onnx", options)
+
+def runs(count):
+    for k in range(count):
+        session.run(None, {"x": np.ones(1 + k // 5 % 40, np.float32)})
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+first = runs(300)
+print(runs(700) - first < 50)
+"""
+    assert run(folder, text).strip() == "True"

@@ -1,0 +1,286 @@
+"""Compiled programs that are kept in a folder: what is read, by whom, and what is in the way."""
+
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx_models import floats, model_of, node
+
+import dml_jax
+from dml_jax import load_onnx
+from dml_jax.cli import cli
+from dml_jax.memory import programs
+from dml_jax.rewrite import DEFAULT, Rewrite
+
+X = floats([[1, -2], [3, 4]])
+POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has other rights")
+
+
+def model(scale: float = 2) -> Any:
+    nodes = [
+        node("Transpose", "w", "t", perm=[1, 0]),
+        node("MatMul", "x t", "p"),
+        node("Relu", "p", "y"),
+    ]
+    weights = {"w": floats([[scale, 1], [0, -1]])}
+    return model_of(nodes, {"x": (np.float32, ["n", 2])}, ["y"], weights)
+
+
+def answer(scale: float = 2) -> np.ndarray:
+    return np.maximum(X @ floats([[scale, 0], [1, -1]]), 0)
+
+
+def loaded(folder: Any, given: Any = None, **options: Any) -> Any:
+    return load_onnx(given or model(), {"x": X.shape}, cache=folder, **options)
+
+
+def counts(network: Any) -> tuple[int, int]:
+    return network.programs.read, network.programs.written
+
+
+def test_a_second_load_reads_what_the_first_has_compiled(tmp_path: Path):
+    first, second = loaded(tmp_path / "new"), loaded(tmp_path / "new")
+    np.testing.assert_array_equal(first(X)["y"], answer())
+    read, written = counts(first)
+    assert (read, written) == (0, len([*(tmp_path / "new").iterdir()]))
+    np.testing.assert_array_equal(second(X)["y"], answer())
+    assert counts(second) == (written, 0)
+    assert f"programs in '{tmp_path / 'new'}': {written} read, 0 written" in second.report()
+    np.testing.assert_array_equal(second(X)["y"], answer())  # the program is at hand
+    assert counts(second) == (written, 0)
+    compiled, again = dml_jax.compile(first), dml_jax.compile(second)
+    assert (counts(first)[1], counts(second)[0]) == (written + 1, written + 1)
+    np.testing.assert_array_equal(compiled(X), again(X))
+    assert again.cost() == compiled.cost()
+
+
+def test_nothing_is_kept_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DML_JAX_CACHE", str(tmp_path / "kept"))
+    network = load_onnx(model(), {"x": X.shape})
+    network(X)
+    assert (network.programs, (tmp_path / "kept").exists()) == (None, False)
+    asked = loaded(True)
+    asked(X)
+    assert (tmp_path / "kept").exists()
+
+
+def test_another_process_reads_them(tmp_path: Path):
+    path = tmp_path / "n.onnx"
+    path.write_bytes(model().SerializeToString())
+    code = (
+        "import sys, numpy, jax, dml_jax\n"
+        "before = dict(jax.config.values)\n"
+        f"n = dml_jax.load_onnx({str(path)!r}, {{'x': (2, 2)}}, cache={str(tmp_path / 'kept')!r})\n"
+        f"y = n(numpy.array({X.tolist()}, numpy.float32))['y']\n"
+        "assert dict(jax.config.values) == before\n"
+        "print(n.programs.read, n.programs.written, y.tolist())"
+    )
+    command = [sys.executable, "-c", code]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for _ in range(2)]  # at once
+    for process in both:
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, said.split(" ", 2)[2].strip()) == (0, str(answer().tolist()))
+    assert {file.suffix for file in (tmp_path / "kept").iterdir()} == {".program"}
+    third = subprocess.run(command, check=True, **pipes).stdout
+    assert third.split(" ", 2)[1] == "0"
+
+
+@pytest.mark.parametrize("change", ["weights", "sizes", "options", "x64", "precision", "names"])
+def test_what_a_program_follows_from_is_in_its_name(change: str, tmp_path: Path):
+    loaded(tmp_path)(X)
+    known = {*tmp_path.iterdir()}
+    other, wanted = loaded(tmp_path), answer()
+    if change == "weights":
+        other, wanted = loaded(tmp_path, model(3)), answer(3)
+    elif change == "sizes":
+        other = load_onnx(model(), {"x": (2, 2)}, cache=tmp_path, fallback=False)
+        other = load_onnx(model(), {"x": (3, 2)}, cache=tmp_path)
+        np.testing.assert_array_equal(other(np.ones((3, 2), np.float32))["y"], [[3, 0]] * 3)
+        assert counts(other) == (0, len([*tmp_path.iterdir()]) - len(known))
+        return
+    elif change == "options":
+        other = loaded(tmp_path, fallback=True)
+    elif change == "names":
+        other = loaded(tmp_path, rewrites=DEFAULT[:1])
+    with (
+        jax.enable_x64(change != "x64"),
+        jax.default_matmul_precision("float32" if change == "precision" else None),
+    ):
+        np.testing.assert_array_equal(other(X)["y"], wanted)
+    read, written = counts(other)
+    assert read == 0
+    assert written == len({*tmp_path.iterdir()} - known) > 0
+
+
+def test_external_data_counts(tmp_path: Path):
+    import onnx
+
+    path = tmp_path / "n.onnx"
+    for scale in (2, 3):
+        onnx.save(
+            model(scale), path, save_as_external_data=True, location="w.bin", size_threshold=0
+        )
+        network = loaded(tmp_path / "kept", path)
+        np.testing.assert_array_equal(network(X)["y"], answer(scale))
+        assert counts(network)[0] == 0
+        (tmp_path / "w.bin").unlink()
+
+
+def test_rewrites_of_the_caller_keep_nothing(tmp_path: Path):
+    own = Rewrite("own", ["ACTIVATION_RELU"], lambda found: found[0])
+    network = loaded(tmp_path, rewrites=[own])
+    network(X)
+    assert (network.programs, [*tmp_path.iterdir()]) == (None, [])
+
+
+class Bomb:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = str(path)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.path,)
+
+
+def plant(folder: Path, data: bytes) -> list[Path]:
+    """Replace what is kept in a folder by files that unpickle `data`."""
+    files = [*folder.iterdir()]
+    for file in files:
+        file.write_bytes(programs._MARK + programs.hashlib.sha256(data).digest() + data)
+    return files
+
+
+@POSIX
+@pytest.mark.parametrize("place", ["file", "folder", "link", "owner"])
+def test_what_others_may_write_is_not_read(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept, mark = tmp_path / "kept", tmp_path / "exploded"
+    loaded(kept)(X)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    files = plant(kept, pickle.dumps(Bomb(mark)))
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    if place == "file":
+        for file in files:
+            file.chmod(0o666)
+    elif place == "folder":
+        kept.chmod(0o777)
+    elif place == "link":
+        for file in files:
+            file.symlink_to(file.rename(tmp_path / file.name))
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    network = loaded(kept)
+    np.testing.assert_array_equal(network(X)["y"], answer())
+    assert not mark.exists()
+    assert counts(network)[0] == 0
+    if place in ("folder", "owner"):
+        assert "others may write" in network.report()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "changed", "other"])
+def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
+    loaded(tmp_path)(X)
+    for file in tmp_path.iterdir():
+        data = bytearray(file.read_bytes())
+        if damage == "cut":
+            data = data[: len(data) // 2]
+        elif damage == "empty":
+            data = b""
+        elif damage == "changed":
+            data[-1] ^= 1
+        file.write_bytes(data)
+    if damage == "other":
+        plant(tmp_path, pickle.dumps((b"no program", None)))
+    for expected in (0, 1):
+        network = loaded(tmp_path)
+        np.testing.assert_array_equal(network(X)["y"], answer())
+        assert (counts(network)[0] > 0) == expected
+
+
+def test_a_folder_that_cannot_be_is_no_fault(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    network = loaded(tmp_path / "file" / "kept")
+    np.testing.assert_array_equal(network(X)["y"], answer())
+    assert "a program was not written: Not a directory" in network.report()
+
+
+@POSIX
+def test_a_full_disk_is_no_fault(tmp_path: Path):
+    import resource
+
+    network, before = loaded(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        result = network(X)["y"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    np.testing.assert_array_equal(result, answer())
+    assert "a program was not written: File too large" in network.report()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    loaded(tmp_path)(X)
+    old = {*tmp_path.iterdir()}
+    monkeypatch.setattr(programs, "MOST_BYTES", 1)
+    loaded(tmp_path, model(3))(X)
+    assert not old & {*tmp_path.iterdir()}
+
+
+def test_transformations_run_the_plain_function(tmp_path: Path):
+    network = loaded(tmp_path)
+    np.testing.assert_array_equal(jax.jit(lambda x: network(x)["y"])(X), answer())
+    mapped = jax.vmap(lambda x: network(x)["y"])(jnp.stack([jnp.asarray(X)] * 3))
+    np.testing.assert_array_equal(mapped[2], answer())
+    gradient = jax.grad(lambda x: network(x)["y"].sum())(jnp.asarray(X))
+    np.testing.assert_array_equal(gradient, jax.grad(lambda x: plain(x).sum())(jnp.asarray(X)))
+
+
+def plain(x: jax.Array) -> jax.Array:
+    return jax.nn.relu(x @ floats([[2, 0], [1, -1]]))
+
+
+def test_arrays_on_another_device_have_a_program_of_their_own(tmp_path: Path):
+    network, device = loaded(tmp_path), jax.devices()[1]
+    network(X)
+    known = {*tmp_path.iterdir()}
+    y = network(jax.device_put(X, device))["y"]
+    np.testing.assert_array_equal(y, answer())
+    assert (y.devices(), len({*tmp_path.iterdir()} - known)) == ({device}, 1)
+    again = loaded(tmp_path)(jax.device_put(X, device))["y"]
+    assert again.devices() == {device}
+
+
+def test_the_command_line_keeps_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DML_JAX_CACHE", str(tmp_path / "kept"))
+    path = tmp_path / "n.onnx"
+    path.write_bytes(model().SerializeToString())
+
+    def run(*options: str) -> Any:
+        done = CliRunner().invoke(cli, ["run", str(path), "--json", *options])
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    without = run("--no-cache")
+    assert (without["cache"], (tmp_path / "kept").exists()) == (None, False)
+    first, second = run(), run()
+    assert first["cache"]["written"] == second["cache"]["read"] > 0
+    assert first["values"] == second["values"] == without["values"]
+    before = {file: file.stat() for file in (tmp_path / "kept").iterdir()}
+    run("--no-cache")
+    assert {file: file.stat() for file in (tmp_path / "kept").iterdir()} == before
+    shown = CliRunner().invoke(cli, ["run", str(path)]).stdout
+    assert f"Compiled programs in '{tmp_path / 'kept'}': {second['cache']['read']} read, 0" in shown
