@@ -10,6 +10,7 @@ from onnx import parser
 from PIL import Image
 from snippets import run_page
 
+import dml_jax
 from dml_jax.cli import cli
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,12 @@ def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = (ROOT / "README.md").read_text()
     kinds = run_page("README", text)
     assert kinds.count("python") + kinds.count("pycon") >= 3
+    before, after = (
+        dml_jax.load_onnx(f"{name}.onnx", free_dimensions={"batch": 1}).weights["w"]
+        for name in ("network", "tuned")
+    )
+    slope = np.array([[0, 1]] * 3, np.float32)  # of the second score, by pooled pixels of 1
+    np.testing.assert_allclose(after, before + 0.01 * slope, rtol=1e-6)
     first = text.splitlines().index("```python")
     assert first < 20
 

@@ -513,7 +513,7 @@ def _compare(
         sys.exit(1)
 
 
-def _profile(made: list[Cell], folder: Path, device: Any) -> None:
+def _profile(made: "list[Cell]", folder: Path, device: Any) -> None:
     """Write a trace of the whole program, and the nodes of each kernel beside it."""
     from dml_jax.bench.networks import profile
     from dml_jax.files import write_whole

@@ -203,8 +203,10 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.nd
     return {name: found[name] for name in points}
 
 
-def _read(network: "Network", point: "BindPoint", path: Path) -> np.ndarray:
+def _read(network: "Network", point: "BindPoint", path: Path) -> "np.ndarray":
     """Return the input of a network in the file at `path`. Raises `DmlError`."""
+    import numpy as np
+
     from dml_jax.dispatch.resources import UNKNOWN, values_of_file
 
     (tensor,) = point.tensors
