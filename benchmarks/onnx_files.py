@@ -21,7 +21,7 @@ import onnxruntime
 from onnx_networks import NETWORKS, Source, arrays_of, difference, fetched
 
 from dml_jax import DmlError, load_onnx
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 from dml_jax.onnx import Network, export
 

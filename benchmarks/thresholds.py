@@ -51,7 +51,8 @@ class Constant:
 def reduced(function: str, sizes: Sequence[int], axes: Sequence[int]) -> Any:
     """Return a REDUCE of FLOAT32."""
     tensor = dml_jax.TensorDesc("FLOAT32", sizes)
-    return dml_jax.Reduce.infer(function=function, input_tensor=tensor, axes=axes)
+    kind = dml_jax.ReduceFunction[function]
+    return dml_jax.Reduce.infer(function=kind, input_tensor=tensor, axes=axes)
 
 
 def rows(function: str, size: int) -> Any:

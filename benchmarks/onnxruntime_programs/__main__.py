@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dml_jax.bench.measure import environment
+from dml_jax.bench.rows import environment
 
 HERE = Path(__file__).parent
 PROGRAMS = {
