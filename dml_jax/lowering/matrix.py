@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.scale_bias import saturate, wide_real
@@ -111,11 +112,11 @@ def as_int8(x: jax.Array) -> jax.Array:
     return x if x.dtype == np.int8 else lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
 
 
-def _zero(zero: jax.Array | None, x: jax.Array, placed: Activation) -> Any:
+def _zero(zero: jax.Array | None, x: jax.Array, spread: Activation) -> Any:
     """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`."""
     if zero is None:
         return jnp.int32(0 if x.dtype == np.int8 else -128)
-    return lax.convert_element_type(placed(as_int8(zero)), np.int32)
+    return lax.convert_element_type(spread(as_int8(zero)), np.int32)
 
 
 def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> jax.Array:
@@ -126,9 +127,7 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
     """
     left, right = as_int8(a), as_int8(b)
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
-    # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
-    parts = lax.platform_dependent(left, right, cpu=_with_sums, default=_in_parts_with_sums)
-    whole, columns = parts
+    whole, columns = placed(_and_sums, cpu=_with_sums)(left, right)
     return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
 
 
@@ -142,9 +141,16 @@ def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return both[..., :-1, :], both[..., -1:, :]
 
 
-def _in_parts_with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return what `_with_sums` does, where a product of INT8 is slow or wrong."""
-    return _product_in_parts(a, b), jnp.sum(b, -2, np.int32, keepdims=True)
+def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return what `_with_sums` does. Devices that share a batch send each other nothing."""
+    # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
+    whole = lax.platform_dependent(a, b, cpu=_product_of_int8, default=_product_in_parts)
+    return whole, jnp.sum(b, -2, np.int32, keepdims=True)
+
+
+def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT8 as INT32."""
+    return product(a, b, np.int32, (False, False))
 
 
 def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:
