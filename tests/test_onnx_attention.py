@@ -168,3 +168,19 @@ def test_batches_of_several_lengths_are_those_of_onnx_runtime(case: int):
         for result, wanted, count, axis in pairs:
             taken = (np.take(a[row], range(count), axis) for a in (result, wanted))
             np.testing.assert_allclose(*taken, 1e-4, 1e-5)
+
+
+def test_more_tokens_than_the_buffers_hold_have_no_answer():
+    """A token behind the end of the past's buffers is no answer of other tokens, but NaN."""
+    draw = lambda *sizes: RANDOM.randn(*sizes).astype(np.float32)  # noqa: E731
+    arrays = {"q": draw(1, 1, 8), "k": draw(1, 1, 8), "v": draw(1, 1, 8)}
+    arrays |= {"pk": draw(1, 1, 2, 8), "pv": draw(1, 1, 2, 8)}
+    arrays |= {"sl": np.array([1], np.int32), "tl": np.array([2], np.int32)}
+    given: Any = {"num_heads": 1, "kv_num_heads": 1, "domain": MICROSOFT}
+    made = node("GroupQueryAttention", "q k v pk pv sl tl", "y nk nv", **given)
+    model = model_of([made], {n: (x.dtype, x.shape) for n, x in arrays.items()}, ["y", "nk", "nv"])
+    model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    network = load_onnx(model)
+    assert np.isfinite(network(arrays)["y"]).all()
+    more = {"sl": np.array([2], np.int32), "tl": np.array([3], np.int32)}
+    assert np.isnan(network(arrays | more)["y"]).all()

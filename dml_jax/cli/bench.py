@@ -161,7 +161,7 @@ DEVICE = ("-a", "--adapter", "--device", "adapter")
 JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
 NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete": _complete}
 MIB: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
-FAMILY = click.Choice(_families(), case_sensitive=False)
+FAMILIES: Any = {"multiple": True, "type": click.Choice(_families(), case_sensitive=False)}
 FILE = click.Path(path_type=Path)
 TWO: Any = (FILE, FILE)
 _PEERS = "Other libraries beside: jnp, numpy, cupy, torch, torch.compile, onnxruntime."
@@ -172,7 +172,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 
 @click.command(cls=_Command)
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
-@click.option("--family", "families", multiple=True, type=FAMILY, help="All of a family.")
+@click.option("--family", "families", metavar="FAMILY", help="All of a family.", **FAMILIES)
 @click.option("--filter", "words", default="", help="Only cells whose name has these words.")
 @click.option("--cells", "named", type=INPUT, help="Only cells whose names are lines of a file.")
 @click.option("--list", "listing", is_flag=True, help="Print the names of the cells.")

@@ -470,7 +470,9 @@ def run_network(
 
 
 def say_times(report: Mapping[str, Any]) -> None:
-    """Print the times of the report on a run."""
+    """Print the times of the report on a run, and where its program is kept."""
+    if cache := report["cache"]:
+        click.echo(printable(f"Compiled {cache['said']} (--no-cache)"))
     samples = report["dispatches"][0]["samples_ms"]
     click.echo(
         f"Load {report['load_ms']:.0f} ms, compile {report['compile_ms']:.0f} ms, "

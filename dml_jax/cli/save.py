@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from dml_jax.cli.terminal import json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
@@ -49,6 +48,8 @@ def save(
 
 def _arrays(path: Path) -> dict[str, Any]:
     """Return the arrays of a file. Raises `DmlError` where they cannot be read."""
+    import numpy as np
+
     try:
         with np.load(path) as file:
             return {name: file[name] for name in file.files}

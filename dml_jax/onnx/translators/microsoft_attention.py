@@ -378,6 +378,9 @@ def _grouped(node: Node) -> Any:
     if is_composed:
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)
+    if before and total is None:  # more tokens than the buffer holds have no answer
+        is_beyond = dml.greater_than(reshaped(node[6], (1, 1, 1)), keys)
+        output = dml.if_(packed(spread(is_beyond, output.sizes)), math.nan, output)
     return (output, key, value)[: len(node.types)]
 
 
