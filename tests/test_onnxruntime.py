@@ -600,7 +600,7 @@ class TestProfiles:
             options = module.SessionOptions()
             options.enable_profiling = True
             options.profile_file_prefix = str(tmp_path / module.__name__)
-            session = module.InferenceSession(BYTES, options)
+            session = module.InferenceSession(BYTES, options, ["CPUExecutionProvider"])
             session.run(None, FEEDS)
             name = session.end_profiling()
             with open(name, encoding="utf-8") as file:  # noqa: PTH123

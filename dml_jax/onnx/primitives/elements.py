@@ -64,6 +64,11 @@ def squared(eqn: Equation) -> Value:
     return eqn.writer("Mul", eqn[0], eqn[0])
 
 
+@writes("one_minus_square")
+def one_minus_square(eqn: Equation) -> Value:
+    return eqn.writer("Sub", eqn.writer.like(1, eqn[0]), squared(eqn))
+
+
 @writes("rsqrt")
 def inverse_root(eqn: Equation) -> Value:
     return eqn.writer("Reciprocal", eqn.writer("Sqrt", eqn[0]))
