@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from conformance.cases import Case
+from forms import compiled_soon
 
 import dml_jax as dml
 from dml_jax import beyond
@@ -758,8 +759,10 @@ def evaluate(sample: Sample, dtype: Any) -> tuple[list[Array], list[list[Array]]
     leaves = [x.astype(dtype) if x.dtype.kind == "f" else x for x in leaves]
     places = [k for k, x in enumerate(leaves) if x.dtype.kind == "f"]
 
+    arrays = [jnp.asarray(x) for x in leaves]  # of which integers are known to a program
+
     def outputs(*floats: Array) -> list[Array]:
-        given = [jnp.asarray(x) for x in leaves]
+        given = [*arrays]
         for place, x in zip(places, floats, strict=True):
             given[place] = x
         positional, named = filled(sample.spec, given)
@@ -771,13 +774,12 @@ def evaluate(sample: Sample, dtype: Any) -> tuple[list[Array], list[list[Array]]
         floats = [(k, v) for k, v in enumerate(values) if jnp.issubdtype(v.dtype, jnp.floating)]
         return sum(jnp.sum(v * jnp.asarray(weights(v.shape, k), v.dtype)) for k, v in floats)
 
-    floats = [jnp.asarray(leaves[k]) for k in places]
-    found = outputs(*floats)
-    if not sample.gradients:
-        return found, []
-    first = jax.grad(lambda xs: total(outputs(*xs)))
-    second = jax.grad(lambda xs: total(first(xs)))
-    return found, [f(floats) for f in (first, second)[: len(sample.gradients)]]
+    def everything(floats: list[Array]) -> tuple[list[Array], list[list[Array]]]:
+        first = jax.grad(lambda xs: total(outputs(*xs)))
+        second = jax.grad(lambda xs: total(first(xs)))
+        return outputs(*floats), [f(floats) for f in (first, second)[: len(sample.gradients)]]
+
+    return compiled_soon(everything)([arrays[k] for k in places])
 
 
 def check(sample: Sample, is_double: bool = False) -> None:
