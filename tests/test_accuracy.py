@@ -150,3 +150,37 @@ def test_special_powers_are_those_of_c():
     np.testing.assert_array_equal(powers, np.ones(6, np.float32))
     roots = dml_jax.pow(x, 0.5)
     np.testing.assert_array_equal(roots, floats(0, 0, np.nan, np.inf, np.nan, 1))
+
+
+def _units(found: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest difference in units in the last place of FLOAT32."""
+    assert (np.isnan(found) == np.isnan(expected)).all()
+    assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+    unit = np.spacing(np.abs(expected.astype(np.float32))).astype(np.float64)
+    return np.nanmax(np.where(expected == found, 0, np.abs(found - expected) / unit))
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "atan"])
+def test_angles_have_all_digits(name: str):
+    draws = np.random.default_rng(0)
+    sizes = [draws.uniform(0, 2, 50_000), np.exp(draws.uniform(-80, 80, 50_000))]
+    special = [0, 0.5, 0.6, 1, 1e-40, np.inf, np.nan]
+    x = np.concatenate([*sizes, special]).astype(np.float32)
+    x = np.concatenate([x, -x])
+    with np.errstate(invalid="ignore"):
+        expected = getattr(np, f"arc{name[1:]}")(x.astype(np.float64))
+    assert _units(np.asarray(getattr(dml_jax, name)(x)), expected) <= 3
+
+
+def test_angles_of_points_have_all_digits_in_each_quadrant():
+    draws = np.random.default_rng(0)
+    y, x = (draws.standard_normal(100_000) * 10.0 ** draws.integers(-9, 9, 100_000) for _ in "yx")
+    special = np.array([0.0, 1, 1e-30, 3e38, np.inf, np.nan])
+    special = np.concatenate([special, -special])
+    y = np.concatenate([y, np.repeat(special, special.size)]).astype(np.float32)
+    x = np.concatenate([x, np.tile(special, special.size)]).astype(np.float32)
+    expected = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+    expected = np.where(np.abs(expected) < 2**-126, np.copysign(0, y), expected)
+    found = np.asarray(dml_jax.atan_yx(y, x))
+    found = np.where(np.abs(found) < 2**-126, np.copysign(0, found), found)
+    assert _units(found, expected) <= 3

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import element_wise
+from dml_jax.lowering import angles, element_wise
 from dml_jax.lowering.differentiable import Differentiable
 from dml_jax.lowering.dtypes import finite, is_float, wide
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
@@ -118,7 +118,7 @@ _ratio.derive_by(lambda dy, y, x: -2 * dy * _ratio(x, y) * _ratio(y, x), _of_rat
 @Differentiable
 def atan_yx(y: jax.Array, x: jax.Array) -> jax.Array:
     """Return the angle of the points (x, y) in radians; its gradient at the origin is 0."""
-    return lax.atan2(y, x)
+    return angles.arctan2(y, x)
 
 
 atan_yx.derive_by(lambda dy, y, x: dy * _ratio(y, x), lambda dx, y, x: -dx * _ratio(x, y))

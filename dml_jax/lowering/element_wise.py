@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.enums import RoundingMode
-from dml_jax.lowering import clamp
+from dml_jax.lowering import angles, clamp
 from dml_jax.lowering.differentiable import Differentiable
 from dml_jax.lowering.quantization import corrected
 
@@ -118,7 +118,7 @@ atanh.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 2))
 @Differentiable
 def acos(x: jax.Array) -> jax.Array:
     """Return the arc cosine."""
-    return lax.acos(x)
+    return angles.arccos(x)
 
 
 acos.derive_by(lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
@@ -126,8 +126,8 @@ acos.derive_by(lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
 
 @Differentiable
 def asin(x: jax.Array) -> jax.Array:
-    """Return the arc sine, which is x itself where x is tiny: XLA halves it, to a subnormal."""
-    return jnp.where(jnp.abs(x) < (2**-12 if x.dtype.itemsize < 8 else 2**-28), x, lax.asin(x))
+    """Return the arc sine."""
+    return angles.arcsin(x)
 
 
 asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
@@ -135,11 +135,8 @@ asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
 
 @Differentiable
 def atan(x: jax.Array) -> jax.Array:
-    """Return the arc tangent; its series for small x, where XLA's on CPUs has fewer digits."""
-    if x.dtype.itemsize == 8:
-        return lax.atan(x)
-    small = lax.clamp(x.dtype.type(-(2**-8)), x, x.dtype.type(2**-8))
-    return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
+    """Return the arc tangent."""
+    return angles.arctan(x)
 
 
 atan.derive_by(lambda dx, x: dx * _over_root(x, 1, 1, 0, 2))

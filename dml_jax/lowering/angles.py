@@ -1,0 +1,121 @@
+"""Inverse functions of angles on a CPU, where XLA would call C's functions for each element.
+
+Each is a polynomial near 0, and elsewhere an identity that leads back to it, so that XLA computes
+vectors of elements.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dml_jax.lowering.by_platform import placed
+
+_HALF_PI = np.float32(np.pi / 2)
+_REST = np.float32(np.pi / 2 - float(_HALF_PI))  # of pi / 2 beyond FLOAT32
+_FAR = np.float32(0.6)  # from here on, half of the angle has fewer roundings
+
+
+@functools.cache
+def _coefficients(function: Callable[[Any], Any], top: float, degree: int) -> list[np.float32]:
+    """Return p of `function(x) = x + x * s * p(s)`, s = x^2 up to `top`, by Chebyshev's points."""
+    from numpy.polynomial import Chebyshev, Polynomial
+
+    def part(s: np.ndarray) -> np.ndarray:
+        return (function(np.sqrt(s)) / np.sqrt(s) - 1) / s
+
+    series = Chebyshev.interpolate(part, degree, [0, top])
+    return [*map(np.float32, series.convert(kind=Polynomial).coef)]
+
+
+def _odd(function: Callable[[Any], Any], top: float, degree: int, x: jax.Array) -> jax.Array:
+    """Return the odd `function` of x by its polynomial."""
+    *rest, value = _coefficients(function, top, degree)
+    square = x * x
+    for coefficient in reversed(rest):
+        value = value * square + coefficient
+    return jnp.where(jnp.abs(x) < 2**-12, x, x + x * (square * value))  # a subnormal stays
+
+
+def _from_half_pi(x: jax.Array) -> jax.Array:
+    return (_HALF_PI - x) + _REST
+
+
+def _half(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return arcsin(r), and where r is sqrt((1 - |x|) / 2) and not |x|."""
+    size = jnp.abs(x)
+    is_far = size > _FAR
+    root = jnp.where(is_far, lax.sqrt((1 - size) * np.float32(0.5)), size)
+    return _odd(np.arcsin, 0.36, 7, root), is_far
+
+
+def _arcsin(x: jax.Array) -> jax.Array:
+    near, is_far = _half(x)
+    return jnp.copysign(jnp.where(is_far, _from_half_pi(2 * near), near), x)
+
+
+def _arccos(x: jax.Array) -> jax.Array:
+    near, is_far = _half(x)
+    below = x < 0
+    far = jnp.where(below, 2 * _from_half_pi(near), 2 * near)
+    return jnp.where(is_far, far, _from_half_pi(jnp.copysign(near, x)))
+
+
+def _arctan(x: jax.Array) -> jax.Array:
+    size = jnp.abs(x)
+    return jnp.copysign(_angle(jnp.where(size > 1, 1 / size, size), size > 1), x)
+
+
+def _arctan2(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Return the angle of the points (x, y); zeros count by their signs, as for C's atan2."""
+    width, height = jnp.abs(x), jnp.abs(y)
+    bits = [lax.bitcast_convert_type(v, np.int32) for v in (width, height)]
+    less, more = jnp.minimum(*bits), jnp.maximum(*bits)
+    # Subnormal numbers, which processors take for 0, are compared and divided as integers.
+    is_tiny = more < np.finfo(np.float32).smallest_normal.view(np.int32)
+    parts = [
+        jnp.where(is_tiny, v.astype(np.float32), lax.bitcast_convert_type(v, np.float32))
+        for v in (less, more)
+    ]
+    slope = jnp.where(less == more, 1, parts[0] / parts[1])
+    angle = _angle(jnp.where(more == 0, 0, slope), bits[1] > bits[0])
+    angle = jnp.where(jnp.signbit(x), 2 * _from_half_pi(angle * np.float32(0.5)), angle)
+    return jnp.where(jnp.isnan(x) | jnp.isnan(y), np.float32(np.nan), jnp.copysign(angle, y))
+
+
+def _angle(slope: jax.Array, is_steep: jax.Array) -> jax.Array:
+    angle = _odd(np.arctan, 1, 10, slope)
+    return jnp.where(is_steep, _from_half_pi(angle), angle)
+
+
+def _xla_arcsin(x: jax.Array) -> jax.Array:
+    """Return the arc sine, which is x itself where x is tiny: XLA halves it, to a subnormal."""
+    return jnp.where(jnp.abs(x) < (2**-12 if x.dtype.itemsize < 8 else 2**-28), x, lax.asin(x))
+
+
+def _xla_arctan(x: jax.Array) -> jax.Array:
+    """Return the arc tangent; its series for small x, where XLA's on CPUs has fewer digits."""
+    if x.dtype.itemsize == 8:
+        return lax.atan(x)
+    small = lax.clamp(x.dtype.type(-(2**-8)), x, x.dtype.type(2**-8))
+    return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
+
+
+def _vectors(function: Callable[..., jax.Array], form: Callable[..., jax.Array]) -> Any:
+    """Return `function`, computed by `form` in FLOAT32 on a CPU, but for FLOAT64."""
+
+    def in_float32(*xs: jax.Array) -> jax.Array:
+        return form(*(x.astype(np.float32) for x in xs)).astype(xs[0].dtype)
+
+    on_cpu = placed(function, cpu=in_float32)
+    return lambda *xs: (on_cpu if xs[0].dtype.itemsize < 8 else function)(*xs)
+
+
+arcsin = _vectors(_xla_arcsin, _arcsin)
+arccos = _vectors(lax.acos, _arccos)
+arctan = _vectors(_xla_arctan, _arctan)
+arctan2 = _vectors(lax.atan2, _arctan2)
