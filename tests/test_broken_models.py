@@ -180,13 +180,13 @@ def pipe_as_source(model: Json, folder: Path) -> None:
 
 def file_as_folder(model: Json, folder: Path) -> None:
     """The target lies below what is a regular file, which nobody can write to."""
-    (folder / "plain").write_bytes(b"x")
-    put("commands/2/targetPath", str(folder / "plain" / "sums.npy"))(model, folder)
+    Path("plain").write_bytes(b"x")
+    put("commands/2/targetPath", "plain/sums.npy")(model, folder)
 
 
 def folder_as_target(model: Json, folder: Path) -> None:
-    (folder / "taken.npy").mkdir()
-    put("commands/2/targetPath", str(folder / "taken.npy"))(model, folder)
+    Path("taken.npy").mkdir()
+    put("commands/2/targetPath", "taken.npy")(model, folder)
 
 
 def many_large(model: Json, _: Path) -> None:

@@ -127,7 +127,9 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
     "(default: the model's folder).",
     exists=True,
 )
-@_folder("--output_path", "Folder to write files to (default: the current folder).")
+@_folder(
+    "--output_path", "Folder to write files to, and to no other (default: the current folder)."
+)
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
