@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -244,12 +245,14 @@ def test_names_are_escaped(path: Path):
         ('{"\\ud800": 1}', "model.json | JSON"),
         ('{"resources": 1e400}', "model.json | JSON"),
         (BASE.replace('"desc"', '"Desc": {"Axis": 1}, "desc"'), "Dispatchable 'sum' | Desc | desc"),
-        ("[1, 2]", "Model | object | [1, 2]"),
+        ('{"Nodes": []}', "Model | model.json | graph"),
+        ('{"resource": {}}', "Model | model.json | resource | 4 lines"),
+        ("[1, 2]", "Model | model.json | object | [1, 2]"),
         ('"resources"', "Model | object | 'resources'"),
-        ("null", "Model | object | null"),
+        ("null", "Model | model.json | object | null"),
         ("{}", "Model | resources | given | nothing | 3 lines"),
     ],
-    ids=range(20),
+    ids=range(22),
 )
 def test_texts(text: str | bytes, parts: str, path: Path):
     refused(path, text.encode() if isinstance(text, str) else text, parts)
@@ -329,6 +332,9 @@ LARGEST = 2**32 - 1
         ("w.npy", FIELDS, "FLOAT32", "", "DirectML has"),
         ("w.npy", npy(np.arange(9)), "FLOAT32", "", "FLOAT32 | initialValuesDataType | INT64"),
         ("w.npy", npy(np.zeros((0, 3), np.float32)), "FLOAT32", "", "at least 1 | [0, 3]"),
+        ("w.npy", npy(np.array([True])), "UINT8", "", "got bool (read as INT8)"),
+        ("w.npy", npy(np.zeros(1, jax.numpy.bfloat16)), "UINT8", "", "type (bfloat16 is stored so"),
+        ("w.npy", npy(np.zeros(1, "<i2")), "UINT8", "", "got INT16"),
         ("w.bin", b"12345", "FLOAT32", "", "4 bytes | 5"),
         ("w.dat", b"", "FLOAT32", "", "positive | 0"),
         ("w.dat", b"1234", "UNKNOWN", "", "initialValuesDataType | nothing"),
@@ -347,7 +353,7 @@ LARGEST = 2**32 - 1
         ("p.png", PNG, "UINT8", f"Size = [1, 3, {LARGEST}, {LARGEST}]", "size | fit"),
         ("p.png", PNG, "UINT8", 'Mode = "crop"', "resampleMode | scale | 'crop'"),
     ],
-    ids=range(33),
+    ids=range(36),
 )
 def test_files(name: str, content: bytes, data_type: str, changes: str, parts: str, path: Path):
     model = from_file(path, name, content, data_type)
