@@ -396,9 +396,13 @@ def test_json_as_rapidjson_takes_it(text: str, folder: Path):
     assert lines[-1] == "Resource 'output': 6, 15, 24"
 
 
-def test_names_may_be_any_text():
+def test_names_may_be_any_text(folder: Path):
     name = "größe 'π'/\u200b:"
-    lines = run(model_of({name: buffer([1])}, {}, show(name)))
+    (folder / "m.json").write_text(
+        json.dumps(model_of({name: buffer([1])}, {}, show(name)), ensure_ascii=False), "utf-8"
+    )
+    lines: list[str] = []
+    Executor(load_model(folder / "m.json"), jax.devices()[0], lines.append).run()
     assert lines == ["Resource 'größe 'π'/\\u200b:': 1"]  # what has no width is escaped
 
 
