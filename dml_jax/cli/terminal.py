@@ -398,21 +398,19 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description} ..."), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        shown.add_task(escape(printable(what)), total=None)
+    bar, _ = _bar(what, None, TextColumn("{task.description} ..."), TimeElapsedColumn())
+    with bar:
         yield
 
 
-def _bar(name: str, total: float | None) -> tuple[Any, Any]:
+def _bar(name: str, total: float | None, *columns: Any) -> tuple[Any, Any]:
+    """Return a bar with these columns, or with those of rich, and its task."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar, bar.add_task(escape(printable(name)), total=total)

@@ -78,7 +78,8 @@ class Executor:
         }
         # By name and tensors: dispatches with the same bindings share one program.
         self._tables: dict[Any, BindingTable] = {}
-        for name, dispatches in self._by_dispatchable():
+        for name in model.dispatchables:
+            dispatches = [d for d in model.dispatches if d.dispatchable.name == name]
             start = time.perf_counter()
             for dispatch in dispatches:
                 if (name, dispatch.tensors) not in self._tables:
@@ -89,10 +90,6 @@ class Executor:
                     self._tables[name, dispatch.tensors] = table
             if self.timing.verbosity > 0 and dispatches:
                 self.say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
-
-    def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
-        for name in self.model.dispatchables:
-            yield name, [d for d in self.model.dispatches if d.dispatchable.name == name]
 
     def hlo(self) -> Iterator[tuple[str, str]]:
         """Yield (dispatchable, optimised HLO) of each program that a dispatch runs."""
