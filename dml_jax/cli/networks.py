@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.models import folder_fault, rows_of
+from dml_jax.cli.models import folder_fault, load, rows_of
 from dml_jax.cli.terminal import (
     as_values,
     level_of,
@@ -46,11 +46,6 @@ if TYPE_CHECKING:
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
     from dml_jax.operator.callable import BindPoint
-
-
-def is_network(path: Path) -> bool:
-    """Return whether a file is named as an ONNX model."""
-    return path.suffix.lower() == ".onnx"
 
 
 def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
@@ -171,6 +166,30 @@ def load_network(
     if feature_level is not None:
         network.validate(feature_level)
     return network
+
+
+def is_network(path: Path) -> bool:
+    """Return whether a file is named as an ONNX model."""
+    return path.suffix.lower() == ".onnx"
+
+
+def load_file(
+    path: Path,
+    options: NetworkOptions,
+    feature_level: FeatureLevel | None = None,
+    folder: Path | None = None,
+    takes_graphs: bool = False,
+) -> Any:
+    """Return the network at `path`, or the model or graph, as `load` takes its arguments.
+
+    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    """
+    if is_network(path):
+        return load_network(path, options, feature_level)
+    loaded = load(path, options, folder, takes_graphs)
+    if feature_level is not None:
+        raise_if(loaded.refused_at(feature_level))
+    return loaded
 
 
 def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.ndarray]":

@@ -34,7 +34,7 @@ from dml_jax.dispatch.resources import (
     Resource,
     parse_resource,
 )
-from dml_jax.enums import TensorDataType, TensorFlags
+from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import (
     FAULTS_MAX,
     NOTHING,
@@ -174,6 +174,20 @@ class Model:
                     context = (dispatch.dispatchable.context,)
                     yield Fault("ONNX", place.path, rule, Unquoted(f"'{place.memory}'"), context)
             results |= self.results_of(dispatch)
+
+    @property
+    def minimum_feature_level(self) -> FeatureLevel:
+        """Return the lowest feature level that accepts all dispatchables."""
+        levels = (d.operator.minimum_feature_level for d in self.dispatchables.values())
+        return max(levels, default=min(FeatureLevel))
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses dispatchables; nothing where it accepts them all."""
+        faults: list[Fault] = []
+        for dispatchable in self.dispatchables.values():
+            refusals = DmlError(dispatchable.operator.refused_at(feature_level))
+            faults += refusals.within(dispatchable.context).faults
+        return tuple(faults)
 
     @property
     def dispatches(self) -> list[Dispatch]:
