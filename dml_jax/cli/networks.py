@@ -48,24 +48,6 @@ if TYPE_CHECKING:
     from dml_jax.operator.callable import BindPoint
 
 
-def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
-    """Return the callback of an option whose values are names and values with `mark` between."""
-
-    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
-        found = {}
-        for value in values:
-            name, _, text = value.rpartition(mark)
-            try:
-                if not name:
-                    raise ValueError
-                found[name] = convert(text)
-            except ValueError:
-                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
-        return found
-
-    return callback
-
-
 def _size(text: str) -> int:
     if not text.isdigit():
         raise ValueError
@@ -89,10 +71,24 @@ def _numbers(text: str) -> Any:
 
 def _of_pairs(names: str, meaning: str, convert: Callable[[str], Any], text: str) -> Any:
     """Return the option of `names` that takes names with values; `meaning` is how it looks."""
-    metavar, mark = meaning.partition(",")[0], "=" if "=" in meaning else ":"
-    callback = _pairs(meaning, convert, mark)
-    words = names.split()
-    return click.option(*words, metavar=metavar, multiple=True, callback=callback, help=text)
+    mark = "=" if "=" in meaning else ":"
+
+    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
+        found = {}
+        for value in values:
+            name, _, word = value.rpartition(mark)
+            try:
+                if not name:
+                    raise ValueError
+                found[name] = convert(word)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
+        return found
+
+    metavar = meaning.partition(",")[0]
+    return click.option(
+        *names.split(), metavar=metavar, multiple=True, callback=callback, help=text
+    )
 
 
 _OPTIONS = (

@@ -371,23 +371,17 @@ def progress(
     """Return a function that shows a progress bar after a second, on a terminal's stderr."""
 
     def track(iterations: Iterable[int], name: str) -> Iterator[int]:
-        if not sys.stderr.isatty():
-            yield from iterations
-            return
-        total = len(iterations) if isinstance(iterations, range) else milliseconds_to_run
+        count = len(iterations) if isinstance(iterations, range) else None
         begin, bar, task = time.perf_counter(), None, None
-        try:
+        with contextlib.ExitStack() as shown:
             for index in iterations:
                 yield index
                 elapsed = time.perf_counter() - begin
-                if bar is None and elapsed > 1:
-                    bar, task = _bar(name, total)
-                if bar is not None and task is not None:
-                    counted = isinstance(iterations, range)
-                    bar.update(task, completed=index + 1 if counted else elapsed * 1e3)
-        finally:
-            if bar is not None:
-                bar.stop()
+                if bar is None and elapsed > 1 and sys.stderr.isatty():
+                    bar, task = _bar(name, count or milliseconds_to_run)
+                    shown.callback(bar.stop)
+                if bar is not None:
+                    bar.update(task, completed=index + 1 if count else elapsed * 1e3)
 
     return track
 

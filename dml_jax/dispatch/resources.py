@@ -13,7 +13,7 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
-from dml_jax.dispatch.reading import Reader, find_file, string
+from dml_jax.dispatch.reading import Reader, find_file, one_of, string
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
     NOTHING,
@@ -117,10 +117,10 @@ _FIELDS = (
 def parse_resource(name: str, value: Any, folder: Path) -> Resource:
     """Return the resource `name` of a model in `folder`. Raises `DmlError` with all its faults."""
     with Reader(value, _FIELDS, f"Resource '{name}'") as fields:
-        fields.take("type", _only("buffer"), "buffer")
+        fields.take("type", one_of("buffer"), "buffer")
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
         resample = fields.take("resampleSize", _resample_size, None)
-        fields.take("resampleMode", _only("scale"), "scale")
+        fields.take("resampleMode", one_of("scale"), "scale")
         size = fields.take("sizeInBytes", Integer(1, UINT64_MAX).convert, None)
         offset = fields.take("initialValuesOffsetInBytes", Integer(0, UINT64_MAX).convert, 0)
         values = None
@@ -157,15 +157,6 @@ def _resample_size(value: Any) -> tuple[int, int, int]:
     if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in (1, 3, 4):
         raise refused("be [1, C, H, W] with 1, 3 or 4 channels", sizes)
     return sizes[1], sizes[2], sizes[3]
-
-
-def _only(word: str) -> Callable[[Any], str]:
-    def convert(value: Any) -> str:
-        if value != word:
-            raise refused(f"be '{word}'", value)
-        return value
-
-    return convert
 
 
 def _parse_values(
