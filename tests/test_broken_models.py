@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from guide_model import guide_model
 from PIL import Image
+from png import png
 
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
@@ -286,19 +286,6 @@ def picture(kind: str) -> bytes:
     return file.getvalue()
 
 
-def png_header(width: int, height: int) -> bytes:
-    """A PNG that promises so many pixels, and holds none."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(b"")), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
 def from_file(path: Path, name: str, content: bytes, data_type: str = "FLOAT32") -> Json:
     """The model whose input is read from a file of this content."""
     (path.parent / name).write_bytes(content)
@@ -343,8 +330,8 @@ LARGEST = 2**32 - 1
         ("p.png", PNG[:600], "UINT8", "", "readable .png"),
         ("p.jpg", JPEG[:-2000], "UINT8", "", "readable .jpg"),
         ("p.jpg", b"\xff\xd8\xff\xe0" + bytes(50), "UINT8", "", "readable .jpg"),
-        ("p.png", png_header(100_000, 100_000), "UINT8", "", "readable .png"),
-        ("p.png", png_header(10_000, 10_000), "UINT8", "", "at most 89478485 pixels"),
+        ("p.png", png(100_000, 100_000, 8, 3), "UINT8", "", "readable .png"),
+        ("p.png", png(10_000, 10_000, 8, 3), "UINT8", "", "at most 89478485 pixels"),
         ("p.png", PNG, "INT32", "", "UINT8 | got INT32"),
         ("p.png", PNG, "UNKNOWN", "", "initialValuesDataType | got UNKNOWN"),
         ("p.png", PNG, "UINT8", "Size = [1, 2, 8, 8]", "Size | 1, 3 or 4 channels | [1, 2, 8, 8]"),
@@ -574,8 +561,8 @@ def test_damaged_files_are_read_or_refused(kind: str, path: Path):
 
 @pytest.mark.parametrize("fragment", ["fit", "at most 89478485 pixels"])
 def test_refused_as_a_process(fragment: str, path: Path):
-    picture = png_header(10_000, 10_000)
-    model = with_many_large() if fragment == "fit" else from_file(path, "p.png", picture, "UINT8")
+    large = png(10_000, 10_000, 8, 3)
+    model = with_many_large() if fragment == "fit" else from_file(path, "p.png", large, "UINT8")
     path.write_text(json.dumps(model))
     before = contents(path.parent.parent)
     command = [sys.executable, "-m", "dml_jax", "run", str(path)]

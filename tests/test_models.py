@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ import jax
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from guide_model import guide_model
 from PIL import Image
+from png import png
 
 from dml_jax import Operator
 from dml_jax.cli import cli
@@ -60,24 +61,11 @@ def model_of(resources: Json, dispatchables: Json, *commands: Json) -> Json:
 
 
 def reduce_model() -> Json:
-    """The example of DxDispatch's guide: the sums of the rows of 1..9."""
-    desc = {
-        X: tensor([1, 1, 3, 3]),
-        Y: tensor([1, 1, 3, 1]),
-        "Function": "DML_REDUCE_FUNCTION_SUM",
-        "AxisCount": 1,
-        "Axes": [3],
-    }
-    return model_of(
-        {
-            "input": buffer([1, 2, 3, 4, 5, 6, 7, 8, 9]),
-            "output": buffer({"valueCount": 3, "value": 0}),
-        },
-        {"sum": {"type": "DML_OPERATOR_REDUCE", "desc": desc}},
-        dispatch("sum", InputTensor="input", OutputTensor="output"),
-        show("input"),
-        show("output"),
-    )
+    """The model of DxDispatch's guide, with a list of values; it prints both resources."""
+    model = guide_model()
+    model["resources"]["input"] = buffer([*range(1, 10)])
+    model["commands"][1:] = [show("input"), show("output")]
+    return model
 
 
 def run(model: Json, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
@@ -328,24 +316,13 @@ def test_channels_that_a_picture_lacks(pixels: Any, sizes: list[int], expected: 
         assert printed(buffer({"sourcePath": "p.png"}, "UINT8"), folder) == expected
 
 
-def png_of_16_bits(channels: np.ndarray) -> bytes:
-    """The PNG of 16-bit channels [height, width, 1 to 4], which Pillow cannot write."""
-    height, width, count = channels.shape
-    head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[count], 0, 0, 0)
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in channels)
-    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_all_pictures_of_16_bits_are_rounded_alike(count: int, folder: Path):
     """Each x becomes round(x / 257), since 65535 = 255 * 257."""
     deep = (np.arange(12 * count, dtype=np.uint16) * 1237 + 2770).reshape(3, 4, count)
     deep.reshape(-1)[:8] = [0, 128, 129, 255, 257, 385, 386, 65535]
-    (folder / "p.png").write_bytes(png_of_16_bits(deep))
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in deep)
+    (folder / "p.png").write_bytes(png(4, 3, 16, count, rows))
     resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 3, 4])
     found = np.reshape(numbers(printed(resource, folder)), (4, 3, 4))
     eight = np.rint(deep / 257)
@@ -467,13 +444,6 @@ def writing(resource: Json, target: str, *dimensions: int) -> list[str]:
     return run(model_of({"r": resource}, {}, command))
 
 
-def test_write_npy(current: Path):
-    lines = writing(buffer([1, 2, 3, 4, 5], "FLOAT16"), "out.npy")
-    assert lines == ["Resource 'r' written to 'out.npy'"]
-    found = np.load(current / "out.npy")
-    assert (found.dtype, found.tolist()) == (np.float16, [1, 2, 3, 4, 5])
-
-
 @pytest.mark.parametrize("kind", NPY_TYPES)
 def test_write_npy_with_dimensions(kind: str, current: Path):
     data_type = np.dtype(kind).name.upper()
@@ -482,26 +452,40 @@ def test_write_npy_with_dimensions(kind: str, current: Path):
     assert (found.dtype, found.tolist()) == (np.dtype(kind), [[[1, 2], [3, 4], [5, 6]]])
 
 
-@pytest.mark.parametrize("name", ["out.dat", "out.bin", "out"])
-def test_write_raw(name: str, current: Path):
-    writing(buffer([1, -2, 3], "INT32"), name)
-    assert (current / name).read_bytes() == struct.pack("<3i", 1, -2, 3)
+HALF = buffer([1, 2, 3], "FLOAT16")  # 8 bytes of memory, 6 of which have values
+LARGER = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
 
 
-def test_write_all_that_a_size_asks_for(current: Path):
-    """Not only what is initialised, which is all that print shows."""
-    resource = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
-    writing(resource, "out.npy")
-    assert np.load(current / "out.npy").tolist() == [1, 2, 3, 0, 0]
-    writing(resource, "out.dat")
-    assert (current / "out.dat").read_bytes() == np.array([1, 2, 3, 0, 0], np.float16).tobytes()
-    writing(resource, "whole.npy", 5, 1)
-    assert np.load(current / "whole.npy").tolist() == [[1], [2], [3], [0], [0]]
-    writing(resource, "some.npy", 3, 1)
-    assert np.load(current / "some.npy").tolist() == [[1], [2], [3]]
+@pytest.mark.parametrize(
+    ("resource", "target", "dimensions", "expected"),
+    [
+        (HALF, "out.npy", [], [1, 2, 3]),
+        (HALF, "out.dat", [], [1, 2, 3]),
+        (HALF, "out.bin", [], [1, 2, 3]),
+        (HALF, "out", [], [1, 2, 3]),
+        # All that a size asks for, and not only what is initialised, which is all that is printed.
+        (LARGER, "out.npy", [], [1, 2, 3, 0, 0]),
+        (LARGER, "out.dat", [], [1, 2, 3, 0, 0]),
+        (LARGER, "out.npy", [5, 1], [[1], [2], [3], [0], [0]]),
+        # What has fewer dimensions gets the first elements.
+        (LARGER, "out.npy", [3, 1], [[1], [2], [3]]),
+        (LARGER, "out.npy", [2, 1], [[1], [2]]),
+        (LARGER, "out.npy", [1, 4], [[1, 2, 3, 0]]),
+    ],
+    ids=range(10),
+)
+def test_write_numbers(
+    resource: Json, target: str, dimensions: list[int], expected: Any, current: Path
+):
+    lines = writing(resource, target, *dimensions)
+    assert lines == [f"Resource 'r' written to '{target}'"]
+    array = np.array(expected, np.float16)
+    if target.endswith(".npy"):
+        found = np.load(current / target)
+        assert (found.dtype, found.tolist()) == (array.dtype, expected)
+    else:
+        assert (current / target).read_bytes() == array.tobytes()
     assert printed(resource) == "1, 2, 3"
-    writing(buffer([1, 2, 3], "FLOAT16"), "bare.dat")  # 8 bytes of memory, 6 of which are ours
-    assert (current / "bare.dat").read_bytes() == np.array([1, 2, 3], np.float16).tobytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -1006,12 +990,6 @@ def test_files_are_relative_to_the_model_and_to_the_current_directory(folder: Pa
     assert np.load(current / "out" / "r.npy").tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("option", ["-i", "--dispatch_iterations"])
-def test_iterations(option: str):
-    lines = lines_of(option, "7")
-    assert re.fullmatch(rf"Dispatch 'sum': 7 iterations, {MS} median", lines[1])
-
-
 def timings(part: str, count: int) -> str:
     samples = ", ".join(rf"{MS} {what}" for what in ("average", "min", "median", "max"))
     return rf"Timings \({part}\) +: {count} samples, {samples}"
@@ -1028,25 +1006,17 @@ def timings(part: str, count: int) -> str:
         (["-i", "3", "-w", "5"], 2, 1),
         (["-i", "1"], 0, 1),
         (["-i", "2", "-r", "3"], 1, 1),
+        (["--dispatch_iterations", "3", "--timing_verbosity", "2"], 1, 2),
     ],
 )
 def test_cold_and_hot_timings(args: list[str], cold: int, hot: int):
     lines = lines_of("-v", "1", *args)
     parts = [timings("Cold", cold)] * (cold > 0) + [timings("Hot", hot)]
-    head = [
-        re.escape(RUNNING),
-        rf"Initialize 'sum': {MS}",
-        rf"Dispatch 'sum': {cold + hot} iterations?",
-    ]
-    assert_matches(lines, *head, *parts, *DATA)
-
-
-def test_the_timings_of_every_iteration():
-    lines = lines_of("--timing_verbosity", "2", "-i", "3")
-    each = [rf"iteration {index}: {MS}" for index in range(3)]
-    head = [re.escape(RUNNING), rf"Initialize 'sum': {MS}", "Dispatch 'sum': 3 iterations"]
-    parts = [timings("Cold", 1), timings("Hot", 2), "The timings of each iteration:"]
-    assert_matches(lines, *head, *parts, *each, *DATA)
+    if "2" in args[3:]:
+        parts += ["The timings of each iteration:"]
+        parts += [rf"iteration {index}: {MS}" for index in range(cold + hot)]
+    head = [rf"Initialize 'sum': {MS}", rf"Dispatch 'sum': {cold + hot} iterations?"]
+    assert_matches(lines, re.escape(RUNNING), *head, *parts, *DATA)
 
 
 def test_the_median_is_one_of_the_samples():
